@@ -107,4 +107,3 @@ def least(call: Callable[[], object], threads: int) -> float:
         call()
         best = min(best, clock() - start)
     return best
-

@@ -27,8 +27,8 @@ import numpy as np
 import adjoint
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.llvm.jit.engine import Engine, load
-from adjoint.compiler.program.entry_codegen import Writer
-from adjoint.compiler.report.explain import Entry, explain
+from adjoint.compiler.program.entry_codegen import EntryCodegen
+from adjoint.compiler.report.explain import ExplainEntry, explain
 
 from .limits import Limits, limits
 from .measure import hold_to_one_thread, machine, table
@@ -68,7 +68,7 @@ define void @adjoint_nothing(ptr %table, i64 %tile, i64 %thread) {
 class Piece:
     """An entry of the program; `run(count)` computes it so often."""
 
-    entry: Entry
+    entry: ExplainEntry
     run: Callable[[int], None]
 
 
@@ -76,7 +76,7 @@ class Piece:
 class Timed:
     """What one computation of an entry takes, alone and in its place in the step; and its bound."""
 
-    entry: Entry
+    entry: ExplainEntry
     alone: float
     within: float
     bound: float
@@ -125,8 +125,7 @@ def pieces(step: Any, batch: tuple[Any, ...]) -> list[Piece]:
     program = step._program()
     entries = explain(program).entries
     return [
-        Piece(entry, _runner(program, group, batch))
-        for entry, group in zip(entries, program.fusion.order, strict=True)
+        Piece(entry, _runner(program, group, batch)) for entry, group in zip(entries, program.fusion.order, strict=True)
     ]
 
 
@@ -194,7 +193,7 @@ def _loop() -> Engine:
 def _call(program: Any, group: Any, batch: tuple[Any, ...]) -> Callable[[int], None]:
     """The line that the program has for a call of NumPy, with memory of its own for results."""
     names, binding = dict(program._names), program.binding
-    writer = Writer(program, names)
+    writer = EntryCodegen(program, names)
     writer._call(group.equations[0])
     local = {f"a{i}": x.array for i, x in enumerate(batch)}
     local |= {name: np.empty(value.shape, value.dtype) for name, value in binding.fresh.items()}
@@ -231,12 +230,12 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.thread_time() - start
 
 
-def _bound(entry: Entry, limit: Limits) -> float:
+def _bound(entry: ExplainEntry, limit: Limits) -> float:
     size = entry.read + entry.written
     return max((entry.flops or 0) / limit.flops, size / limit.bytes_per_second(size))
 
 
-def _ops(entry: Entry) -> str:
+def _ops(entry: ExplainEntry) -> str:
     return textwrap.shorten(" ".join(_folded(each.op for each in entry.equations)), 60, placeholder=" …")
 
 

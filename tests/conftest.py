@@ -75,7 +75,7 @@ def asking() -> None:
     """Public functions ask the subclasses that the test's module has defined."""
     from adjoint.core.tensor import torch_function as overriding
 
-    overriding.install()
+    overriding.patch_functions()
 
 
 def pytest_collection_finish() -> None:
@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 def _unasking() -> None:
     from adjoint.core.tensor import torch_function as overriding
 
-    overriding.uninstall()
+    overriding.unpatch_functions()
 
 
 def pytest_configure(config: pytest.Config) -> None:

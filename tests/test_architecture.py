@@ -190,14 +190,16 @@ FAULTY = [
     ("core/__init__.py", "from ..functions import relu", "core imports functions, which is not below it"),
     ("ops/deep/er.py", "from ...autograd.engine import backward", "ops imports autograd, which is not below it"),
     (
-        "autograd/function/function.py", "def apply():\n    from adjoint.transforms.forward import dual_level",
+        "autograd/function/function.py",
+        "def apply():\n    from adjoint.transforms.forward import dual_level",
         "autograd imports transforms, which is not below it",
     ),
     ("data/loader.py", "def step():\n    from adjoint import nn", "data imports nn, which is not below it"),
     ("data/loader.py", "import importlib\nimportlib.import_module('adjoint.nn')", "data imports nn"),
     ("compiler/trace/tracer.py", "from adjoint.functions.linalg.matmul import linear", "compiler imports functions"),
     (
-        "functions/loss/regression.py", "import typing\nif typing.TYPE_CHECKING:\n    import adjoint.nn",
+        "functions/loss/regression.py",
+        "import typing\nif typing.TYPE_CHECKING:\n    import adjoint.nn",
         "functions imports nn",
     ),
     ("nn/module/module.py", "from adjoint import Tensor", "not from the top"),

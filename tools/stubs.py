@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def stub() -> str:
     """The whole file."""
-    lazy_index.load()
+    lazy_index.import_all_modules()
     spelling = Spelling(shadowed=set(attributes()))
     members = [*slots(spelling)]
     members += [line for name in sorted(attributes().keys() - PLUMBING) for line in member(name, spelling)]

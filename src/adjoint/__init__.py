@@ -70,13 +70,13 @@ from adjoint.core.op.autocast import is_autocast_enabled as is_autocast_enabled
 from adjoint.core.op.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from adjoint.core.op.autocast import set_autocast_dtype as set_autocast_dtype
 from adjoint.core.op.autocast import set_autocast_enabled as set_autocast_enabled
-from adjoint.core.op.eager_kernels import maker_slot as _maker_slot
+from adjoint.core.op.eager_kernels import import_provider as _maker_slot
+from adjoint.core.op.eager_kernels import kernel_provider as _source
 from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
-from adjoint.core.op.eager_kernels import source as _source
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
-from adjoint.core.runtime.gc_pause import uncollected as _uncollected
+from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -86,7 +86,7 @@ from adjoint.core.tensor.memory_format import memory_format as memory_format
 from adjoint.core.tensor.memory_format import preserve_format as preserve_format
 from adjoint.core.tensor.memory_format import strided as strided
 from adjoint.core.tensor.printing import set_printoptions as set_printoptions
-from adjoint.core.tensor.protocols import answers_slot as _answers_slot
+from adjoint.core.tensor.protocols import import_handlers as _answers_slot
 from adjoint.core.tensor.size import Size as Size
 from adjoint.core.tensor.tensor import Tensor as Tensor
 
@@ -207,7 +207,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
-_LATER = {
+_LAZY_NAMES = {
     "GradScaler": "adjoint.amp:GradScaler",
     "amp": "adjoint.amp",
     "compiler": "adjoint.compiler",
@@ -237,7 +237,7 @@ _LATER = {
     "vmap": "adjoint.transforms.vmap.vmap:vmap",
 }
 _LAYOUTS = ("jagged", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
-_LATER |= {name: f"adjoint.core.tensor.memory_format:{name}" for name in _LAYOUTS}
+_LAZY_NAMES |= {name: f"adjoint.core.tensor.memory_format:{name}" for name in _LAYOUTS}
 
 newaxis = None
 float = float32
@@ -251,9 +251,9 @@ long = int64
 
 
 def __getattr__(name: str) -> Any:
-    module, _, attribute = _LATER.get(name, "").partition(":")
+    module, _, attribute = _LAZY_NAMES.get(name, "").partition(":")
     with _uncollected():
-        found: Any = import_module(module) if module else _late.find(name)
+        found: Any = import_module(module) if module else _late.find_lazy_function(name)
         if found is None:
             found = _finder.find_name(name)
     if found is None:
@@ -264,10 +264,10 @@ def __getattr__(name: str) -> Any:
 
 
 @_maker_slot.fill
-def _kernels() -> Any:
+def _import_kernel_maker() -> Any:
     """What makes compiled kernels for eager ops; None without llvmlite."""
     try:
-        return import_module("adjoint.compiler.eager.kernels").make
+        return import_module("adjoint.compiler.eager.kernels").make_kernel
     except (ImportError, OSError):
         if _source.strict:
             raise
@@ -275,7 +275,7 @@ def _kernels() -> Any:
 
 
 @_routine_slot.fill
-def _routine(name: str) -> Any:
+def _load_small_array_kernel(name: str) -> Any:
     """A native function for small arrays; None without llvmlite."""
     try:
         with _uncollected():
@@ -290,9 +290,9 @@ def _routine(name: str) -> Any:
 def _map_in_front(function: Any, tensors: Any) -> Any:
     """`function` of each row of the tensors, by `vmap`, which is loaded when it is needed."""
     with _uncollected():
-        from adjoint.transforms.vmap.vmap import map_in_front
+        from adjoint.transforms.vmap.vmap import vmap_dim0
 
-    return map_in_front(function, tensors)
+    return vmap_dim0(function, tensors)
 
 
 @_answers_slot.fill
@@ -302,7 +302,7 @@ def _answers() -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_late.names(), *_finder.names_below("")})
+    return sorted({*globals(), *_LAZY_NAMES, *_late.lazy_function_names(), *_finder.names_below("")})
 
 
 @_compile_slot.fill

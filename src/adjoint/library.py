@@ -31,16 +31,16 @@ class Ops(ModuleType):
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
 
 
-class Named:
+class OpByName:
     """A function of PyTorch's by its name, `ops.aten.add`, or with that of a variant: calls the tensor's method."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __getattr__(self, variant: str) -> Named:
+    def __getattr__(self, variant: str) -> OpByName:
         if variant.startswith("__"):
             raise AttributeError(variant)
-        return vars(self).setdefault(variant, Named(f"{self.name}.{variant}"))
+        return vars(self).setdefault(variant, OpByName(f"{self.name}.{variant}"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(Tensor, self.name.split(".")[1])(*args, **kwargs)
@@ -50,7 +50,7 @@ class Named:
 
 
 ops = Ops("ops", Ops.__doc__)
-vars(ops).update(aten=Named("aten"), prims=Named("prims"))
+vars(ops).update(aten=OpByName("aten"), prims=OpByName("prims"))
 
 
 class CustomOpDef:
@@ -127,22 +127,22 @@ def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any)
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
     """`register_autograd` of an op, or of the one with that name; of PyTorch's own it is not used."""
-    known = _of(op)
+    known = _find_op(op)
     if known is not None:
         known.register_autograd(backward, setup_context=setup_context)
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, **_: Any) -> Any:
     """`register_kernel` of an op, or of the one with that name; of PyTorch's own it is not used."""
-    known = _of(op)
+    known = _find_op(op)
     if known is not None:
         return known.register_kernel(device_types, func)
-    return _kept if func is None else func
+    return _identity if func is None else func
 
 
 def register_fake(op: Any, func: Any = None, /, **_: Any) -> Any:
     """The function, which is not used; without one, a decorator."""
-    return _kept if func is None else func
+    return _identity if func is None else func
 
 
 impl_abstract = register_vmap = register_fake
@@ -154,7 +154,7 @@ def define(qualname: Any, *args: Any, **_: Any) -> Any:
 
 def impl(qualname: Any, types: Any, func: Any = None, **_: Any) -> Any:
     """The function, which is not used; without one, a decorator."""
-    return _kept if func is None else func
+    return _identity if func is None else func
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
@@ -188,9 +188,9 @@ class Library:
     fallback = impl
 
 
-def _of(op: Any) -> CustomOpDef | None:
+def _find_op(op: Any) -> CustomOpDef | None:
     return op if isinstance(op, CustomOpDef) else _known.get(op)
 
 
-def _kept(function: Any) -> Any:
+def _identity(function: Any) -> Any:
     return function

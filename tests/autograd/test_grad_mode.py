@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 
 
 @pytest.fixture(autouse=True)
 def _modes_are_put_back() -> Iterator[None]:
-    before = unusual.count
+    before = nondefault.count
     assert ad.is_grad_enabled()
     yield
     assert ad.is_grad_enabled()
-    assert unusual.count == before
+    assert nondefault.count == before
 
 
 def recorded() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 
 CREATIONS: list[Callable[[Any], Any]] = [
     lambda lib: lib.ones(2),
@@ -27,7 +27,7 @@ CREATIONS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.claim("4.19")
 def test_contexts_and_decorators() -> None:
-    before = unusual.count
+    before = nondefault.count
     assert not ad.is_inference_mode_enabled()
     with ad.inference_mode():
         assert ad.is_inference_mode_enabled()
@@ -52,7 +52,7 @@ def test_contexts_and_decorators() -> None:
     plain: Any = ad.inference_mode(False)(double)
     with ad.no_grad():
         assert plain(x).requires_grad
-    assert unusual.count == before
+    assert nondefault.count == before
 
 
 @pytest.mark.claim("4.19")

@@ -72,7 +72,7 @@ def test_a_failed_trace_leaves_everything_as_it_was() -> None:
         assert isinstance(p.array, np.ndarray)
         np.testing.assert_array_equal(p.detach().numpy(), before[name].numpy())
     assert ad.is_grad_enabled()
-    assert not ad.core.runtime.mode.unusual.count
+    assert not ad.core.runtime.mode.nondefault.count
 
 
 def test_shapes_that_do_not_fit_raise_as_they_do_eagerly() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import data
-from adjoint.data.worker_pool import _open
+from adjoint.data.worker_pool import _open_connections
 
 
 class Drawn:
@@ -217,7 +217,7 @@ def test_timeout() -> None:
 
 def test_nothing_is_left_behind_when_a_pass_is_left_early() -> None:
     gc.collect()
-    before = len(_open)
+    before = len(_open_connections)
     loader = data.DataLoader(Odd(lambda index: (os.getpid(), np.zeros(10**6))), None, num_workers=2)
     pids = []
     for pid, _ in loader:
@@ -225,7 +225,7 @@ def test_nothing_is_left_behind_when_a_pass_is_left_early() -> None:
         break
     gc.collect()
     assert gone(pids)
-    assert len(_open) == before
+    assert len(_open_connections) == before
 
 
 def test_persistent_workers_stay() -> None:
@@ -268,7 +268,7 @@ def test_passes_of_several_threads() -> None:
 def test_a_stuck_worker_is_ended_when_the_time_is_over() -> None:
     loader = data.DataLoader(Odd(lambda index: time.sleep(600)), num_workers=2, timeout=0.2)
     passing = iter(loader)
-    pids = [worker.process.pid for worker in passing._crew.workers]  # type: ignore[attr-defined]
+    pids = [worker.process.pid for worker in passing._worker_pool.workers]  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="timed out"):
         next(passing)
     assert gone(pids)

@@ -36,7 +36,7 @@ def test_more_programs(first: int) -> None:
 
 def test_a_fault_is_found_and_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were native subtraction the wrong way round, a program of few lines would show it."""
-    monkeypatch.setattr(plan_cache, "own_disk", lambda: None)  # which has plans with the right code
+    monkeypatch.setattr(plan_cache, "default_disk_cache", lambda: None)  # which has plans with the right code
     monkeypatch.setattr(Arithmetic, "sub", lambda self, x, y: Arithmetic.neg(self, Arithmetic.add(self, x, y)))
     program = next(p for p in map(written, range(EACH)) if (difference(p) or "").startswith("native: call"))
     short = shrunk(program)

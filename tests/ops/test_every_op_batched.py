@@ -13,14 +13,12 @@ import adjoint as ad
 from adjoint import func
 from adjoint.ops.elementwise.arithmetic import mul
 from adjoint.ops.reduction.reduction import sum as total
-from adjoint.transforms.vmap.batched_tensor import Batcher
-from adjoint.transforms.vmap.batching_rules import batched, one_by_one, rule_of
+from adjoint.transforms.vmap.batched_tensor import VmapLevel
+from adjoint.transforms.vmap.batching_rules import apply_batching_rule, find_rule, loop_fallback
 
 SIZE = 3
 DETERMINED = [
-    s
-    for s in SAMPLES
-    if s.op.family not in ("random", "check") and any(isinstance(x, np.ndarray) for x in s.inputs)
+    s for s in SAMPLES if s.op.family not in ("random", "check") and any(isinstance(x, np.ndarray) for x in s.inputs)
 ]
 # What `vmap` does one example at a time; a new op without a rule is to be added here, or to get one.
 LOOPED = {
@@ -117,9 +115,7 @@ def test_a_batch_in_a_batch(sample: Sample, chosen: tuple[int, ...]) -> None:
     f = lambda *xs: sample.function(*xs, **sample.params)  # noqa: E731
     inner = ad.vmap(f, in_dims=dims)
     out = ad.vmap(inner, in_dims=tuple(0 if i == first else None for i in range(len(inputs))))(*again)
-    expected = [
-        inner(*[x[b] if i == first else x for i, x in enumerate(again)]).numpy() for b in range(2)
-    ]
+    expected = [inner(*[x[b] if i == first else x for i, x in enumerate(again)]).numpy() for b in range(2)]
     np.testing.assert_allclose(out.numpy(), np.stack(expected), rtol=1e-12, atol=1e-12)
 
 
@@ -131,15 +127,16 @@ def test_rules_against_the_loop(sample: Sample, chosen: tuple[int, ...]) -> None
         pytest.skip("a tracer sees what it is composed of")
     inputs, _ = stacked(sample, chosen, 0)
     for size in (SIZE, 0):
-        level = Batcher(size, "error")
+        level = VmapLevel(size, "error")
         given = [level.enter(x[:size]) if i in chosen else x for i, x in enumerate(inputs)]
         operands = list(map(level.physical, given))
         (out, _), looped = (
-            batched(op, operands, sample.params, size, "error"), one_by_one(op, operands, sample.params, size)
+            apply_batching_rule(op, operands, sample.params, size, "error"),
+                loop_fallback(op, operands, sample.params, size)
         )  # fmt: skip
         assert out.dtype is looped.dtype
         np.testing.assert_allclose(out.numpy(), looped.numpy(), rtol=1e-12, atol=1e-12)
 
 
 def test_ops_without_a_rule() -> None:
-    assert {s.op.name for s in DETERMINED if s.op.composite is None and rule_of(s.op) is one_by_one} == LOOPED
+    assert {s.op.name for s in DETERMINED if s.op.composite is None and find_rule(s.op) is loop_fallback} == LOOPED

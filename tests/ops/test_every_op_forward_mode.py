@@ -85,7 +85,7 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
         with dual_level.new_level() as level:
             given = list(moved)
             for i, leaf, t in zip(sample.differentiable, leaves, directions, strict=True):
-                given[i] = dual_level.attach(leaf, t, level)
+                given[i] = dual_level.attach_tangent(leaf, t, level)
             first = grad(_weighed(sample, given), leaves, create_graph=True, allow_unused=True, materialize_grads=True)
             pushed = [dual_level.tangent_of(g, level) for g in first if g is not None]
         total: Any = as_tensor(np.zeros(()))
@@ -107,7 +107,7 @@ def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
 def test_what_is_not_differentiable_has_no_tangent_or_refuses(sample: Sample) -> None:
     with dual_level.new_level() as level:
         inputs = [
-            dual_level.attach(x, as_tensor(np.ones_like(x.array)), level)
+            dual_level.attach_tangent(x, as_tensor(np.ones_like(x.array)), level)
             if isinstance(x, Tensor) and x.is_floating_point() else x
             for x in _tensors(sample)
         ]  # fmt: skip
@@ -147,7 +147,7 @@ def coupled(x: Any) -> Any:
 def test_any_rule_can_be_transposed() -> None:
     x, t = draw("coupled", (5,)), draw("coupled-t", (5,))
     with dual_level.new_level() as level:
-        found = dual_level.tangent_of(coupled(dual_level.attach(as_tensor(x), as_tensor(t), level)), level)
+        found = dual_level.tangent_of(coupled(dual_level.attach_tangent(as_tensor(x), as_tensor(t), level)), level)
     expected = (1 - np.tanh(x + np.roll(x, 1)) ** 2) * (t + np.roll(t, 1))
     assert found is not None
     np.testing.assert_allclose(found.array, expected, rtol=1e-13)
@@ -179,7 +179,9 @@ def _moved(sample: Sample, directions: dict[int, Tensor], step: float) -> tuple[
 
 def _pushed(sample: Sample, inputs: tuple[Any, ...], directions: dict[int, Tensor]) -> tuple[Any, Any]:
     with dual_level.new_level() as level:
-        duals = [dual_level.attach(x, directions[i], level) if i in directions else x for i, x in enumerate(inputs)]
+        duals = [
+            dual_level.attach_tangent(x, directions[i], level) if i in directions else x for i, x in enumerate(inputs)
+        ]
         out = sample.function(*duals, **sample.settings())
         return dual_level.primal_of(out, level), dual_level.tangent_of(out, level)
 
@@ -205,7 +207,7 @@ def _forward_over_reverse(sample: Sample, directions: list[Tensor]) -> Any:
     inputs, leaves = _with_leaves(sample)
     with dual_level.new_level() as level:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = dual_level.attach(inputs[i], t, level)
+            inputs[i] = dual_level.attach_tangent(inputs[i], t, level)
         first = grad(_weighed(sample, inputs), leaves)
         return [_or_zeros(dual_level.tangent_of(g, level), g) for g in first]
 
@@ -214,7 +216,7 @@ def _reverse_over_forward(sample: Sample, directions: list[Tensor]) -> Any:
     inputs, leaves = _with_leaves(sample)
     with dual_level.new_level() as level:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = dual_level.attach(inputs[i], t, level)
+            inputs[i] = dual_level.attach_tangent(inputs[i], t, level)
         slope = dual_level.tangent_of(_weighed(sample, inputs), level)
     return _gradients(slope, leaves)
 
@@ -223,10 +225,10 @@ def _forward_over_forward(sample: Sample, directions: list[Tensor]) -> Any:
     inputs = list(_tensors(sample))
     with dual_level.new_level() as outer:
         for i, t in zip(sample.differentiable, directions, strict=True):
-            inputs[i] = dual_level.attach(inputs[i], t, outer)
+            inputs[i] = dual_level.attach_tangent(inputs[i], t, outer)
         with dual_level.new_level() as inner:
             for i, t in zip(sample.differentiable, directions, strict=True):
-                inputs[i] = dual_level.attach(inputs[i], t, inner)
+                inputs[i] = dual_level.attach_tangent(inputs[i], t, inner)
             out = _weighed(sample, inputs)
             slope = dual_level.tangent_of(out, inner)
         return _or_zeros(dual_level.tangent_of(slope, outer), out)

@@ -96,7 +96,7 @@ def test_settings_as_tensors_give_the_same_bits(
         return ad.tensor(float(value), dtype=ad.float64)
 
     for module in MODULES:
-        monkeypatch.setattr(module, "setting", as_tensor)
+        monkeypatch.setattr(module, "runtime_input", as_tensor)
     params = parameters()
     traced = walk(getattr(ad.optim, name)(params, lr=0.05, **options), params, ad.tensor, "float32", range(6))
     for here, there in zip(plain, traced, strict=True):

@@ -231,4 +231,3 @@ def run(program: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-

@@ -12,8 +12,8 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.autograd import Function
-from adjoint.core.tensor.external_aliases import exposed
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.external_aliases import externally_aliased
+from adjoint.core.tensor.mutation_log import mutation_log
 
 SIZES = [4, 300_000]
 
@@ -265,15 +265,15 @@ def test_a_write_before_anything_is_saved_counts() -> None:
 @pytest.mark.claim("P2")
 def test_nothing_is_remembered_of_what_nobody_sees() -> None:
     gc.collect()
-    before, sealed = len(exposed), sum(len(w.seals) for w in writes.by_memory.values())
+    before, sealed = len(externally_aliased), sum(len(w.checksums) for w in mutation_log.by_memory.values())
     x = ad.ones(3, requires_grad=True)
     for _ in range(100):
         y = x.exp()
         assert y.detach().numpy().sum() > 0
         assert x.detach().numpy().sum() == 3
         (ad.from_numpy(np.ones(3, np.float32)) * x).sum().backward()
-    assert len(exposed) == before
-    assert sum(len(w.seals) for w in writes.by_memory.values()) == sealed
+    assert len(externally_aliased) == before
+    assert sum(len(w.checksums) for w in mutation_log.by_memory.values()) == sealed
 
 
 @pytest.mark.claim("P3")

@@ -14,7 +14,7 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.autograd import Function, gradcheck
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.ops.elementwise.transcendental import sin
 
 SOURCE = Path(ad.__file__).parents[1]
@@ -194,7 +194,7 @@ FAILURES: list[Callable[[Any], None]] = [
 
 def state(x: Any) -> tuple[Any, ...]:
     """All that a failed call might have left changed."""
-    counts = unusual.count, threading.active_count()
+    counts = nondefault.count, threading.active_count()
     return x.tolist(), x._version, x.requires_grad, x.grad.tolist(), dict(mode.__dict__), counts
 
 
@@ -241,7 +241,7 @@ INTERRUPTED = """
 import signal, time
 import numpy as np
 import adjoint as ad
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 
 x = ad.ones({size}, dtype=ad.float64, requires_grad=True)
 def program():
@@ -255,7 +255,7 @@ def once():
     return time.perf_counter() - started
 length = min(once() for _ in range(3))
 x.grad = None
-modes, count = dict(mode.__dict__), unusual.count
+modes, count = dict(mode.__dict__), nondefault.count
 delivered = whole = 0
 signal.signal(signal.SIGALRM, signal.default_int_handler)  # what Ctrl-C does, at a time of ours
 noise = np.random.default_rng(0)
@@ -269,7 +269,7 @@ while delivered < 40:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         delivered += 1
-    assert dict(mode.__dict__) == modes and unusual.count == count
+    assert dict(mode.__dict__) == modes and nondefault.count == count
     assert ad.is_grad_enabled() and not ad.is_inference_mode_enabled()
     if x.grad is not None:
         assert len(set(x.grad.tolist())) == 1, "half a gradient"
@@ -334,8 +334,18 @@ print("usable")
 @pytest.mark.parametrize(
     "what",
     [
-        "made", "filled", "random", "range", "broadcast", "product", "copied", "repeated", "exponential", "backward",
-        "layer", "written",
+        "made",
+        "filled",
+        "random",
+        "range",
+        "broadcast",
+        "product",
+        "copied",
+        "repeated",
+        "exponential",
+        "backward",
+        "layer",
+        "written",
     ],
 )
 def test_an_impossible_allocation(what: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from adjoint import as_tensor
 from adjoint.serialization import atomic
-from adjoint.serialization.atomic import replace
+from adjoint.serialization.atomic import replace_file
 from adjoint.serialization.files import load, save
 
 fcntl = pytest.importorskip("fcntl")
@@ -41,14 +41,14 @@ def names(path):
 
 
 def test_content_is_the_chunks(target):
-    replace(target, [b"new ", memoryview(b"content"), b""])
+    replace_file(target, [b"new ", memoryview(b"content"), b""])
     assert target.read_bytes() == b"new content"
     assert names(target) == [target.name]
 
 
 def test_a_bare_name_is_a_file_of_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    replace("x", [b"1"])
+    replace_file("x", [b"1"])
     assert (tmp_path / "x").read_bytes() == b"1"
 
 
@@ -60,7 +60,7 @@ def failing(error):
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), MemoryError(), SystemExit(1)])
 def test_a_failure_leaves_the_old_file_and_nothing_else(target, error):
     with pytest.raises(type(error)):
-        replace(target, failing(error))
+        replace_file(target, failing(error))
     assert target.read_bytes() == b"old"
     assert names(target) == [target.name]
 
@@ -72,7 +72,7 @@ def test_a_failing_system_call_leaves_the_old_file_and_nothing_else(target, call
 
     monkeypatch.setattr(atomic.os, call, full)
     with pytest.raises(OSError, match="No space left"):
-        replace(target, [b"new"])
+        replace_file(target, [b"new"])
     monkeypatch.undo()
     assert target.read_bytes() == b"old"
     assert names(target) == [target.name]
@@ -118,21 +118,21 @@ def test_order_of_the_steps(target, monkeypatch):
 
     monkeypatch.setattr(atomic.os, "fsync", note_fsync)
     monkeypatch.setattr(atomic.os, "replace", note_replace)
-    replace(target, [b"new"])
+    replace_file(target, [b"new"])
     assert steps == ["file", "replace", "folder"]
 
 
 @pytest.mark.parametrize("permissions", [0o600, 0o640, 0o666, 0o755])
 def test_permissions_are_kept(target, permissions):
     target.chmod(permissions)
-    replace(target, [b"new"])
+    replace_file(target, [b"new"])
     assert stat.S_IMODE(target.stat().st_mode) == permissions
 
 
 def test_a_new_file_has_the_usual_permissions(tmp_path):
     with open(tmp_path / "usual", "wb"):
         pass
-    replace(tmp_path / "new", [b""])
+    replace_file(tmp_path / "new", [b""])
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
@@ -144,13 +144,13 @@ def test_the_content_of_a_closed_file_is_never_open_to_others(target):
         (temporary,) = (name for name in names(target) if name != target.name)
         assert stat.S_IMODE((target.parent / temporary).stat().st_mode) == 0o600
 
-    replace(target, chunks())
+    replace_file(target, chunks())
 
 
 def test_a_symbolic_link_stays_and_its_target_is_replaced(target):
     link = target.parent / "latest"
     link.symlink_to(target.name)
-    replace(link, [b"new"])
+    replace_file(link, [b"new"])
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
 
@@ -158,19 +158,19 @@ def test_a_symbolic_link_stays_and_its_target_is_replaced(target):
 def test_what_is_no_regular_file_is_left_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        replace(tmp_path / "pipe", [b"new"])
+        replace_file(tmp_path / "pipe", [b"new"])
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     with pytest.raises(IsADirectoryError, match="it is a folder"):
-        replace(tmp_path, [b"new"])
+        replace_file(tmp_path, [b"new"])
     with pytest.raises(FileNotFoundError):
-        replace(tmp_path / "missing" / "x", [b"new"])
+        replace_file(tmp_path / "missing" / "x", [b"new"])
     assert names(tmp_path / "pipe") == ["pipe"]
 
 
 def test_a_write_protected_file_is_left_alone(target, monkeypatch):
     monkeypatch.setattr(atomic.os, "access", lambda path, mode: False)  # for root nothing is protected
     with pytest.raises(PermissionError, match="write-protected"):
-        replace(target, [b"new"])
+        replace_file(target, [b"new"])
     assert target.read_bytes() == b"old"
 
 
@@ -182,11 +182,11 @@ def test_temporaries_of_dead_writers_are_swept_and_others_are_not(target):
         path.write_bytes(b"part")
     with open(living, "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        replace(target, [b"new"])
+        replace_file(target, [b"new"])
         assert not dead.exists()
         assert living.exists()
         assert foreign.exists()
-    replace(target, [b"newer"])
+    replace_file(target, [b"newer"])
     assert names(target) == [foreign.name, target.name]
 
 
@@ -201,7 +201,7 @@ def test_a_temporary_swept_at_birth_is_made_anew(target, monkeypatch):
         flock(descriptor, flags)
 
     monkeypatch.setattr(atomic.fcntl, "flock", slow)
-    replace(target, [b"new"])
+    replace_file(target, [b"new"])
     assert swept
     assert target.read_bytes() == b"new"
 
@@ -211,7 +211,7 @@ def test_a_file_system_without_locks_will_do(target, monkeypatch):
         raise OSError(errno.ENOLCK, "no locks")
 
     monkeypatch.setattr(atomic.fcntl, "flock", refuse)
-    replace(target, [b"new"])
+    replace_file(target, [b"new"])
     assert target.read_bytes() == b"new"
     assert names(target) == [target.name]
 

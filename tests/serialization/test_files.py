@@ -417,8 +417,8 @@ def test_safetensors_are_read_by_the_same_function(tmp_path: Any) -> None:
 def test_a_large_archive_has_64_bit_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     from adjoint.serialization import zip_archive as archive
 
-    monkeypatch.setattr(archive, "SMALL", 100)
-    monkeypatch.setattr(archive, "FEW", 3)
+    monkeypatch.setattr(archive, "ZIP64_SIZE", 100)
+    monkeypatch.setattr(archive, "ZIP64_COUNT", 3)
     records = [("x/a", b"1" * 99), ("x/b", b"2" * 105), ("x/c", b"3" * 130), ("x/d", b"")]
     data = b"".join(bytes(chunk) for chunk in write_archive(records))
     monkeypatch.undo()

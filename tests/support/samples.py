@@ -155,8 +155,8 @@ def _unary() -> list[Sample]:
         _sample(comparison.logical_not, np.array([0.0, 1.0, np.nan]), label="special"),
         _sample(bitwise.bitwise_not, _ints("not", (5,), -9, 9)),
         _sample(bitwise.bitwise_not, np.array([True, False]), label="bool"),
-        _sample(memory_format.laid, draw("laid", (2, 3, 4)), order=(0, 2, 1)),
-        _sample(memory_format.laid, draw("laid", (2, 3, 4)), label="back", order=(0, 1, 2), back=(2, 0, 1)),
+        _sample(memory_format.copy_in_order, draw("laid", (2, 3, 4)), order=(0, 2, 1)),
+        _sample(memory_format.copy_in_order, draw("laid", (2, 3, 4)), label="back", order=(0, 1, 2), back=(2, 0, 1)),
         _sample(select.cast, draw("cast", (3, 2)), dtype=np.dtype(np.float32), smooth=()),
         _sample(select.cast, draw("cast", (3, 2)), label="to-double", dtype=np.dtype(np.float64)),
         _sample(select.cast, draw("cast", (3, 2)), label="to-int", dtype=np.dtype(np.int64), smooth=()),
@@ -274,13 +274,11 @@ def _reductions() -> list[Sample]:
         _sample(sort.searchsorted, np.sort(x[0].ravel()), x, right=False, dtype=whole),
         _sample(sort.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
         _sample(sort.leading, x, axis=1, count=2, descending=True),
-        _sample(
-            sort.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False
-        ),
+        _sample(sort.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False),
         _sample(sort.middle_of_present, x, axis=1),
         _sample(sort.middle_of_present, np.array([[2.0, np.nan, 1.0], [3.0, 5.0, 4.0]]), label="some", axis=1),
-        _sample(sort.ranked, x, axis=1, rank=1),
-        _sample(sort.ranked, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
+        _sample(sort.index_at_rank, x, axis=1, rank=1),
+        _sample(sort.index_at_rank, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
         _sample(indexing.argsort, x, axis=1, descending=False),
         _sample(indexing.argsort, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, descending=True),
     ]
@@ -387,7 +385,7 @@ def _positions() -> list[Sample]:
         _sample(float_functions.nan_to_num, draw("numbers", (3, 2)), nan=None, posinf=None, neginf=None),
         _sample(view_update.put_slice, x, draw("put", (2, 4, 2)), bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(view_update.put_view, x, draw("put", (3, 2)), steps=_steps(x)),
-        _sample(view_update.taken, draw("taken", (2, 3)), draw("content", (2, 3))),
+        _sample(view_update.replace_content, draw("taken", (2, 3)), draw("content", (2, 3))),
         _sample(view_update.put_slice, x, np.array(0.5), label="0d", bounds=((0, 3, 2), (0, 4, 1), (1, 3, 1))),
         _sample(view_update.put_index, x, draw("put", (2, 4, 5)), np.array([2, 0]), pattern=(0,)),
         _sample(
@@ -462,9 +460,9 @@ def _contractions() -> list[Sample]:
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
         _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
-        _sample(clamp.limited, draw("limited", (3, 4)), low=-0.5, high=0.75),
-        _sample(clamp.limited, draw("limited", (3, 4)), label="below", low=0, high=None),
-        _sample(take_along_row.picked, draw("picked", (3, 4)), np.array([0, 3, 1])),
+        _sample(clamp.clamp_range, draw("limited", (3, 4)), low=-0.5, high=0.75),
+        _sample(clamp.clamp_range, draw("limited", (3, 4)), label="below", low=0, high=None),
+        _sample(take_along_row.take_along_row, draw("picked", (3, 4)), np.array([0, 3, 1])),
         _sample(variance.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(variance.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
         _sample(regression.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
@@ -524,7 +522,10 @@ def _factorisations() -> list[Sample]:
         *(
             _sample(f, x)
             for f in (
-                inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det, inverse_det_solve.logabsdet,
+                inverse_det_solve.inv,
+                inverse_det_solve.cofactors,
+                inverse_det_solve.det,
+                inverse_det_solve.logabsdet,
                 inverse_det_solve.sign_of_det,
             )
         ),
@@ -540,7 +541,7 @@ def _factorisations() -> list[Sample]:
         _sample(cholesky_qr.qr, tall, label="r", mode="r", smooth=()),
         _sample(cholesky_qr.geqrf, tall),
         *(_sample(lu.lu, y, label=label) for label, y in {"square": x, "tall": tall, "wide": wide}.items()),
-        _sample(lu.exchanged, np.array([[3, 2, 3]]), rows=3, dtype=np.dtype(np.float64)),
+        _sample(lu.permutation_matrix, np.array([[3, 2, 3]]), rows=3, dtype=np.dtype(np.float64)),
         _sample(packed_factors.integers, np.array([[0.5, 2.0, 3.0]]), start=1, stop=3, smooth=()),
         _sample(eig_svd.eigh, definite, smooth=(0,)),
         _sample(eig_svd.eigvalsh, definite, smooth=(0,)),

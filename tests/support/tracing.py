@@ -10,7 +10,7 @@ from adjoint.compiler.ir.graph import Argument, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.simplify import rewrite
 from adjoint.compiler.trace.tracer import Tracer
 
@@ -38,7 +38,7 @@ def values(graph: Graph, *arrays: Any) -> list[Any]:
 
 def arguments(graph: Graph) -> list[Value]:
     """The inputs that a call passes."""
-    return graph.of_kind(Argument)
+    return graph.inputs_of_kind(Argument)
 
 
 def names(graph: Graph) -> list[str]:
@@ -48,7 +48,7 @@ def names(graph: Graph) -> list[str]:
 
 def fused(function: Callable[..., Any], *arrays: Any) -> Fusion:
     """The groups of a function's graph, rewritten and laid out."""
-    return Fusion(lay_out(rewrite(graph_of(function, *arrays))))
+    return Fusion(materialize_views(rewrite(graph_of(function, *arrays))))
 
 
 def ops(group: Group) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adjoint.compiler.trace.frames import Witness
+from adjoint.compiler.trace.frames import FrameObserver
 from adjoint.core.graph.source_location import Site
 
 
@@ -23,9 +23,9 @@ def refuse(what: str, site: Site) -> None:
     raise Refused(f"{what} at line {site.line}")
 
 
-def watched(step: Callable[..., Any], *args: Any) -> Witness:
-    witness = Witness(refuse)
-    with witness.watching(step):
+def watched(step: Callable[..., Any], *args: Any) -> FrameObserver:
+    witness = FrameObserver(refuse)
+    with witness.observe(step):
         step(*args)
     return witness
 

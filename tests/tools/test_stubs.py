@@ -142,7 +142,7 @@ def test_method_that_takes_both_standards_names() -> None:
 
 
 def test_method_that_takes_integers_one_by_one() -> None:
-    @public(method=False, listed=True)
+    @public(method=False, varargs_ints=True)
     def arrange(input: ad.Tensor, shape: Sequence[int]) -> ad.Tensor:
         raise NotImplementedError
 

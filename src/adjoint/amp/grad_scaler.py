@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import float16
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 
 _TOO_EARLY = (
@@ -83,7 +83,7 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         factor = np.array(1.0 / self._scale, np.float32)
         found = False
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             for g in gradients:
                 found = found or not bool(g.isfinite().all())
                 g.mul_(factor)

@@ -55,7 +55,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Imported when they are first asked for, as in adjoint/__init__.py.
-_LATER = {
+_LAZY_NAMES = {
     "Function": "adjoint.autograd.function.function:Function",
     "SavedTensor": "adjoint.autograd.saved.saved_tensor:SavedTensor",
     "Step": "adjoint.autograd.debug.backward_steps:Step",
@@ -84,7 +84,7 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    module, _, attribute = _LATER.get(name, "").partition(":")
+    module, _, attribute = _LAZY_NAMES.get(name, "").partition(":")
     if not module:
         raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
     found: Any = import_module(module)
@@ -92,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY_NAMES})

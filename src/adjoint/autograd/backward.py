@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.engine import engine
-from adjoint.autograd.graph import GradientEdge, holder_of, place_of
+from adjoint.autograd.graph import GradientEdge, accumulation_tensor, resolve_node
 from adjoint.core.dtype.dtype import DTYPES, is_floating
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.select import cast
 
-Place = Tensor | GradientEdge
-Tensors = Place | Sequence[Place]
+TensorOrEdge = Tensor | GradientEdge
+TensorsOrEdges = TensorOrEdge | Sequence[TensorOrEdge]
 Walk = Callable[..., Sequence[Tensor | None]]
 # Does a walk for all rows of its gradients at once: that is for `vmap`, above.
 map_in_front_slot: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
 
 
 def backward(
-    tensors: Tensors,
+    tensors: TensorsOrEdges,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensors | None = None,
+    inputs: TensorsOrEdges | None = None,
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves from which they were computed.
 
@@ -60,13 +60,13 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         _nodes(targets)
-    holders = None if targets is None else list(map(holder_of, targets))
+    holders = None if targets is None else list(map(accumulation_tensor, targets))
     engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
 
 
 def grad(
-    outputs: Tensors,
-    inputs: Tensors,
+    outputs: TensorsOrEdges,
+    inputs: TensorsOrEdges,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -115,13 +115,13 @@ def grad(
     nodes = _nodes(targets)
     retain = create_graph if retain_graph is None else retain_graph
 
-    def walked(*gradients: Tensor | None) -> Sequence[Tensor | None]:
+    def compute_grads(*gradients: Tensor | None) -> Sequence[Tensor | None]:
         seeds = _seeds(roots, gradients)
         found = engine.run_grad(seeds, retain_graph=retain, create_graph=create_graph, targets=nodes)
         return [found.get(node) for node in nodes]
 
     gradients = _gradients(roots, grad_outputs)
-    found = _for_each_row(walked, roots, gradients) if is_grads_batched else walked(*gradients)
+    found = _map_rows(compute_grads, roots, gradients) if is_grads_batched else compute_grads(*gradients)
     result = []
     for i, (tensor, g) in enumerate(zip(targets, found, strict=True)):
         if g is None and materialize_grads:
@@ -139,23 +139,23 @@ def grad(
     return tuple(result)
 
 
-def _as_tuple(tensors: Any) -> tuple[Place, ...]:
+def _as_tuple(tensors: Any) -> tuple[TensorOrEdge, ...]:
     return (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
 
 
-def _nodes(tensors: tuple[Place, ...]) -> list[Any]:
-    nodes = list(map(place_of, tensors))
+def _nodes(tensors: tuple[TensorOrEdge, ...]) -> list[Any]:
+    nodes = list(map(resolve_node, tensors))
     if None in nodes:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return nodes
 
 
-def _seeds(roots: tuple[Place, ...], given: Any) -> list[tuple[Any, Tensor]]:
+def _seeds(roots: tuple[TensorOrEdge, ...], given: Any) -> list[tuple[Any, Tensor]]:
     """Each root's node with the gradient that enters there."""
-    return [seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
+    return [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
 
 
-def _gradients(roots: tuple[Place, ...], given: Any) -> list[Tensor | None]:
+def _gradients(roots: tuple[TensorOrEdge, ...], given: Any) -> list[Tensor | None]:
     """For each root the gradient that enters there, None where 1 does."""
     gradients = [None] * len(roots) if given is None else list((given,) if isinstance(given, Tensor) else given)
     if len(gradients) != len(roots):
@@ -163,10 +163,14 @@ def _gradients(roots: tuple[Place, ...], given: Any) -> list[Tensor | None]:
     return gradients
 
 
-def _for_each_row(walk: Walk, roots: tuple[Place, ...], gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
-    """`walk` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's shape."""
+def _map_rows(
+    compute_grads: Walk, roots: tuple[TensorOrEdge, ...], gradients: list[Tensor | None]
+) -> Sequence[Tensor | None]:
+    """`compute_grads` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's
+    shape.
+    """
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
-        shape = (root if isinstance(root, Tensor) else place_of(root)).shape
+        shape = (root if isinstance(root, Tensor) else resolve_node(root)).shape
         if g is not None and (not g.ndim or tuple(g.array.shape[1:]) != tuple(shape)):
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
@@ -175,12 +179,12 @@ def _for_each_row(walk: Walk, roots: tuple[Place, ...], gradients: list[Tensor |
                 f"output[{i}] has a shape of {list(shape)}. If you only want some tensors in `grad_output` to be "
                 "considered batched, consider using vmap."
             )
-    return map_in_front_slot.call(walk, gradients)
+    return map_in_front_slot.call(compute_grads, gradients)
 
 
-def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
+def make_seed(i: int, root: TensorOrEdge, g: Any) -> tuple[Any, Tensor]:
     """The node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
-    node = place_of(root)
+    node = resolve_node(root)
     if node is None:
         raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
     like = root.array if isinstance(root, Tensor) else node
@@ -206,7 +210,7 @@ def seed(i: int, root: Place, g: Any) -> tuple[Any, Tensor]:
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {DTYPES[dtype]}."
         )
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(g)
     return node, g if g.array.dtype == dtype else cast(g, dtype=dtype)
 
@@ -216,7 +220,7 @@ def _tensor_backward(
     gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensors | None = None,
+    inputs: TensorsOrEdges | None = None,
 ) -> None:
     """Add the gradient of this tensor to the `.grad` of the leaves from which it was computed.
 

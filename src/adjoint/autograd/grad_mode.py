@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Self, TypeVar
 
-from adjoint.core.runtime.mode import Scope, mode, set_modes, switch, switch_back
-from adjoint.core.tensor.detach_record import Cut, cut_at, cut_here
+from adjoint.core.runtime.mode import ModeScope, enter_modes, mode, restore_modes, set_modes
+from adjoint.core.tensor.detach_record import DetachRecord, detach_record_at, detach_record_here
 from adjoint.core.tensor.storage import INFERENCE
 from adjoint.core.tensor.tensor import Tensor
 
@@ -48,16 +48,16 @@ class _GradMode:
     def __init__(self) -> None:
         self._before: list[Modes] = []
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """The modes that differ within the block; `cut` says where it begins."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        switch(self.modes(cut_here(self.called)), self._before)
+        enter_modes(self.modes(detach_record_here(self.called)), self._before)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        switch_back(self._before)
+        restore_modes(self._before)
 
     def clone(self) -> Self:
         """Another context of the same kind."""
@@ -75,29 +75,29 @@ class _GradMode:
             made.__init__ = self(made.__init__)
             return function
         code = getattr(inspect.unwrap(function), "__code__", sys._getframe(1).f_code)
-        block = _Block(self, cut_at(f"@{self.called}", code))
+        block = _GradModeBlock(self, detach_record_at(f"@{self.called}", code))
         if inspect.isgeneratorfunction(function):
-            decorated: Any = _in_each_step(function, block)
+            decorated: Any = _wrap_generator(function, block)
         elif inspect.iscoroutinefunction(function):
-            decorated = _in_each_turn(function, block)
+            decorated = _wrap_coroutine(function, block)
         elif inspect.isasyncgenfunction(function):
-            decorated = _in_each_item(function, block)
+            decorated = _wrap_async_generator(function, block)
         else:
-            decorated = _in_each_call(function, block)
+            decorated = _wrap_function(function, block)
         return decorated
 
 
-class _Block:
+class _GradModeBlock:
     """Makes the scope in which a decorated function runs."""
 
-    def __init__(self, kind: _GradMode, cut: Cut) -> None:
+    def __init__(self, kind: _GradMode, cut: DetachRecord) -> None:
         self.kind, self.cut = kind, cut
 
-    def __call__(self) -> Scope:
-        return Scope(**self.kind.modes(self.cut))
+    def __call__(self) -> ModeScope:
+        return ModeScope(**self.kind.modes(self.cut))
 
 
-def _in_each_call(function: Any, block: _Block) -> Any:
+def _wrap_function(function: Any, block: _GradModeBlock) -> Any:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         with block():
@@ -106,23 +106,23 @@ def _in_each_call(function: Any, block: _Block) -> Any:
     return call
 
 
-def _in_each_step(function: Any, block: _Block) -> Any:
+def _wrap_generator(function: Any, block: _GradModeBlock) -> Any:
     @wraps(function)
     def generate(*args: Any, **kwargs: Any) -> Any:
-        return (yield from _steps(function(*args, **kwargs), block))
+        return (yield from _drive_steps(function(*args, **kwargs), block))
 
     return generate
 
 
-def _in_each_turn(function: Any, block: _Block) -> Any:
+def _wrap_coroutine(function: Any, block: _GradModeBlock) -> Any:
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        return await _Awaited(_steps(function(*args, **kwargs), block))
+        return await _AwaitableSteps(_drive_steps(function(*args, **kwargs), block))
 
     return call
 
 
-def _in_each_item(function: Any, block: _Block) -> Any:
+def _wrap_async_generator(function: Any, block: _GradModeBlock) -> Any:
     @wraps(function)
     async def generate(*args: Any, **kwargs: Any) -> Any:
         items: AsyncGenerator[Any, Any] = function(*args, **kwargs)
@@ -130,7 +130,7 @@ def _in_each_item(function: Any, block: _Block) -> Any:
         try:
             while True:
                 try:
-                    item = await _Awaited(_steps(items.asend(sent), block))
+                    item = await _AwaitableSteps(_drive_steps(items.asend(sent), block))
                 except StopAsyncIteration:
                     return
                 while True:
@@ -141,16 +141,16 @@ def _in_each_item(function: Any, block: _Block) -> Any:
                         raise
                     except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
                         try:
-                            item = await _Awaited(_steps(items.athrow(error), block))
+                            item = await _AwaitableSteps(_drive_steps(items.athrow(error), block))
                         except StopAsyncIteration:
                             return
         finally:
-            await _Awaited(_steps(items.aclose(), block))
+            await _AwaitableSteps(_drive_steps(items.aclose(), block))
 
     return generate
 
 
-class _Awaited:
+class _AwaitableSteps:
     """What `await` takes: an object whose `__await__` is an iterator."""
 
     def __init__(self, steps: Generator[Any, Any, Any]) -> None:
@@ -160,7 +160,9 @@ class _Awaited:
         return self.steps
 
 
-def _steps(steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _Block) -> Generator[Any, Any, Any]:
+def _drive_steps(
+    steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _GradModeBlock
+) -> Generator[Any, Any, Any]:
     """Run a generator or coroutine, each time it is resumed within a block of its own."""
     resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the way to resume changes from turn to turn
     try:
@@ -183,7 +185,7 @@ def _steps(steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _B
             steps.close()
 
 
-class _Fixed(_GradMode):
+class _FixedMode(_GradMode):
     """A mode known by its class, which may stand above a function with or without brackets."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
@@ -193,7 +195,7 @@ class _Fixed(_GradMode):
         self._before = []
 
 
-class no_grad(_Fixed):
+class no_grad(_FixedMode):
     """Context in which operations are not recorded, as a `with` block or a decorator.
 
     Results do not require grad, and nothing is saved for `backward`.
@@ -211,19 +213,19 @@ class no_grad(_Fixed):
 
     called = "no_grad()"
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """Recording is off; inference mode stays what it is."""
-        return _off(cut)
+        return _disabled_modes(cut)
 
 
-class enable_grad(_Fixed):
+class enable_grad(_FixedMode):
     """Ops are recorded again, within `no_grad`: `with enable_grad():`, or above a function."""
 
     called = "enable_grad()"
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """Recording is on, but not within inference mode."""
-        return _on()
+        return _enabled_modes()
 
 
 class set_grad_enabled(_GradMode):
@@ -235,8 +237,8 @@ class set_grad_enabled(_GradMode):
         super().__init__()
         self.mode = mode
         self.called = f"set_grad_enabled({mode})"
-        self.before = _present()
-        set_modes(**self.modes(cut_here(self.called)))
+        self.before = _current_modes()
+        set_modes(**self.modes(detach_record_here(self.called)))
 
     def __enter__(self) -> Self:
         return self
@@ -248,9 +250,9 @@ class set_grad_enabled(_GradMode):
         set_modes(**self.before)  # a decorator changes nothing now
         return super().__call__(function)
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """Recording is as it was asked for."""
-        return _on() if self.mode else _off(cut)
+        return _enabled_modes() if self.mode else _disabled_modes(cut)
 
     def clone(self) -> Self:
         """Another one, which switches now."""
@@ -284,26 +286,26 @@ class inference_mode(_GradMode):
         super().__init__()
         self.mode: bool = mode
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """Both modes are switched; what is made in inference mode gets the storage that says so."""
         if not self.mode:
             return {"recording": True, "inference": False, "cut": None}
-        return {"recording": False, "inference": True, "cut": cut_at(cut.what, cut.code, cut.at, INFERENCE)}
+        return {"recording": False, "inference": True, "cut": detach_record_at(cut.what, cut.code, cut.at, INFERENCE)}
 
     def clone(self) -> Self:
         """Another context of the same mode."""
         return type(self)(self.mode)
 
 
-def _on() -> Modes:
-    return _present() if mode.inference else {"recording": True, "cut": None}
+def _enabled_modes() -> Modes:
+    return _current_modes() if mode.inference else {"recording": True, "cut": None}
 
 
-def _off(cut: Cut) -> Modes:
-    return _present() if mode.inference else {"recording": False, "cut": cut}
+def _disabled_modes(cut: DetachRecord) -> Modes:
+    return _current_modes() if mode.inference else {"recording": False, "cut": cut}
 
 
-def _present() -> Modes:
+def _current_modes() -> Modes:
     return {"recording": mode.recording, "cut": mode.cut}
 
 
@@ -330,7 +332,7 @@ class set_multithreading_enabled(_GradMode):
     def __exit__(self, *error: Any) -> None:
         _multithreading.enabled = self.before
 
-    def modes(self, cut: Cut) -> Modes:
+    def modes(self, cut: DetachRecord) -> Modes:
         """None."""
         return {}
 

@@ -10,7 +10,7 @@ from adjoint.autograd.function.context import Context
 from adjoint.autograd.hooks import register_multi_grad_hook
 from adjoint.autograd.saved.copy_on_write import allow_mutation_on_saved_tensors
 from adjoint.autograd.saved.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from adjoint.core.graph.hooks import Hook, Hooked, RemovableHandle
+from adjoint.core.graph.hooks import Hook, HookableNode, RemovableHandle
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.storage import mark_written
@@ -43,7 +43,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*edge(tensor.node), tensor.node)
 
 
-def place_of(x: Tensor | GradientEdge) -> Any:
+def resolve_node(x: Tensor | GradientEdge) -> Any:
     """What stands in the graph for a tensor, None if nothing does, or for an edge.
 
     Raises RuntimeError for an edge that was put together by hand from a node whose outputs are not known by number.
@@ -59,11 +59,11 @@ def place_of(x: Tensor | GradientEdge) -> Any:
     return x.node
 
 
-def holder_of(x: Tensor | GradientEdge) -> Tensor:
+def accumulation_tensor(x: Tensor | GradientEdge) -> Tensor:
     """The tensor in which the gradient comes to rest; for an edge to a non-leaf, one that nobody sees."""
     if isinstance(x, Tensor):
         return x
-    place = place_of(x)
+    place = resolve_node(x)
     leaf = place.variable if type(place) is Leaf else None
     if isinstance(leaf, Tensor) and leaf.node is place:
         return leaf
@@ -98,7 +98,7 @@ class Node(abc.ABC):
         """Call `fn(grad_outputs)` before the node runs; what it returns replaces `grad_outputs`."""
 
 
-for _kind in (Hooked, Context):
+for _kind in (HookableNode, Context):
     Node.register(_kind)
 
 

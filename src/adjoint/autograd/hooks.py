@@ -9,14 +9,14 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from adjoint.autograd.engine.engine import running_pass
-from adjoint.autograd.engine.graph_task import Gradients
-from adjoint.core.graph.hooks import RemovableHandle, attach, hooks_of
-from adjoint.core.graph.node import Leaf, Output
-from adjoint.core.runtime.fork_safety import renewed
+from adjoint.autograd.engine.graph_task import GraphTask
+from adjoint.core.graph.hooks import RemovableHandle, add_hook, hooks_of
+from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.tensor.tensor import Tensor, method
 
-_lock = renewed(Lock())
-_reached: WeakKeyDictionary[Gradients, set[Any]] = WeakKeyDictionary()
+_lock = reset_after_fork(Lock())
+_reached: WeakKeyDictionary[GraphTask, set[Any]] = WeakKeyDictionary()
 
 
 def register_multi_grad_hook(
@@ -30,13 +30,13 @@ def register_multi_grad_hook(
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     if mode == "any":
-        once = _First(fn)
+        once = _FirstGradientHook(fn)
         return Handles([t.register_hook(once) for t in tensors if t.node is not None])
     for i, tensor in enumerate(tensors):
         if tensor.node is None:
             raise RuntimeError(f"register_multi_grad_hook: tensor {i} does not require grad")
-    gathering = _Gathering(fn, [tensor.node for tensor in tensors])
-    hooks = [gathering.receiver(i) for i in range(len(tensors))]
+    gathering = _AllGradientsHook(fn, [tensor.node for tensor in tensors])
+    hooks = [gathering.make_hook(i) for i in range(len(tensors))]
     return Handles([t.register_hook(h) for t, h in zip(tensors, hooks, strict=True)])
 
 
@@ -54,17 +54,17 @@ class Handles(RemovableHandle):
             handle.remove()
 
 
-class _First:
+class _FirstGradientHook:
     """Passes on the first gradient of each pass."""
 
     __slots__ = ("fn", "seen")
 
     def __init__(self, fn: Callable[[Tensor], None]) -> None:
         self.fn = fn
-        self.seen: WeakKeyDictionary[Gradients, bool] = WeakKeyDictionary()
+        self.seen: WeakKeyDictionary[GraphTask, bool] = WeakKeyDictionary()
 
     def __call__(self, g: Tensor) -> None:
-        walk = _current()
+        walk = _current_pass()
         with _lock:
             seen = self.seen.get(walk, False)
             self.seen[walk] = True
@@ -72,7 +72,7 @@ class _First:
             self.fn(g)
 
 
-class _Gathering:
+class _AllGradientsHook:
     """What has come in of the gradients of several tensors, for each pass that is under way."""
 
     __slots__ = ("fn", "nodes", "passes")
@@ -80,17 +80,17 @@ class _Gathering:
     def __init__(self, fn: Callable[[Sequence[Tensor | None]], None], nodes: list[Any]) -> None:
         self.fn = fn
         self.nodes = list(map(ref, nodes))  # the nodes hold the hooks, and these hold this
-        self.passes: WeakKeyDictionary[Gradients, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
+        self.passes: WeakKeyDictionary[GraphTask, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
 
-    def receiver(self, i: int) -> Callable[[Tensor], None]:
+    def make_hook(self, i: int) -> Callable[[Tensor], None]:
         """The hook of tensor i."""
 
-        def receive(g: Tensor) -> None:
-            walk = _current()
+        def receive_gradient(g: Tensor) -> None:
+            walk = _current_pass()
             with _lock:
                 if walk not in self.passes:
                     nodes = [node() for node in self.nodes]
-                    will_run = _to_run(walk, nodes[i])
+                    will_run = _nodes_to_run(walk, nodes[i])
                     self.passes[walk] = ([None] * len(nodes), [sum(node in will_run for node in nodes)])
                 gradients, missing = self.passes[walk]
                 gradients[i] = g
@@ -100,22 +100,22 @@ class _Gathering:
                 del self.passes[walk]
                 self.fn(gradients)
 
-        return receive
+        return receive_gradient
 
 
-def _current() -> Gradients:
+def _current_pass() -> GraphTask:
     walk = running_pass()
     if walk is None:
         raise RuntimeError("a hook on several gradients was called outside of a backward pass")
     return walk
 
 
-def _to_run(walk: Gradients, node: Any) -> set[Any]:
+def _nodes_to_run(walk: GraphTask, node: Any) -> set[Any]:
     """The nodes that the pass has still to run, `node` the one that is running."""
     reached = _reached.get(walk)
     if reached is None:
-        reached = _reached[walk] = {node, *walk.arrived}
-        useful, stack = walk.useful, list(reached)
+        reached = _reached[walk] = {node, *walk.input_buffers}
+        useful, stack = walk.needed_nodes, list(reached)
         while stack:
             for parent in stack.pop().parents:
                 if parent is not None and parent not in reached and (useful is None or parent in useful):
@@ -146,9 +146,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     """
     if self.node is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if type(self.node) is Output:  # the hook also learns that other outputs got gradients and this one none
+    if type(self.node) is OutputSlot:  # the hook also learns that other outputs got gradients and this one none
         hooks_of(self.node.owner).outputs[self.node.number] = weakref.ref(self.node)
-    return attach(hooks_of(self.node).on_gradient, hook)
+    return add_hook(hooks_of(self.node).tensor_pre_hooks, hook)
 
 
 @method
@@ -161,4 +161,4 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if type(self.node) is not Leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return attach(hooks_of(self.node).accumulated, hook)
+    return add_hook(hooks_of(self.node).post_accumulate_hooks, hook)

@@ -9,17 +9,17 @@ from adjoint.compat.module_alias import MissingClass
 from adjoint.core.dtype.device import DeviceError
 
 
-def answering(module: str, answers: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+def constant_functions(module: str, answers: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
     """A function for each name that returns the same whatever it is given; lists and dicts are made anew."""
-    return {name: _answer(module, name, value) for name, value in answers.items()}
+    return {name: _constant_function(module, name, value) for name, value in answers.items()}
 
 
-def refusing(module: str, names: str, kind: str) -> dict[str, Callable[..., NoReturn]]:
+def raising_functions(module: str, names: str, kind: str) -> dict[str, Callable[..., NoReturn]]:
     """A function for each name that raises DeviceError: there is no device of this kind."""
-    return {name: _refusal(module, name, kind) for name in names.split()}
+    return {name: _raising_function(module, name, kind) for name in names.split()}
 
 
-def without_instances(module: str, names: str, kind: str) -> dict[str, type]:
+def absent_classes(module: str, names: str, kind: str) -> dict[str, type]:
     """A class for each name, of which none can be made: there is no device of this kind."""
     about = {"__module__": module, "reason": f"there is no {kind} device: it computes on the CPU only"}
     return {name: MissingClass(name, (), dict(about)) for name in names.split()}
@@ -38,21 +38,21 @@ class NoStream:
         pass
 
 
-def _answer(module: str, name: str, value: Any) -> Callable[..., Any]:
+def _constant_function(module: str, name: str, value: Any) -> Callable[..., Any]:
     def answer(*args: Any, **kwargs: Any) -> Any:
         return type(value)(value) if isinstance(value, (list, dict)) else value
 
-    return _named(answer, module, name, f"{value!r}: there is no such device.")
+    return _set_identity(answer, module, name, f"{value!r}: there is no such device.")
 
 
-def _refusal(module: str, name: str, kind: str) -> Callable[..., NoReturn]:
+def _raising_function(module: str, name: str, kind: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise DeviceError(f"{module}.{name}: there is no {kind} device: adjoint computes on the CPU only")
 
-    return _named(refuse, module, name, f"Raises DeviceError: there is no {kind} device.")
+    return _set_identity(refuse, module, name, f"Raises DeviceError: there is no {kind} device.")
 
 
-def _named(function: Callable[..., Any], module: str, name: str, doc: str) -> Callable[..., Any]:
+def _set_identity(function: Callable[..., Any], module: str, name: str, doc: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = doc

@@ -75,8 +75,6 @@ class MissingClass(type):
         raise NotImplementedError(f"{cls.__module__}.{cls.__name__} is not part of adjoint: {cls.reason}")
 
 
-
-
 def _decorate(*args: Any, **kwargs: Any) -> Any:
     """Return the function, or a decorator where something else is given."""
     return args[0] if len(args) == 1 and callable(args[0]) else lambda function: function

@@ -10,7 +10,14 @@ from functools import wraps
 from typing import Any, Self
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.tensor.torch_function import ask, enter, leave, overrides, overriding, state
+from adjoint.core.tensor.torch_function import (
+    dispatch,
+    has_own_torch_function,
+    overriding_arguments,
+    pop_mode,
+    push_mode,
+    state,
+)
 
 __all__ = [
     "TorchFunctionMode", "get_default_nowrap_functions", "handle_torch_function", "has_torch_function",
@@ -34,11 +41,11 @@ class TorchFunctionMode:
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> Self:
-        enter(self)
+        push_mode(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        leave()
+        pop_mode()
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -57,7 +64,9 @@ def has_torch_function_unary(tensor: Any) -> bool:
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
     """`has_torch_function` of several."""
-    return bool(state.modes) or (state.asking and any(overrides(type(x)) for x in relevant_args))
+    return bool(state.modes) or (
+        state.subclasses_enabled and any(has_own_torch_function(type(x)) for x in relevant_args)
+    )
 
 
 def handle_torch_function(
@@ -67,8 +76,8 @@ def handle_torch_function(
 
     Arguments of subclasses are asked before those of their bases, and modes before all.
     """
-    asked = overriding(relevant_args)
-    found = ask(public_api, asked, args, kwargs, otherwise=NotImplemented)
+    asked = overriding_arguments(relevant_args)
+    found = dispatch(public_api, asked, args, kwargs, otherwise=NotImplemented)
     if found is NotImplemented:
         name, kinds = f"{public_api.__module__}.{public_api.__name__}", list(map(type, asked))
         raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {kinds}")

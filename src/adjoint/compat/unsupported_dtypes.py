@@ -17,7 +17,7 @@ INTEGER = {
 NAMES = (*FLOATING, *INTEGER, "complex32", "chalf")
 
 
-class Unheld(dtype):
+class UnsupportedDType(dtype):
     """A type by its name. Raises TypeError where elements of it are asked for."""
 
     __slots__ = ()
@@ -42,11 +42,11 @@ class Unheld(dtype):
         return hash(self.name)
 
 
-complex32 = chalf = Unheld("complex32", 3, 4)
+complex32 = chalf = UnsupportedDType("complex32", 3, 4)
 
 
 def __getattr__(name: str) -> Any:
     if name not in FLOATING and name not in INTEGER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = Unheld(name, 2, FLOATING[name]) if name in FLOATING else Unheld(name, 1, INTEGER[name])
+    made = UnsupportedDType(name, 2, FLOATING[name]) if name in FLOATING else UnsupportedDType(name, 1, INTEGER[name])
     return globals().setdefault(name, made)

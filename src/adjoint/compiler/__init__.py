@@ -28,8 +28,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.op.eager_kernels import eager_kernels as eager_kernels
-from adjoint.core.runtime.lazy_import import later
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.lazy_import import attach_lazy_names
+from adjoint.core.runtime.mode import mode, nondefault
 
 if TYPE_CHECKING:
     from adjoint.compiler.expressions.builder import as_function as as_function
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def is_compiling() -> bool:
     """True within a step while it is traced, as its Python runs then; False in all other calls."""
-    return bool(unusual.count and hasattr(mode.tracer, "arithmetic"))
+    return bool(nondefault.count and hasattr(mode.tracer, "arithmetic"))
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
@@ -90,4 +90,4 @@ __all__ = [
 ]  # fmt: skip
 if not TYPE_CHECKING:
     _HOMES = {"expressions.graph_gradient": "compute_gradient", "expressions.builder": "as_function symbolic"}
-    _, __getattr__, __dir__ = later(__name__, _HOMES)
+    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES)

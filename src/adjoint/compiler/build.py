@@ -7,123 +7,129 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from adjoint.compiler.cache.plan_cache import plan_of
-from adjoint.compiler.ir.graph import Graph, Incoming, Value
-from adjoint.compiler.kernels.plan import Plan
-from adjoint.compiler.passes.partition import Derived, Half, Past, cut
-from adjoint.compiler.program.backward_node import Backward, Lost
+from adjoint.compiler.cache.plan_cache import load_or_make_plan
+from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
+from adjoint.compiler.kernels.plan import CachedPlan
+from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, TracedBackward, partition
+from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
-from adjoint.compiler.trace.guards import Watch
-from adjoint.compiler.trace.step_outputs import Leaf, Outcome, Results, finish
+from adjoint.compiler.trace.guards import ProbeGuard
+from adjoint.compiler.trace.step_outputs import OutputRef, ResultTable, StepEffects, complete_effects
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.op.matmul_precision import WHAT, held, setting
+from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Traced(NamedTuple):
+class FinishedTrace(NamedTuple):
     """A finished trace: the graph of the step and of its gradients, and for each result with a history its spec."""
 
     graph: Graph
-    outcome: Outcome
-    past: Past | None
+    outcome: StepEffects
+    joint_gradient: JointGradient | None
     specs: list[Value]
     parents: list[Tensor | int]  # whose gradients the backward half gives: arguments by their number
     symbols: list[Value | None]  # of these
 
 
-def conclude(tracer: Tracer, outcome: Outcome, results: Results, given: list[Any], derived: Derived) -> Traced:
+def finish_trace(
+    tracer: Tracer, outcome: StepEffects, results: ResultTable, given: list[Any], derived: TracedBackward
+) -> FinishedTrace:
     """Collect what can be told only when nothing more is traced, before symbols are lost."""
     past, wanted, refused = derived
-    finish(tracer, outcome)
+    complete_effects(tracer, outcome)
     for number, i in enumerate(wanted):
         outcome.history[i] = number
     for i, error in refused.items():
         outcome.history[i] = error
     specs = [results.tensors[i].array for i in wanted]
     if past is None:
-        return Traced(tracer.graph, outcome, None, specs, [], [])
+        return FinishedTrace(tracer.graph, outcome, None, specs, [], [])
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [leaf.reference() for leaf in past.leaves]
     parents = [numbers.get(id(t), t) for t in tensors]
-    return Traced(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])  # type: ignore[arg-type]
+    return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])  # type: ignore[arg-type]
 
 
-def build(traced: Traced) -> Entry:
+def build(traced: FinishedTrace) -> CompiledEntry:
     """The program of a finished trace."""
-    graph, outcome, past = traced.graph, traced.outcome, traced.past
-    lost = partial(Lost, graph.name)
+    graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
+    lost = partial(ConsumedHistory, graph.name)
     if past is None:
-        plan, keep = plan_of(graph, [symbol for symbol, _ in outcome.writes], held(setting), _run_pipeline)
+        plan, keep = load_or_make_plan(
+            graph, [symbol for symbol, _ in outcome.writes], current_precision(setting), _run_pipeline
+        )
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
-            outcome.guards.append(Watch(setting, held, WHAT))
+            outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome, lost)
         keep()
-        return Entry(program, outcome)
-    from adjoint.compiler.pipeline import has_products, simplified
+        return CompiledEntry(program, outcome)
+    from adjoint.compiler.pipeline import has_float32_matmuls, simplify
 
     count = len(graph.outputs)
     graph.outputs = [*graph.outputs, *past.gradients]
-    graph = simplified(graph)
+    graph = simplify(graph)
     outcome.follow(graph.outputs[:count])
     precision = "highest"
-    if has_products(graph):
-        precision = held(setting)
-        outcome.guards.append(Watch(setting, held, WHAT))
-    half = cut(graph, past.incoming, graph.outputs[count:])
+    if has_float32_matmuls(graph):
+        precision = current_precision(setting)
+        outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
+    half = partition(graph, past.incoming, graph.outputs[count:])
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    backward = Backward(half, leaves, graph.name, traced.specs, precision, build_backward)
-    return Entry(assemble(_forward(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome)
+    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward)
+    return CompiledEntry(
+        assemble(_forward_graph(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome
+    )
 
 
-def _run_pipeline(graph: Graph, written: Sequence[Value], precision: str) -> Plan:
+def _run_pipeline(graph: Graph, written: Sequence[Value], precision: str) -> CachedPlan:
     """All passes over the graph of a step: they are imported only where no plan was on disk."""
-    from adjoint.compiler.pipeline import planned
+    from adjoint.compiler.pipeline import run_pipeline
 
-    return planned(graph, written, precision)
+    return run_pipeline(graph, written, precision)
 
 
-def build_backward(half: Half, precision: str) -> Program:
+def build_backward(half: BackwardGraph, precision: str) -> Program:
     """The program of a backward half; its arguments are arrays saved, then gradients that arrive."""
-    outcome = Outcome(len(half.saved) + len(half.incoming))
+    outcome = StepEffects(len(half.saved) + len(half.incoming))
     outcome.results = list(half.graph.outputs)
     outcome.history = [None] * len(outcome.results)
-    outcome.leaves = [Leaf("result", i) for i in range(len(outcome.results))]
-    return assemble(half.graph, outcome, partial(Lost, half.graph.name), precision)
+    outcome.leaves = [OutputRef("result", i) for i in range(len(outcome.results))]
+    return assemble(half.graph, outcome, partial(ConsumedHistory, half.graph.name), precision)
 
 
 def assemble(
     graph: Graph,
-    outcome: Outcome,
+    outcome: StepEffects,
     lost: Any,
     precision: str,
-    backward: Backward[Program] | None = None,
+    backward: BackwardProgram[Program] | None = None,
     parents: Any = None,
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
-    from adjoint.compiler.pipeline import scheduled
+    from adjoint.compiler.pipeline import schedule
 
-    plan = scheduled(graph, [symbol for symbol, _ in outcome.writes], precision)
+    plan = schedule(graph, [symbol for symbol, _ in outcome.writes], precision)
     outcome.follow(plan.graph.outputs)
     return Program(plan.graph, plan.fusion, plan.kernels, outcome, lost, backward, parents)
 
 
-def _forward(graph: Graph, outcome: Outcome) -> Graph:
+def _forward_graph(graph: Graph, outcome: StepEffects) -> Graph:
     """The part of the graph that the step itself needs."""
-    from adjoint.compiler.passes.simplify import without_dead
+    from adjoint.compiler.passes.simplify import eliminate_dead_code
 
     out = Graph(graph.name)
-    out.inputs = [v for v in graph.inputs if not isinstance(v.source, Incoming)]
+    out.inputs = [v for v in graph.inputs if not isinstance(v.source, IncomingGrad)]
     out.equations = graph.equations
     out.outputs = outcome.outputs()
-    return without_dead(out)
+    return eliminate_dead_code(out)
 
 
-class Entry:
+class CompiledEntry:
     """A program, and how a call's return value is put together from its leaves.
 
     `direct`: the arguments are distinct tensors or numbers by position, so that `run` takes them as they come.
@@ -131,14 +137,14 @@ class Entry:
 
     __slots__ = ("count", "direct", "program", "rebuild", "run")
 
-    def __init__(self, program: Program, outcome: Outcome, direct: bool = False) -> None:
+    def __init__(self, program: Program, outcome: StepEffects, direct: bool = False) -> None:
         self.program = program
         self.run = program.run
         self.count = outcome.arguments
         self.direct = direct
         structure = outcome.structure
-        self.rebuild = itemgetter(0) if structure.kind is None else partial(_rebuilt, structure)
+        self.rebuild = itemgetter(0) if structure.kind is None else partial(_unflatten_leaves, structure)
 
 
-def _rebuilt(structure: pytree.Structure, leaves: tuple[Any, ...]) -> Any:
+def _unflatten_leaves(structure: pytree.Structure, leaves: tuple[Any, ...]) -> Any:
     return pytree.unflatten(structure, iter(leaves))

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.compiler.ir.graph import TraceError
-from adjoint.compiler.trace.batch_sizes import Sizes
-from adjoint.compiler.trace.recompilation import Recompilation, why
-from adjoint.compiler.trace.signature import Arguments, Signature
+from adjoint.compiler.trace.batch_sizes import BatchSizes
+from adjoint.compiler.trace.recompilation import Recompilation, find_changes
+from adjoint.compiler.trace.signature import Signature, VaryingIntegers
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.fork_safety import renewed
-from adjoint.core.runtime.gc_pause import uncollected
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.fork_safety import reset_after_fork
+from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.package_name import display_name
 
-ACCEPTED = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
-PROGRAMS = 8  # kept for one signature, when the Python state that steps rely on keeps changing
-SIGNATURES = 64  # kept in all
+TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
+MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
+MAX_SIGNATURES = 64  # kept in all
 
 
 def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None = None, **options: Any) -> Any:
@@ -32,7 +32,7 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None
     Without llvmlite `compile` says so once and returns `function` itself. torch.compile's options are accepted; but for
     `disable`, and `fullgraph` there, they choose among compilers, and change nothing. Others raise TypeError.
     """
-    unknown = sorted(set(options) - ACCEPTED)
+    unknown = sorted(set(options) - TORCH_COMPILE_OPTIONS)
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {unknown[0]!r}")
     if function is None:
@@ -40,7 +40,7 @@ def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None
     if options.get("disable") or not _has_llvmlite():
         return function
     if fallback is None:
-        fallback = spoken.package == "torch" and not options.get("fullgraph")
+        fallback = display_name.package == "torch" and not options.get("fullgraph")
     return CompiledFunction(function, fallback)
 
 
@@ -67,7 +67,7 @@ class CompiledFunction:
     function itself: a compiled module has its parameters, takes its attributes, and passes for a module.
     """
 
-    OWN = frozenset((
+    OWN_ATTRIBUTES = frozenset((
         "fallback", "function", "name", "recompilations", "_arguments", "_programs", "_sizes", "_latest", "_lock",
         "_parameters",
     ))  # fmt: skip
@@ -80,10 +80,10 @@ class CompiledFunction:
         self.fallback = fallback
         self.recompilations: list[Recompilation] = []
         self._programs: dict[Any, Signature] = {}
-        self._arguments = Arguments()
-        self._sizes = Sizes()
+        self._arguments = VaryingIntegers()
+        self._sizes = BatchSizes()
         self._latest: Any = None
-        self._lock = renewed(threading.RLock())
+        self._lock = reset_after_fork(threading.RLock())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         latest = self._latest
@@ -100,7 +100,7 @@ class CompiledFunction:
         return getattr(self.__dict__["function"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.OWN or not self._is_module():
+        if name in self.OWN_ATTRIBUTES or not self._is_module():
             object.__setattr__(self, name, value)
         else:
             setattr(self.function, name, value)
@@ -134,9 +134,9 @@ class CompiledFunction:
     @property
     def kernels(self) -> list[dict[str, Any]]:
         """For each step of the program: its kind, its ops, the source lines they came from."""
-        from adjoint.compiler.report.explain import steps
+        from adjoint.compiler.report.explain import entries_as_dicts
 
-        return steps(self._program())
+        return entries_as_dicts(self._program())
 
     def explain(self) -> Any:
         """Which equations became which kernel, from which lines, and why each kernel begins where it does."""
@@ -146,15 +146,15 @@ class CompiledFunction:
 
     def memory(self) -> Any:
         """What lies where in the arena and when, and what is saved for backward, by which line; bytes."""
-        from adjoint.compiler.report.memory_report import memory
+        from adjoint.compiler.report.memory_report import report_memory
 
-        return memory(self._program())
+        return report_memory(self._program())
 
     def source(self) -> str:
         """The generated LLVM of all kernels, and the Python function that calls them."""
-        from adjoint.compiler.report.source_listing import source
+        from adjoint.compiler.report.source_listing import format_listing
 
-        return source(self._program())
+        return format_listing(self._program())
 
     def page(self) -> str:
         """All of this as one HTML page that needs nothing else."""
@@ -169,10 +169,10 @@ class CompiledFunction:
 
     def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for these arguments."""
-        if unusual.count and mode.special:
+        if nondefault.count and mode.special:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
         leaves, structure = pytree.flatten((args, kwargs))
-        key, given = self._arguments.signature(leaves, structure)
+        key, given = self._arguments.make_key(leaves, structure)
         with self._lock:
             signature = self._programs.pop(key, None) or Signature()
             self._programs[key] = signature  # the last to be used is the last to go
@@ -182,11 +182,11 @@ class CompiledFunction:
                     if type(found) is tuple:
                         self._latest = entry
                         return entry.rebuild(found)
-            if not signature.eager and (signature.entries or self._is_worth_it(key)):
-                return self._traced(signature, key, args, kwargs, given)
+            if not signature.eager and (signature.entries or self._is_worth_compiling(key)):
+                return self._trace_and_run(signature, key, args, kwargs, given)
         return self.function(*args, **kwargs)
 
-    def _is_worth_it(self, key: Any) -> bool:
+    def _is_worth_compiling(self, key: Any) -> bool:
         """False for one more leading (batch) size: it may never come again, and runs eagerly this once."""
         worth, refused = self._sizes.count(key)
         if refused:
@@ -202,17 +202,17 @@ class CompiledFunction:
         """
         return self._sizes.all()
 
-    def _traced(
+    def _trace_and_run(
         self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]
     ) -> Any:
         """The result of the first call of a new program."""
-        from adjoint.compiler.trace.step_outputs import Overlap
+        from adjoint.compiler.trace.step_outputs import OverlapError
 
-        reason = why(self.recompilations, signature, key, self._parameters, given)
+        reason = find_changes(self.recompilations, signature, key, self._parameters, given)
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
         try:
             entry, undo = self._trace(signature, key, args, kwargs)
-        except Overlap:  # the next call may bring others
+        except OverlapError:  # the next call may bring others
             return self.function(*args, **kwargs)
         except TraceError as error:
             if not self.fallback:
@@ -235,19 +235,21 @@ class CompiledFunction:
 
     def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A new program, and what takes back the state that its trace made."""
-        with uncollected():
-            from adjoint.compiler.step_compiler import to_promote, traced
+        with gc_paused():
+            from adjoint.compiler.step_compiler import find_dynamic_sources, trace_step
 
         for entry in signature.entries:
-            signature.promoted.update(to_promote([g for g in entry.program.outcome.guards if not g.holds()]))
+            signature.dynamic_sources.update(
+                find_dynamic_sources([g for g in entry.program.outcome.guards if not g.holds()])
+            )
         varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
-        if not (signature.promoted or varying):
-            return traced(self.function, self.name, args, kwargs)
+        if not (signature.dynamic_sources or varying):
+            return trace_step(self.function, self.name, args, kwargs)
         try:
-            return traced(self.function, self.name, args, kwargs, signature.promoted, varying)
+            return trace_step(self.function, self.name, args, kwargs, signature.dynamic_sources, varying)
         except Exception:  # noqa: BLE001  a number itself was wanted: then each is a program of its own
-            signature.promoted.clear()
-            return traced(self.function, self.name, args, kwargs, {}, varying, settled=True)
+            signature.dynamic_sources.clear()
+            return trace_step(self.function, self.name, args, kwargs, {}, varying, specialize_arguments=True)
 
     @functools.cached_property
     def _parameters(self) -> list[str]:
@@ -259,16 +261,17 @@ class CompiledFunction:
 
     def _keep(self, signature: Signature, entry: Any) -> None:
         signature.traces += 1
-        if len(signature.entries) == PROGRAMS:
+        if len(signature.entries) == MAX_PROGRAMS_PER_SIGNATURE:
             signature.entries.pop(0)
         signature.entries.append(entry)
-        if signature.traces == 2 * PROGRAMS:
+        if signature.traces == 2 * MAX_PROGRAMS_PER_SIGNATURE:
             signature.eager = True
             self._warn(
-                f"was traced {2 * PROGRAMS} times for one signature of arguments; where none of its last {PROGRAMS} "
-                f"programs fits, it runs eagerly from now on. What keeps changing: {self.recompilations[-1]}"
+                f"was traced {2 * MAX_PROGRAMS_PER_SIGNATURE} times for one signature of arguments; where none "
+                f"of its last {MAX_PROGRAMS_PER_SIGNATURE} programs fits, it runs eagerly from now on. "
+                f"What keeps changing: {self.recompilations[-1]}"
             )
-        if len(self._programs) > SIGNATURES:
+        if len(self._programs) > MAX_SIGNATURES:
             del self._programs[next(iter(self._programs))]
 
     def _warn(self, what: str) -> None:

@@ -10,62 +10,64 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.build import Entry, build, conclude
+from adjoint.compiler.build import CompiledEntry, build, finish_trace
 from adjoint.compiler.ir.graph import TraceError
-from adjoint.compiler.passes.partition import Derived, derive
-from adjoint.compiler.trace.frames import MISSING, Attribute, Contents, Place, Witness, Write
+from adjoint.compiler.passes.partition import TracedBackward, trace_backward
+from adjoint.compiler.trace.frames import MISSING, AttributeSource, ContentsSource, FrameObserver, ObservedWrite, Source
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
 from adjoint.compiler.trace.frames.sources import tensors_in
-from adjoint.compiler.trace.guards import ArgumentGuard, PlaceGuard
-from adjoint.compiler.trace.step_outputs import Effect, Outcome, Results, outcome_of
-from adjoint.compiler.trace.symbolic_number import is_number
+from adjoint.compiler.trace.guards import ArgumentGuard, SourceGuard
+from adjoint.compiler.trace.step_outputs import Effect, ResultTable, StepEffects, collect_effects
+from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
 from adjoint.core.graph.source_location import Site, user_frame
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.gc_pause import uncollected
+from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Session:
+class StepTrace:
     """What is put in place for one trace, and what is found when it is over."""
 
-    def __init__(self, name: str, promoted: dict[Any, Place], varying: Sequence[int], settled: bool) -> None:
+    def __init__(
+        self, name: str, dynamic_sources: dict[Any, Source], scalar_arguments: Sequence[int], specialize_arguments: bool
+    ) -> None:
         self.name = name
-        self.promoted = promoted
-        self.varying = varying  # which leaves of the arguments are numbers that each call brings
-        self.settled = settled  # all the same the program is for these alone
+        self.dynamic_sources = dynamic_sources
+        self.scalar_arguments = scalar_arguments  # which leaves of the arguments are numbers that each call brings
+        self.specialize_arguments = specialize_arguments  # all the same the program is for these alone
         self._arguments: dict[int, Any] = {}  # the containers among the arguments: of this call
-        self.witness = Witness(self._refuse)
+        self.observer = FrameObserver(self._refuse)
         self.tracer = Tracer(name, self._location, self._is_set)
-        self.tracer.on_filled = self._filled
-        self._places: dict[int, list[Place]] = {}
+        self.tracer.on_container_write = self._record_container_write
+        self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
-        self._bound: dict[int, Place] = {}  # tensors that are found anew in each call: their places
+        self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
 
-    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
+    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
-        with uncollected():
+        with gc_paused():
             return self._run(function, args, kwargs)
 
-    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Entry, Callable[[], None]]:
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
         failed = True
         try:
             leaves, structure = pytree.flatten((args, kwargs))
-            leaves, given = self._given(leaves)
+            leaves, given = self._bind_arguments(leaves)
             args, kwargs = pytree.unflatten(structure, iter(leaves))
             self._note_containers((args, kwargs))
-            with self._numbers(), self.witness.watching(function):
+            with self._substitute_numbers(), self.observer.observe(function):
                 try:
                     result = self.tracer.trace(function, args, kwargs)
-                    outcome, results = outcome_of(self.tracer, result, given)
+                    outcome, results = collect_effects(self.tracer, result, given)
                     self._refuse_symbols(outcome)
-                    self._effects(outcome, results)
-                    derived = self._derive(results)
+                    self._collect_effects(outcome, results)
+                    derived = self._trace_backward(results)
                 finally:
-                    self._take_back()
-            self._guards(outcome, given)
-            traced = conclude(self.tracer, outcome, results, given, derived)
+                    self._undo_writes()
+            self._collect_guards(outcome, given)
+            traced = finish_trace(self.tracer, outcome, results, given, derived)
             failed = False
         finally:
             self.tracer.restore(failed)
@@ -75,11 +77,11 @@ class Session:
             self.tracer.take_back()
             raise
 
-    def _derive(self, results: Results) -> Derived:
+    def _trace_backward(self, results: ResultTable) -> TracedBackward:
         """The gradient of the results, for a `backward()` outside. Hooks run now, and must not do more than compute."""
-        before = len(self.witness.writes)
-        derived = derive(self.tracer, results.tensors)
-        for write in self.witness.writes[before:]:
+        before = len(self.observer.writes)
+        derived = trace_backward(self.tracer, results.tensors)
+        for write in self.observer.writes[before:]:
             raise TraceError(
                 f"a hook or Function changes the {write.place.what} at {write.site} in the backward pass of "
                 f"{self.name!r}, which is compiled with the step, while backward() is called outside: call backward() "
@@ -87,17 +89,17 @@ class Session:
             )
         return derived
 
-    def _given(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _bind_arguments(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
         """Arguments with symbols in them: the leaves, and those of them that each call brings anew."""
         given: list[Any] = []
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor):
                 self.tracer.bind_argument(x, len(given), f"{len(given)}")
                 given.append(x)
-            elif i in self.varying:
+            elif i in self.scalar_arguments:
                 name = f"x{len(given)}"
-                number = self.tracer.arithmetic.given(name, x, lambda _, n=name: n, f"argument {i}")  # type: ignore[misc]
-                leaves[i] = number.settled() if self.settled else number
+                number = self.tracer.arithmetic.add_source(name, x, lambda _, n=name: n, f"argument {i}")  # type: ignore[misc]
+                leaves[i] = number.specialize() if self.specialize_arguments else number
                 given.append(number)
         return leaves, given
 
@@ -109,30 +111,30 @@ class Session:
                 self._note_containers(part)
 
     @contextmanager
-    def _numbers(self) -> Iterator[None]:
+    def _substitute_numbers(self) -> Iterator[None]:
         """Put a `Number` where a number has changed from call to call."""
         kept = []
         try:
-            for i, place in enumerate(self.promoted.values()):
+            for i, place in enumerate(self.dynamic_sources.values()):
                 value = place.read()
                 if type(value) in (int, float):
                     kept.append((place, value))
-                    place.write(self.tracer.arithmetic.given(f"p{i}", value, place.expression, place.what))
+                    place.write(self.tracer.arithmetic.add_source(f"p{i}", value, place.expression, place.what))
             yield
         finally:
             for place, value in kept:
-                if is_number(place.read()):
+                if is_symbolic_number(place.read()):
                     place.write(value)
 
     def _location(self, tensor: Tensor) -> Location | None:
         """Where a captured tensor is found, if another may take its place: no parameter, without history."""
         if type(tensor) is not Tensor or tensor.node is not None:
             return None
-        places = self._found().get(id(tensor), [])
+        places = self._index_sources().get(id(tensor), [])
         if len(places) != 1:
             return None
         (place,) = places
-        self._bound[id(tensor)] = place
+        self._source_by_tensor[id(tensor)] = place
 
         def locate() -> Any:
             found = place.read()
@@ -140,22 +142,22 @@ class Session:
 
         return locate, place.expression
 
-    def _found(self) -> dict[int, list[Place]]:
+    def _index_sources(self) -> dict[int, list[Source]]:
         """The places of each tensor that the step read so far."""
-        reads = self.witness.reads
+        reads = self.observer.reads
         for read in reads[self._indexed :]:
-            for place, tensor in tensors_in(read.place, read.value, self.witness.as_before):
-                self._places.setdefault(id(tensor), []).append(place)
+            for place, tensor in tensors_in(read.place, read.value, self.observer.as_before):
+                self._sources.setdefault(id(tensor), []).append(place)
         self._indexed = len(reads)
-        return self._places
+        return self._sources
 
-    def _filled(self, container: Any) -> None:
-        self.witness.past.meet(container)
-        self.witness.change(container, user_frame(sys._getframe(1)))
+    def _record_container_write(self, container: Any) -> None:
+        self.observer.preexisting.add(container)
+        self.observer.change(container, user_frame(sys._getframe(1)))
 
     def _is_set(self, holder: Any, key: Any) -> bool:
-        place = Contents(holder)
-        return any(write.place == place and key in write.keys for write in self.witness.writes)
+        place = ContentsSource(holder)
+        return any(write.place == place and key in write.keys for write in self.observer.writes)
 
     def _refuse(self, what: str, site: Site) -> None:
         raise TraceError(
@@ -163,55 +165,55 @@ class Session:
             "in the first call only: do it outside of the step, or compile with fallback=True to run it eagerly."
         )
 
-    def _refuse_symbols(self, outcome: Outcome) -> None:
+    def _refuse_symbols(self, outcome: StepEffects) -> None:
         for leaf in outcome.leaves:
-            if leaf.kind == "object" and (name := _symbolic(leaf.of)):
+            if leaf.kind == "object" and (name := _symbolic_attribute(leaf.of)):
                 raise TraceError(
                     f"the step {self.name!r} returns a {type(leaf.of).__name__}, whose {name} is a tensor made by the "
                     "step: return tensors, or tuples, lists, dicts and dataclasses of them"
                 )
 
-    def _effects(self, outcome: Outcome, results: Results) -> None:
+    def _collect_effects(self, outcome: StepEffects, results: ResultTable) -> None:
         """What the step wrote into Python objects, to be written again by each call."""
-        for write in self.witness.writes:
-            effect = self._effect(write, results, outcome)
+        for write in self.observer.writes:
+            effect = self._make_effect(write, results, outcome)
             if effect is not None:
                 for leaf in effect.leaves:
-                    self._check_kept(leaf.of if leaf.kind == "object" else None, write)
+                    self._check_can_keep(leaf.of if leaf.kind == "object" else None, write)
                 outcome.effects.append(effect)
         for function, argument, _ in self.tracer.deferred:
             leaves, structure = results.leaves(argument)
             outcome.effects.append(Effect(function, structure, leaves, "a call at the end"))
 
-    def _effect(self, write: Write, results: Results, outcome: Outcome) -> Effect | None:
+    def _make_effect(self, write: ObservedWrite, results: ResultTable, outcome: StepEffects) -> Effect | None:
         place, before = write.place, write.before
         if id(place.holder) in self._arguments:
             raise TraceError(
                 f"the step {self.name!r} changes an argument ({place.what}) at {write.site}, of which each call brings "
                 "another: return what is to be changed, or change a copy"
             )
-        if isinstance(place, Contents):
-            how, value, whole = _difference(place, before, write.keys)
-            self._ignore(place.holder)
+        if isinstance(place, ContentsSource):
+            how, value, whole = _replay_update(place, before, write.keys)
+            self._ignore_own_writes(place.holder)
             if whole:
-                outcome.guards.append(PlaceGuard(place, snapshot(before), write.site))
+                outcome.guards.append(SourceGuard(place, snapshot(before), write.site))
         else:
             how, value = place.write, place.read()
             if value is before:
                 return None
-            if isinstance(place, Attribute):
-                self._ignore(place.holder, place.name)
+            if isinstance(place, AttributeSource):
+                self._ignore_own_writes(place.holder, place.name)
         if how is None:
             return None
         leaves, structure = results.leaves(value)
         return Effect(how, structure, leaves, place.what)
 
-    def _ignore(self, holder: Any, name: str | None = None) -> None:
+    def _ignore_own_writes(self, holder: Any, name: str | None = None) -> None:
         """What the step sets in a module itself is no reason to trace again: where it reads it, it is guarded.
 
         That is the attribute `name` of the module `holder`, or the container `holder` in an attribute of any.
         """
-        for watch in self.tracer.watches:
+        for watch in self.tracer.probe_guards:
             if watch.contents is None:
                 continue
             if name is None:
@@ -220,68 +222,71 @@ class Session:
                 found = [name] if watch.subject is holder else []
             watch.ignored |= frozenset(found)
 
-    def _check_kept(self, value: Any, write: Write) -> None:
+    def _check_can_keep(self, value: Any, write: ObservedWrite) -> None:
         known = is_plain(value) or isinstance(value, (Tensor, type, np.ndarray)) or value is MISSING or callable(value)
-        if not known and not self.witness.knows(value):
+        if not known and not self.observer.is_preexisting(value):
             raise TraceError(
                 f"the step {self.name!r} keeps a {type(value).__name__} which it made itself ({write.place.what}), at "
                 f"{write.site}: a compiled step can keep tensors, numbers, and lists, tuples and dicts of them"
             )
 
-    def _take_back(self) -> None:
+    def _undo_writes(self) -> None:
         """Python as it was before the step."""
-        for write in reversed(self.witness.writes):
-            if isinstance(write.place, Contents) or write.place.read() is not write.before:
+        for write in reversed(self.observer.writes):
+            if isinstance(write.place, ContentsSource) or write.place.read() is not write.before:
                 write.place.write(write.before)
 
-    def _guards(self, outcome: Outcome, given: list[Any]) -> None:
+    def _collect_guards(self, outcome: StepEffects, given: list[Any]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
-        used = {id(x) for x in self.tracer.met()} | {
-            id(leaf.of) for leaf in outcome.every_leaf() if leaf.kind == "object"
+        used = {id(x) for x in self.tracer.captured_tensors()} | {
+            id(leaf.of) for leaf in outcome.all_output_refs() if leaf.kind == "object"
         }
-        for read in self.witness.reads:
-            if is_number(read.value):
+        for read in self.observer.reads:
+            if is_symbolic_number(read.value):
                 continue
             whole = isinstance(read.value, Tensor)
             if not whole:
-                outcome.guards.append(PlaceGuard(read.place, read.value, read.site))
-            for place, tensor in tensors_in(read.place, read.value, self.witness.as_before):
-                bound = self._bound.get(id(tensor))
+                outcome.guards.append(SourceGuard(read.place, read.value, read.site))
+            for place, tensor in tensors_in(read.place, read.value, self.observer.as_before):
+                bound = self._source_by_tensor.get(id(tensor))
                 if id(tensor) in numbers:
                     outcome.guards.append(ArgumentGuard(place, numbers[id(tensor)], read.site))
                 elif bound != place and (whole or bound is not None or id(tensor) in used):
-                    outcome.guards.append(PlaceGuard(place, tensor, read.site))
+                    outcome.guards.append(SourceGuard(place, tensor, read.site))
 
 
-def traced(
+def trace_step(
     function: Callable[..., Any],
     name: str,
     args: Any,
     kwargs: Any,
-    promoted: dict[Any, Place] | None = None,
-    varying: Sequence[int] = (),
-    settled: bool = False,
-) -> tuple[Entry, Callable[[], None]]:
+    dynamic_sources: dict[Any, Source] | None = None,
+    scalar_arguments: Sequence[int] = (),
+    specialize_arguments: bool = False,
+) -> tuple[CompiledEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
-    The numbers at the places `promoted`, and those among the leaves of the arguments that are `varying`, are inputs of
-    the program; the latter are `settled` if it is for these numbers alone.
+    The numbers at the places `dynamic_sources`, and those among the leaves of the arguments that are
+    `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
+    alone.
     """
-    return Session(name, promoted or {}, varying, settled).run(function, args, kwargs)
+    return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
 
 
-def to_promote(changes: list[Any]) -> dict[Any, Place]:
+def find_dynamic_sources(changes: list[Any]) -> dict[Any, Source]:
     """The places of numbers among the guards that failed."""
     found = {}
     for guard in changes:
-        if isinstance(guard, PlaceGuard) and not isinstance(guard.place, Contents):
+        if isinstance(guard, SourceGuard) and not isinstance(guard.place, ContentsSource):
             now = guard.place.read()
-            if type(now) in (int, float) and type(guard.expected) is type(now):
+            if type(now) in (int, float) and type(guard.expected_value) is type(now):
                 found[guard.place.key] = guard.place
     return found
 
 
-def _difference(place: Contents, before: Any, keys: list[Any]) -> tuple[Callable[[Any], Any] | None, Any, bool]:
+def _replay_update(
+    place: ContentsSource, before: Any, keys: list[Any]
+) -> tuple[Callable[[Any], Any] | None, Any, bool]:
     """How to repeat what was done to a container: a function and its argument; whether that needs the old contents."""
     holder = place.holder
     if isinstance(holder, list):
@@ -307,7 +312,7 @@ def _set_items(holder: Any, items: dict[Any, Any]) -> None:
         holder[key] = value
 
 
-def _symbolic(value: Any) -> str | None:
+def _symbolic_attribute(value: Any) -> str | None:
     """The attribute of an object that is a tensor without values; None if there is none."""
     for name, held in getattr(value, "__dict__", {}).items():
         if isinstance(held, Tensor) and type(held.array) is not np.ndarray and not isinstance(value, Tensor):

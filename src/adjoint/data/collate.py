@@ -18,7 +18,7 @@ np_str_obj_array_pattern = re.compile("[SaUO]")  # kinds of arrays that no tenso
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 )
-Rules = Mapping[Any, Callable[..., Any]]
+CollateRules = Mapping[Any, Callable[..., Any]]
 
 
 def default_collate(batch: Any) -> Any:
@@ -39,7 +39,7 @@ def default_collate(batch: Any) -> Any:
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
-def collate(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def collate(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     """As `default_collate`, with these rules: functions of a batch by the type, or tuple of types, of its samples."""
     first = batch[0]
     rules = collate_fn_map or {}
@@ -49,15 +49,15 @@ def collate(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
         return rule(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
         items = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
-        return _mapping(first, items)
+        return _rebuild_mapping(first, items)
     if isinstance(first, Sequence):
         lengths = sorted({len(sample) for sample in batch})
         if len(lengths) > 1 and not hasattr(first, "_fields"):
             sizes = ", ".join(map(str, lengths))
             raise RuntimeError(f"each element in list of batch should be of equal size, but the sizes are {sizes}")
         parts = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch, strict=False)]
-        return _sequence(first, parts)
-    raise TypeError(_refusal(kind))
+        return _rebuild_sequence(first, parts)
+    raise TypeError(_type_error_message(kind))
 
 
 def default_convert(data: Any) -> Any:
@@ -67,53 +67,53 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.bool_, np.number)):
         return data if data.dtype.kind in "SUO" else as_tensor(data)
     if isinstance(data, Mapping):
-        return _mapping(data, {key: default_convert(data[key]) for key in data})
+        return _rebuild_mapping(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, Sequence) and not isinstance(data, TEXT):
-        return _sequence(data, [default_convert(item) for item in data])
+        return _rebuild_sequence(data, [default_convert(item) for item in data])
     return data
 
 
-def _tensors(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_tensors(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     return stack(batch)
 
 
-def _arrays(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_arrays(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     first = batch[0]
     if first.dtype.kind in "SUO":
-        raise TypeError(_refusal(first.dtype))
+        raise TypeError(_type_error_message(first.dtype))
     if all(type(array) is np.ndarray and array.dtype is first.dtype and array.shape == first.shape for array in batch):
         return as_tensor(np.stack(batch))
     return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
-def _numpy_scalars(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_numpy_scalars(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     return as_tensor(np.array(batch))
 
 
-def _floats(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_floats(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     return tensor(np.array(batch, np.float64))
 
 
-def _integers(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_integers(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     return tensor(list(batch))
 
 
-def _texts(batch: Any, *, collate_fn_map: Rules | None = None) -> Any:
+def _collate_texts(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     return batch
 
 
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {
-    Tensor: _tensors,
-    np.ndarray: _arrays,
-    (np.bool_, np.number, np.object_): _numpy_scalars,
-    float: _floats,
-    int: _integers,
-    str: _texts,
-    bytes: _texts,
+    Tensor: _collate_tensors,
+    np.ndarray: _collate_arrays,
+    (np.bool_, np.number, np.object_): _collate_numpy_scalars,
+    float: _collate_floats,
+    int: _collate_integers,
+    str: _collate_texts,
+    bytes: _collate_texts,
 }
 
 
-def _mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
+def _rebuild_mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """`parts` in a mapping like the given one; a plain dict where its type cannot be made."""
 
     def made() -> Any:
@@ -123,10 +123,10 @@ def _mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
         twin.update(parts)
         return twin
 
-    return parts if type(like) is dict else _or_else(made, parts)
+    return parts if type(like) is dict else _build_or_fall_back(made, parts)
 
 
-def _sequence(like: Sequence[Any], parts: list[Any]) -> Any:
+def _rebuild_sequence(like: Sequence[Any], parts: list[Any]) -> Any:
     """`parts` in a sequence like the given one; of a plain tuple, and where its type cannot be made, a list."""
     if isinstance(like, tuple):
         return type(like)(*parts) if hasattr(like, "_fields") else parts
@@ -139,15 +139,15 @@ def _sequence(like: Sequence[Any], parts: list[Any]) -> Any:
             twin[i] = part
         return twin
 
-    return parts if type(like) is list else _or_else(made, parts)
+    return parts if type(like) is list else _build_or_fall_back(made, parts)
 
 
-def _or_else(made: Callable[[], Any], plain: Any) -> Any:
+def _build_or_fall_back(made: Callable[[], Any], plain: Any) -> Any:
     try:
         return made()
     except TypeError:
         return plain
 
 
-def _refusal(kind: Any) -> str:
+def _type_error_message(kind: Any) -> str:
     return f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}"

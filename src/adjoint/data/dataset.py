@@ -113,7 +113,7 @@ class Subset(Dataset[Sample_co]):
     def __getitems__(self, indices: list[int]) -> list[Sample_co]:
         if type(self).__getitem__ is not Subset.__getitem__:
             return [self[i] for i in indices]
-        return _many(self.dataset, [self.indices[i] for i in indices])
+        return _fetch_many(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -139,7 +139,7 @@ class StackDataset(Dataset[Any]):
         return self._sample([part[index] for part in self._parts()])
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        columns = [_many(part, indices) for part in self._parts()]
+        columns = [_fetch_many(part, indices) for part in self._parts()]
         for column in columns:
             if len(column) != len(indices):
                 raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
@@ -199,13 +199,13 @@ class ChainDataset(IterableDataset[Sample_co]):
         self.datasets = datasets
 
     def __iter__(self) -> Iterator[Sample_co]:
-        for dataset in self._checked():
+        for dataset in self._iterate_datasets():
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self._checked())
+        return sum(len(dataset) for dataset in self._iterate_datasets())
 
-    def _checked(self) -> Iterator[Any]:
+    def _iterate_datasets(self) -> Iterator[Any]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
@@ -230,7 +230,7 @@ def random_split(
         (8, 2)
     """
     count = len(dataset)  # type: ignore[arg-type]
-    sizes = _shared_out(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]
+    sizes = _split_by_fractions(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]
     if sum(sizes) != count:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = (generator or default_generator).randperm(count).tolist()
@@ -238,12 +238,12 @@ def random_split(
     return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(whole), whole, strict=True)]
 
 
-def _many(dataset: Any, indices: list[Any]) -> list[Any]:
+def _fetch_many(dataset: Any, indices: list[Any]) -> list[Any]:
     fetch_many = getattr(dataset, "__getitems__", None)
     return fetch_many(indices) if callable(fetch_many) else [dataset[i] for i in indices]
 
 
-def _shared_out(count: int, fractions: Sequence[float]) -> list[float]:
+def _split_by_fractions(count: int, fractions: Sequence[float]) -> list[float]:
     """Whole numbers near count · fraction: rounded down, and the rest dealt out from the first on."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
@@ -257,7 +257,7 @@ def _shared_out(count: int, fractions: Sequence[float]) -> list[float]:
     return sizes
 
 
-def rows(dataset: Any, indices: list[Any]) -> list[Tensor] | None:
+def fetch_rows(dataset: Any, indices: list[Any]) -> list[Tensor] | None:
     """What collating samples of a TensorDataset, or of a subset of one, gives: one look-up for each tensor.
 
     None where that would not be the same: other datasets, subclasses, tensors that record, indices other than integers.

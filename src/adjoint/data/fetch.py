@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from adjoint.data.collate import default_collate
-from adjoint.data.dataset import IterableDataset, rows
+from adjoint.data.dataset import IterableDataset, fetch_rows
 
 Fetch = Callable[[Any], Any]
 
@@ -18,29 +18,29 @@ class DatasetKind:
     Map, Iterable = 0, 1
 
 
-def kind_of(dataset: Any) -> int:
+def dataset_kind(dataset: Any) -> int:
     """The kind of a dataset, by its class."""
     return DatasetKind.Iterable if isinstance(dataset, IterableDataset) else DatasetKind.Map
 
 
-def fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
+def make_fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
     """A function from one index, or from a list of them, to what a loader hands out.
 
     That of an iterable dataset begins a pass through it, only counts the indices, and raises StopIteration at its end.
     """
     if kind == DatasetKind.Iterable:
-        return _from_stream(iter(dataset), batched, collate_fn, drop_last)
-    return _from_indices(dataset, batched, collate_fn)
+        return _make_iterable_fetcher(iter(dataset), batched, collate_fn, drop_last)
+    return _make_map_fetcher(dataset, batched, collate_fn)
 
 
-def _from_indices(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any]) -> Fetch:
+def _make_map_fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any]) -> Fetch:
     fetch_many = getattr(dataset, "__getitems__", None)
 
     def fetch(at: Any) -> Any:
         if not batched:
             return collate_fn(dataset[at])
         if collate_fn is default_collate:
-            batch = rows(dataset, at)
+            batch = fetch_rows(dataset, at)
             if batch is not None:
                 return batch
         return collate_fn(fetch_many(at) if fetch_many else [dataset[i] for i in at])
@@ -48,7 +48,9 @@ def _from_indices(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any])
     return fetch
 
 
-def _from_stream(samples: Iterator[Any], batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
+def _make_iterable_fetcher(
+    samples: Iterator[Any], batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+) -> Fetch:
     ended = False
 
     def fetch(at: Any) -> Any:

@@ -13,18 +13,18 @@ from typing import Any, Generic, Self, TypeVar
 from adjoint.core.random.generator import Generator
 from adjoint.data.collate import default_collate, default_convert
 from adjoint.data.dataset import Dataset, IterableDataset
-from adjoint.data.fetch import fetcher, kind_of
+from adjoint.data.fetch import dataset_kind, make_fetcher
 from adjoint.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from adjoint.data.worker import Job
-from adjoint.data.worker_pool import Crew
+from adjoint.data.worker_pool import WorkerPool
 
 Sample_co = TypeVar("Sample_co", covariant=True)
 
-_SHARE_OUT = (
+_DUPLICATE_SAMPLES_HINT = (
     "For multiprocessing data-loading, this could be caused by a dataset whose copies in the workers do not share the "
     "samples out: see get_worker_info()."
 )
-FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
+FROZEN_AFTER_INIT = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 
 
 class DataLoader(Generic[Sample_co]):
@@ -83,7 +83,7 @@ class DataLoader(Generic[Sample_co]):
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
-            sampler = _sampler(dataset, bool(shuffle), generator)
+            sampler = _default_sampler(dataset, bool(shuffle), generator)
         if batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.dataset = dataset
@@ -96,27 +96,27 @@ class DataLoader(Generic[Sample_co]):
         self.num_workers = num_workers
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = _context(multiprocessing_context, num_workers)
+        self.multiprocessing_context = _resolve_context(multiprocessing_context, num_workers)
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.in_order = in_order
-        self._iterator: Pass | None = None  # that whose workers stay
+        self._iterator: LoaderIterator | None = None  # that whose workers stay
         self._IterableDataset_len_called: int | None = None  # how many samples an iterable dataset said that it has
         self._ready = True
-        _warn_of_many(num_workers)
+        _warn_too_many_workers(num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._ready and name in FIXED:
+        if self._ready and name in FROZEN_AFTER_INIT:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers):
-            return Pass(self)
-        if self._iterator is None or not self._iterator.begin_again(self._IterableDataset_len_called):
-            self._iterator = Pass(self)
+            return LoaderIterator(self)
+        if self._iterator is None or not self._iterator.restart(self._IterableDataset_len_called):
+            self._iterator = LoaderIterator(self)
         return self._iterator
 
     def __len__(self) -> int:
@@ -134,14 +134,14 @@ class DataLoader(Generic[Sample_co]):
 
     @property
     def _dataset_kind(self) -> int:
-        return kind_of(self.dataset)
+        return dataset_kind(self.dataset)
 
     @property
     def _index_sampler(self) -> Iterable[Any]:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
 
-class Pass:
+class LoaderIterator:
     """One pass through a loader's dataset; where workers stay, one after the other.
 
     It reads what PyTorch's reads, by the same names: a class of another library may stand in for the loader.
@@ -150,15 +150,15 @@ class Pass:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._sampler = loader._index_sampler
         self._dataset = loader.dataset
-        self._stay = loader.persistent_workers
+        self._persistent_workers = loader.persistent_workers
         self._indices = iter(self._sampler)
-        self._told = loader._IterableDataset_len_called
-        self._count = 0
-        self._crew: Crew | None = None
+        self._reported_length = loader._IterableDataset_len_called
+        self._num_yielded = 0
+        self._worker_pool: WorkerPool | None = None
         seed = draw_seed(loader.generator)  # without workers too, so that the streams stay in step with PyTorch's
         kind, batched = loader._dataset_kind, loader._auto_collation
         if not loader.num_workers:
-            self._fetch = fetcher(kind, loader.dataset, batched, loader.collate_fn, loader.drop_last)
+            self._fetch = make_fetcher(kind, loader.dataset, batched, loader.collate_fn, loader.drop_last)
             return
         job = Job(
             kind,
@@ -171,27 +171,32 @@ class Pass:
             seed,
         )
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        self._crew = Crew(job, context, loader.prefetch_factor or 0, loader.timeout, loader.in_order)
-        self._crew.begin(iter(self._sampler))
+        self._worker_pool = WorkerPool(job, context, loader.prefetch_factor or 0, loader.timeout, loader.in_order)
+        self._worker_pool.begin(iter(self._sampler))
 
-    def begin_again(self, told: int | None) -> bool:
+    def restart(self, reported_length: int | None) -> bool:
         """Begin another pass with the same workers; False if they are gone."""
-        if self._crew is None or not self._crew.dismiss.alive:
+        if self._worker_pool is None or not self._worker_pool.shutdown.alive:
             return False
-        self._told, self._count = told, 0
-        self._crew.begin(iter(self._sampler))
+        self._reported_length, self._num_yielded = reported_length, 0
+        self._worker_pool.begin(iter(self._sampler))
         return True
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
-        batch = self._fetch(next(self._indices)) if self._crew is None else self._next_of_crew(self._crew)
-        self._count += 1
-        if self._told is not None and self._count > self._told:
+        batch = (
+            self._fetch(next(self._indices))
+            if self._worker_pool is None
+            else self._next_from_workers(self._worker_pool)
+        )
+        self._num_yielded += 1
+        if self._reported_length is not None and self._num_yielded > self._reported_length:
+            hint = _DUPLICATE_SAMPLES_HINT if self._worker_pool else ""
             warnings.warn(
-                f"Length of IterableDataset {self._dataset} was reported to be {self._told} (when accessing "
-                f"len(dataloader)), but {self._count} samples have been fetched. {_SHARE_OUT if self._crew else ''}",
+                f"Length of IterableDataset {self._dataset} was reported to be {self._reported_length} (when accessing "
+                f"len(dataloader)), but {self._num_yielded} samples have been fetched. {hint}",
                 stacklevel=2,
             )
         return batch
@@ -202,18 +207,18 @@ class Pass:
     @property
     def _workers(self) -> list[Any]:
         """The worker processes; programs that watch PyTorch's ask for them."""
-        return [] if self._crew is None else [worker.process for worker in self._crew.workers]
+        return [] if self._worker_pool is None else [worker.process for worker in self._worker_pool.workers]
 
-    def _next_of_crew(self, crew: Crew) -> Any:
+    def _next_from_workers(self, worker_pool: WorkerPool) -> Any:
         try:
-            return crew.next()
+            return worker_pool.next()
         except StopIteration:
-            if not self._stay:
-                crew.dismiss()
+            if not self._persistent_workers:
+                worker_pool.shutdown()
             raise
 
 
-def _sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:
+def _default_sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:
     if isinstance(dataset, IterableDataset):
         return repeat(None)
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
@@ -244,7 +249,7 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
-def _warn_of_many(num_workers: int) -> None:
+def _warn_too_many_workers(num_workers: int) -> None:
     """Warn of more worker processes than there are CPUs for this one."""
     bound = hasattr(os, "sched_getaffinity")
     count = len(os.sched_getaffinity(0)) if bound else os.cpu_count()
@@ -264,7 +269,7 @@ def _warn_of_many(num_workers: int) -> None:
         )
 
 
-def _context(given: Any, num_workers: int) -> Any:
+def _resolve_context(given: Any, num_workers: int) -> Any:
     """How worker processes are started, of its name or of itself."""
     if given is None:
         return None

@@ -14,7 +14,7 @@ from adjoint.functions.creation.creation import as_tensor
 from adjoint.functions.creation.sampling import multinomial
 
 Index_co = TypeVar("Index_co", covariant=True)
-DRAWN_AT_ONCE = 32  # with replacement PyTorch draws so many indices at a time, which fixes the use of the stream
+INDICES_PER_DRAW = 32  # with replacement PyTorch draws so many indices at a time, which fixes the use of the stream
 
 
 class Sampler(Generic[Index_co]):
@@ -87,9 +87,9 @@ class RandomSampler(Sampler[int]):
         n, wanted = len(self.data_source), self.num_samples
         source = self.generator or Generator().manual_seed(draw_seed())
         if self.replacement:
-            for _ in range(wanted // DRAWN_AT_ONCE):
-                yield from source.randint(0, n, (DRAWN_AT_ONCE,), np.int64).tolist()
-            yield from source.randint(0, n, (wanted % DRAWN_AT_ONCE,), np.int64).tolist()
+            for _ in range(wanted // INDICES_PER_DRAW):
+                yield from source.randint(0, n, (INDICES_PER_DRAW,), np.int64).tolist()
+            yield from source.randint(0, n, (wanted % INDICES_PER_DRAW,), np.int64).tolist()
         else:
             for _ in range(wanted // n):
                 yield from source.randperm(n).tolist()

@@ -16,11 +16,11 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.threads import set_num_threads
-from adjoint.data.fetch import DatasetKind, Fetch, fetcher
+from adjoint.data.fetch import DatasetKind, Fetch, make_fetcher
 from adjoint.data.worker_pipe import pack, send
 
-BEGIN = "begin"
-LISTENS_FOR = 2.0  # seconds, after which a worker looks whether the process that it works for is still there
+START_EPOCH = "begin"
+PARENT_CHECK_SECONDS = 2.0  # seconds, after which a worker looks whether the process that it works for is still there
 
 
 class Job(NamedTuple):
@@ -48,11 +48,11 @@ class WorkerInfo:
     worker_method: str | None = "multiprocessing"
 
 
-class Ended:
+class IterableEnd:
     """In place of a batch: this worker's pass through an iterable dataset is over."""
 
 
-class Failure:
+class WorkerException:
     """An exception of a worker on its way to the process that it works for."""
 
     def __init__(self, error: BaseException, worker: int) -> None:
@@ -62,10 +62,10 @@ class Failure:
             f"Original {''.join(traceback.format_exception(error))}"
         )
 
-    def raise_again(self) -> NoReturn:
+    def reraise(self) -> NoReturn:
         """Raise an error of the same type with the worker's traceback; RuntimeError where the type takes no text."""
         if self.kind is KeyError:
-            raise KeyError(Verbatim(self.text))
+            raise KeyError(KeyErrorMessage(self.text))
         try:
             error = self.kind(message=self.text) if getattr(self.kind, "message", None) else self.kind(self.text)
         except Exception:  # noqa: BLE001  a user's class may want other arguments, or any
@@ -73,7 +73,7 @@ class Failure:
         raise error
 
 
-class Verbatim(str):
+class KeyErrorMessage(str):
     """Text that `KeyError`, which shows the repr of what it is given, shows as it is."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def work(connection: Connection, inherited: Iterable[Connection], job: Job, number: int) -> None:
+def run_worker(connection: Connection, inherited: Iterable[Connection], job: Job, number: int) -> None:
     """Answer the tasks that come through `connection` until it ends; `inherited` are ends of pipes of others.
 
     A task is (number, indices), or BEGIN where a new pass begins; None ends the work.
@@ -107,59 +107,59 @@ def work(connection: Connection, inherited: Iterable[Connection], job: Job, numb
         end.close()
     try:
         set_num_threads(1)
-        _seed(job.seed, number)
+        _seed_generators(job.seed, number)
         _info = WorkerInfo(number, job.workers, job.seed + number, job.dataset)
         tasks: SimpleQueue[Any] = SimpleQueue()
         # A task is taken from the pipe at once: the other side must never wait for room while we wait for it.
-        Thread(target=_listen, args=(connection, tasks), daemon=True).start()
-        _answer(connection, tasks, job, number)
+        Thread(target=_receive_tasks, args=(connection, tasks), daemon=True).start()
+        _serve_tasks(connection, tasks, job, number)
     except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
         pass  # the process that we work for is told of an interrupt too, or is gone
 
 
-def _answer(connection: Connection, tasks: SimpleQueue[Any], job: Job, worker: int) -> None:
-    failure: Failure | None = None
+def _serve_tasks(connection: Connection, tasks: SimpleQueue[Any], job: Job, worker: int) -> None:
+    failure: WorkerException | None = None
     try:
         if job.init_fn is not None:
             job.init_fn(worker)
     except Exception as error:  # noqa: BLE001  whatever it is, it is raised where the batch is wanted
-        failure = Failure(error, worker)
+        failure = WorkerException(error, worker)
     fetch: Fetch | None = None
     ended = False
     while (task := tasks.get()) is not None:
-        if task == BEGIN:
+        if task == START_EPOCH:
             fetch, ended = None, False
-        if task == BEGIN or ended:
+        if task == START_EPOCH or ended:
             continue
         number, at = task
         answer: Any = failure
         if answer is None:
             try:
                 if fetch is None:
-                    fetch = fetcher(job.kind, job.dataset, job.batched, job.collate_fn, job.drop_last)
+                    fetch = make_fetcher(job.kind, job.dataset, job.batched, job.collate_fn, job.drop_last)
                 answer = fetch(at)
             except Exception as error:  # noqa: BLE001  as above
                 ended = isinstance(error, StopIteration) and job.kind == DatasetKind.Iterable
-                answer = Ended() if ended else Failure(error, worker)
-        send(connection, number, *_packed(answer, worker))
+                answer = IterableEnd() if ended else WorkerException(error, worker)
+        send(connection, number, *_pack_answer(answer, worker))
 
 
-def _packed(answer: Any, worker: int) -> tuple[bytes, list[memoryview]]:
+def _pack_answer(answer: Any, worker: int) -> tuple[bytes, list[memoryview]]:
     """The answer for the way; what cannot be sent is an error like any other."""
     try:
         return pack(answer)
     except Exception as error:  # noqa: BLE001  pickling runs the code of users' classes
-        if not isinstance(answer, Failure):
-            return _packed(Failure(error, worker), worker)
+        if not isinstance(answer, WorkerException):
+            return _pack_answer(WorkerException(error, worker), worker)
         answer.kind = RuntimeError
         return pack(answer)
 
 
-def _listen(connection: Connection, tasks: SimpleQueue[Any]) -> None:
+def _receive_tasks(connection: Connection, tasks: SimpleQueue[Any]) -> None:
     employer = os.getppid()
     try:
         while os.getppid() == employer:
-            if connection.poll(LISTENS_FOR):
+            if connection.poll(PARENT_CHECK_SECONDS):
                 task = connection.recv()
                 tasks.put(task)
                 if task is None:
@@ -169,7 +169,7 @@ def _listen(connection: Connection, tasks: SimpleQueue[Any]) -> None:
     tasks.put(None)
 
 
-def _seed(seed: int, worker: int) -> None:
+def _seed_generators(seed: int, worker: int) -> None:
     """Python's, NumPy's and the library's generators, as PyTorch seeds those of its workers."""
     random.seed(seed + worker)
     default_generator.manual_seed(seed + worker)

@@ -9,28 +9,28 @@ from typing import Any
 
 import numpy as np
 
-LARGE = 1 << 16  # bytes from which an array travels behind the pickle rather than in it
+MIN_OUT_OF_BAND_BYTES = 1 << 16  # bytes from which an array travels behind the pickle rather than in it
 
 
 def pack(value: Any) -> tuple[bytes, list[memoryview]]:
     """The pickle of a value, and the memory of its large arrays, which the pickle only mentions."""
     apart: list[memoryview] = []
 
-    def stays(buffer: pickle.PickleBuffer) -> bool:
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
         memory = buffer.raw()
-        if memory.nbytes < LARGE:
+        if memory.nbytes < MIN_OUT_OF_BAND_BYTES:
             return True
         apart.append(memory)
         return False
 
-    return pickle.dumps(value, protocol=5, buffer_callback=stays), apart
+    return pickle.dumps(value, protocol=5, buffer_callback=keep_in_band), apart
 
 
-def send(connection: Connection, number: int, text: bytes, apart: list[memoryview]) -> None:
+def send(connection: Connection, number: int, text: bytes, buffers: list[memoryview]) -> None:
     """Send what `pack` gave under a number. OSError when nobody listens any more."""
-    connection.send((number, text, [memory.nbytes for memory in apart]))
-    for memory in apart:
-        _write(connection, memory)
+    connection.send((number, text, [memory.nbytes for memory in buffers]))
+    for memory in buffers:
+        _write_memory(connection, memory)
 
 
 def receive(connection: Connection) -> tuple[int, bytes, list[Any]]:
@@ -38,11 +38,11 @@ def receive(connection: Connection) -> tuple[int, bytes, list[Any]]:
     number, text, sizes = connection.recv()
     apart = [np.empty(size, np.uint8) for size in sizes]
     for memory in apart:
-        _read(connection, memory.data)
+        _read_memory(connection, memory.data)
     return number, text, apart
 
 
-def _write(connection: Connection, memory: memoryview) -> None:
+def _write_memory(connection: Connection, memory: memoryview) -> None:
     if not hasattr(os, "readv"):
         connection.send_bytes(memory)
         return
@@ -50,7 +50,7 @@ def _write(connection: Connection, memory: memoryview) -> None:
         memory = memory[os.write(connection.fileno(), memory) :]
 
 
-def _read(connection: Connection, memory: memoryview) -> None:
+def _read_memory(connection: Connection, memory: memoryview) -> None:
     """Fill `memory`; where the system allows, without the copies that a connection makes."""
     if not hasattr(os, "readv"):
         connection.recv_bytes_into(memory)

@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection, wait
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
-from adjoint.core.runtime.fork_safety import awaited, renewed
-from adjoint.data.worker import BEGIN, Ended, Failure, Job, work
+from adjoint.core.runtime.fork_safety import hold_across_fork, reset_after_fork
+from adjoint.data.worker import START_EPOCH, IterableEnd, Job, WorkerException, run_worker
 from adjoint.data.worker_pipe import receive
 
-GRACE = 5.0  # seconds that workers are given to finish what they are at
+SHUTDOWN_SECONDS = 5.0  # seconds that workers are given to finish what they are at
 
 
 class Worker(NamedTuple):
@@ -27,130 +27,131 @@ class Worker(NamedTuple):
     connection: Connection
 
 
-_open: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all crews
-_hiring = renewed(Lock())
+_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all crews
+_start_lock = reset_after_fork(Lock())
 # A worker that is forked as another thread closes one would close it again: by then that number may be of its own pipe.
-_closing = awaited(RLock())  # the collector may close as this thread does
+_close_lock = hold_across_fork(RLock())  # the collector may close as this thread does
 
 
-class Crew:
-    """Workers that fetch batches ahead: `ahead` for each, handed out in the order of their indices if `in_order`.
+class WorkerPool:
+    """Workers that fetch batches ahead: `prefetch_factor` for each, handed out in the order of their indices if
+    `in_order`.
 
     `timeout` is how many seconds to wait for a batch, 0 for as long as it takes. RuntimeError when it is over, and when
     a worker dies; an error in a worker is raised where its batch would have come, with the worker's traceback.
     """
 
-    def __init__(self, job: Job, context: Any, ahead: int, timeout: float, in_order: bool) -> None:
+    def __init__(self, job: Job, context: Any, prefetch_factor: int, timeout: float, in_order: bool) -> None:
         self.job = job
-        self.ahead = max(ahead, 1)
+        self.prefetch_factor = max(prefetch_factor, 1)
         self.timeout = timeout
         self.in_order = in_order
         self.workers: list[Worker] = []
         self.numbers = 0  # batches asked for so far; they are numbered through all passes
-        self.waiting: dict[int, int] = {}  # the worker that each batch was asked of, oldest first
-        self.arrived: dict[int, Any] = {}
-        self.at_work: list[bool] = []
-        self.turn = 0
+        self.pending: dict[int, int] = {}  # the worker that each batch was asked of, oldest first
+        self.results: dict[int, Any] = {}
+        self.is_active: list[bool] = []
+        self.next_worker = 0
         self.indices: Iterator[Any] = iter(())
-        self.dismiss = weakref.finalize(self, _dismiss, self.workers, os.getpid())
+        self.shutdown = weakref.finalize(self, _shutdown_workers, self.workers, os.getpid())
         try:
             for number in range(job.workers):
-                self.workers.append(_hire(context, job, number))
+                self.workers.append(_start_worker(context, job, number))
         except BaseException:
-            self.dismiss()
+            self.shutdown()
             raise
 
     def begin(self, indices: Iterator[Any]) -> None:
         """Begin a pass; what is left of the one before is forgotten."""
-        self.waiting.clear()
-        self.arrived.clear()
+        self.pending.clear()
+        self.results.clear()
         self.indices = indices
-        self.at_work = [True] * len(self.workers)
-        self.turn = 0
+        self.is_active = [True] * len(self.workers)
+        self.next_worker = 0
         for worker in self.workers:
-            self._tell(worker, BEGIN)
-        for _ in range(self.ahead * len(self.workers)):
-            self._ask()
+            self._send_task(worker, START_EPOCH)
+        for _ in range(self.prefetch_factor * len(self.workers)):
+            self._request_next_batch()
 
     def next(self) -> Any:
         """The next batch; StopIteration after the last."""
-        while self.waiting:
-            first = next(iter(self.waiting if self.in_order or not self.arrived else self.arrived))
-            if first in self.arrived:
-                del self.waiting[first]
-                answer = self.arrived.pop(first)
-                self._ask()
-                if isinstance(answer, Failure):
-                    answer.raise_again()
+        while self.pending:
+            first = next(iter(self.pending if self.in_order or not self.results else self.results))
+            if first in self.results:
+                del self.pending[first]
+                answer = self.results.pop(first)
+                self._request_next_batch()
+                if isinstance(answer, WorkerException):
+                    answer.reraise()
                 return answer
-            if self.at_work[self.waiting[first]]:
-                self._receive()
+            if self.is_active[self.pending[first]]:
+                self._receive_ready()
             else:
-                del self.waiting[first]
+                del self.pending[first]
         raise StopIteration
 
-    def _ask(self) -> None:
+    def _request_next_batch(self) -> None:
         """Ask the next worker in turn for the next batch, if there are both."""
         try:
             at = next(self.indices)
         except StopIteration:
             return
         count = len(self.workers)
-        share = self.ahead * count // max(sum(self.at_work), 1)
-        busy = list(self.waiting.values())
+        share = self.prefetch_factor * count // max(sum(self.is_active), 1)
+        busy = list(self.pending.values())
         for _ in range(count):
-            worker = self.turn
-            self.turn = (self.turn + 1) % count
-            if self.at_work[worker] and (self.in_order or busy.count(worker) < share):
-                self.waiting[self.numbers] = worker
-                self._tell(self.workers[worker], (self.numbers, at))
+            worker = self.next_worker
+            self.next_worker = (self.next_worker + 1) % count
+            if self.is_active[worker] and (self.in_order or busy.count(worker) < share):
+                self.pending[self.numbers] = worker
+                self._send_task(self.workers[worker], (self.numbers, at))
                 self.numbers += 1
                 return
 
-    def _tell(self, worker: Worker, task: Any) -> None:
+    def _send_task(self, worker: Worker, task: Any) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # it is dead, which is noticed where its batch is missed
             worker.connection.send(task)
 
-    def _receive(self) -> None:
+    def _receive_ready(self) -> None:
         """Take what has come, or wait for it."""
-        active = [worker for worker, at_work in zip(self.workers, self.at_work, strict=True) if at_work]
+        active = [worker for worker, at_work in zip(self.workers, self.is_active, strict=True) if at_work]
         sources = [source for w in active for source in (w.connection, w.process.sentinel)]
         ready = wait(sources, self.timeout or None)
         if not ready:
             for worker in active:  # it would not hear
                 worker.process.terminate()
-            self.dismiss()
+            self.shutdown()
             raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
         for number, worker in enumerate(self.workers):
             if worker.connection in ready:
                 try:
-                    self._take(number, *receive(worker.connection))
+                    self._store_answer(number, *receive(worker.connection))
                 except (EOFError, ConnectionResetError):
-                    self._mourn(worker)
-            elif worker.process.sentinel in ready and self.at_work[number] and not worker.connection.poll():
-                self._mourn(worker)
+                    self._raise_worker_died(worker)
+            elif worker.process.sentinel in ready and self.is_active[number] and not worker.connection.poll():
+                self._raise_worker_died(worker)
 
-    def _take(self, worker: int, number: int, text: bytes, apart: list[Any]) -> None:
-        if number not in self.waiting:
+    def _store_answer(self, worker: int, number: int, text: bytes, buffers: list[Any]) -> None:
+        if number not in self.pending:
             return  # of a pass that was left early
         try:
-            answer = pickle.loads(text, buffers=apart)
+            answer = pickle.loads(text, buffers=buffers)
         except Exception as error:  # noqa: BLE001  what a user's class raises as it is made again
-            answer = Failure(error, worker)
-        if isinstance(answer, Ended):
-            self.at_work[worker] = False
-            del self.waiting[number]
-            self._ask()
+            answer = WorkerException(error, worker)
+        if isinstance(answer, IterableEnd):
+            self.is_active[worker] = False
+            del self.pending[number]
+            self._request_next_batch()
             return
-        self.arrived[number] = answer
+        self.results[number] = answer
 
-    def _mourn(self, worker: Worker) -> None:
+    def _raise_worker_died(self, worker: Worker) -> None:
         """Raise that a worker has died, and how."""
         pid = worker.process.pid
-        worker.process.join(GRACE)
+        worker.process.join(SHUTDOWN_SECONDS)
         code = worker.process.exitcode
-        self.waiting.clear()
-        self.dismiss()
+        self.pending.clear()
+        self.shutdown()
         how = f"with exit code {code}"
         if code is not None and code < 0:
             with suppress(ValueError):
@@ -159,16 +160,16 @@ class Crew:
         raise RuntimeError(f"DataLoader worker (pid(s) {pid}) exited unexpectedly, {how}")
 
 
-def _hire(context: Any, job: Job, number: int) -> Worker:
-    with _hiring:  # the other end must not be open in a worker that is started meanwhile
+def _start_worker(context: Any, job: Job, number: int) -> Worker:
+    with _start_lock:  # the other end must not be open in a worker that is started meanwhile
         ours, theirs = context.Pipe()
-        _open.add(ours)
-        inherited = list(_open) if context.get_start_method() == "fork" else []
-        process = context.Process(target=work, args=(theirs, inherited, job, number), daemon=True)
+        _open_connections.add(ours)
+        inherited = list(_open_connections) if context.get_start_method() == "fork" else []
+        process = context.Process(target=run_worker, args=(theirs, inherited, job, number), daemon=True)
         try:
             process.start()
         except BaseException:
-            _open.discard(ours)
+            _open_connections.discard(ours)
             ours.close()
             raise
         finally:
@@ -176,20 +177,20 @@ def _hire(context: Any, job: Job, number: int) -> Worker:
     return Worker(process, ours)
 
 
-def _dismiss(workers: list[Worker], employer: int) -> None:
+def _shutdown_workers(workers: list[Worker], owner_pid: int) -> None:
     """End the processes: first by asking, then by force."""
-    if os.getpid() != employer:  # a worker that was forked from this process has a copy of the crew
+    if os.getpid() != owner_pid:  # a worker that was forked from this process has a copy of the crew
         return
     for worker in workers:
         with suppress(OSError):
             worker.connection.send(None)
-        with _closing:
-            _open.discard(worker.connection)
+        with _close_lock:
+            _open_connections.discard(worker.connection)
             worker.connection.close()
-    end = time.monotonic() + GRACE
+    end = time.monotonic() + SHUTDOWN_SECONDS
     for worker in workers:
         worker.process.join(max(end - time.monotonic(), 0))
         for force in (worker.process.terminate, worker.process.kill):
             if worker.process.is_alive():
                 force()
-                worker.process.join(GRACE)
+                worker.process.join(SHUTDOWN_SECONDS)

@@ -8,7 +8,7 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.distributions.constraints.constraint import Constraint, is_dependent, known
+from adjoint.distributions.constraints.constraint import Constraint, can_validate_values, is_dependent
 from adjoint.distributions.parameters import broadcast_all, lazy_property
 
 
@@ -38,7 +38,7 @@ class Distribution:
     _validate_args: bool = __debug__
     _batch_shape: Size
     _event_shape: Size
-    _unexpanded: frozenset[str] = frozenset()  # tensors that `expand` leaves as they are
+    _fields_not_expanded: frozenset[str] = frozenset()  # tensors that `expand` leaves as they are
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -54,7 +54,7 @@ class Distribution:
         if self._validate_args:
             self._check_parameters()
 
-    def _elementwise(self, validate_args: bool | None, **parameters: Any) -> None:
+    def _init_elementwise(self, validate_args: bool | None, **parameters: Any) -> None:
         """Set up a distribution of numbers, one for each element of the parameters, which are broadcast."""
         vars(self).update(zip(parameters, broadcast_all(*parameters.values()), strict=True))
         first = vars(self)[next(iter(parameters))]
@@ -77,7 +77,7 @@ class Distribution:
             if name not in vars(self) and isinstance(getattr(type(self), name), lazy_property):
                 continue
             value = getattr(self, name)
-            if not _holds(constraint, value):
+            if not _is_satisfied(constraint, value):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -99,7 +99,9 @@ class Distribution:
         old, shape = len(self._batch_shape), Size(batch_shape)
         for name, value in vars(self).items():
             if name not in vars(new):
-                vars(new)[name] = value if name in self._unexpanded else _expanded(value, self._batch_shape, shape, old)
+                vars(new)[name] = (
+                    value if name in self._fields_not_expanded else _expand_field(value, self._batch_shape, shape, old)
+                )
         new._batch_shape, new._validate_args = shape, self._validate_args
         return new
 
@@ -237,7 +239,7 @@ class Distribution:
         """The shape of `sample_shape` samples."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
-    def _checked(self, value: Any) -> Any:
+    def _check_value(self, value: Any) -> Any:
         """`value`, which is checked if arguments are."""
         if self._validate_args:
             self._validate_sample(value)
@@ -262,7 +264,7 @@ class Distribution:
                 stacklevel=4,
             )
             return
-        if not _holds(support, value):
+        if not _is_satisfied(support, value):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -285,12 +287,12 @@ class Distribution:
         return f"{self.__class__.__name__}({shown})"
 
 
-def _holds(constraint: Any, value: Any) -> bool:
+def _is_satisfied(constraint: Any, value: Any) -> bool:
     valid = constraint.check(value)
-    return not known(valid) or bool(valid.all())
+    return not can_validate_values(valid) or bool(valid.all())
 
 
-def _expanded(value: Any, batch: Size, shape: Size, old: int) -> Any:
+def _expand_field(value: Any, batch: Size, shape: Size, old: int) -> Any:
     """What is held for each distribution of a batch, or for each and further dimensions, for those of the new shape."""
     if isinstance(value, Distribution):
         return value.expand((*shape, *value.batch_shape[old:]))

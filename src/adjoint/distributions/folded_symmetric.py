@@ -12,7 +12,7 @@ from adjoint.distributions.transforms import AbsTransform
 from adjoint.functions.elementwise.pointwise import where
 
 
-class Folded(TransformedDistribution):
+class FoldedDistribution(TransformedDistribution):
     """p(x) = 2 p₀(x) for x ≥ 0: |x| of an x of the even density p₀, that of `symmetric`, of width `scale`."""
 
     arg_constraints = constraints.of(scale=constraints.positive)
@@ -34,12 +34,12 @@ class Folded(TransformedDistribution):
 
     def log_prob(self, value: Any) -> Any:
         """log 2p₀, -∞ below 0."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
         """2 P₀[x ≤ value] - 1."""
-        return 2 * self.base_dist.cdf(self._checked(value)) - 1
+        return 2 * self.base_dist.cdf(self._check_value(value)) - 1
 
     def icdf(self, prob: Any) -> Any:
         """That of p₀ at (p + 1) / 2."""

@@ -72,7 +72,7 @@ class MixtureSameFamily(Distribution):
         """The components, along the last batch dimension."""
         return self._component_distribution
 
-    def _weighted(self, values: Any) -> Any:
+    def _average_components(self, values: Any) -> Any:
         """Σₖ πₖ vₖ."""
         probs, dims = self._mixture_distribution.probs, len(self._mixture_distribution.batch_shape)
         lead = 0 if dims == 1 else len(self._batch_shape) - dims
@@ -85,13 +85,15 @@ class MixtureSameFamily(Distribution):
     @property
     def mean(self) -> Any:
         """Σ πₖ mₖ."""
-        return self._weighted(self._component_distribution.mean)
+        return self._average_components(self._component_distribution.mean)
 
     @property
     def variance(self) -> Any:
         """Σ πₖ (vₖ + (mₖ - m)²)."""
         components = self._component_distribution
-        return self._weighted(components.variance) + self._weighted((components.mean - self._pad(self.mean)).pow(2.0))
+        return self._average_components(components.variance) + self._average_components(
+            (components.mean - self._pad(self.mean)).pow(2.0)
+        )
 
     def cdf(self, x: Any) -> Any:
         """Σ πₖ P[xₖ ≤ x]."""
@@ -99,7 +101,7 @@ class MixtureSameFamily(Distribution):
 
     def log_prob(self, x: Any) -> Any:
         """log Σ πₖ pₖ(x)."""
-        each = self._component_distribution.log_prob(self._pad(self._checked(x)))
+        each = self._component_distribution.log_prob(self._pad(self._check_value(x)))
         return (each + self._mixture_distribution.logits.log_softmax(dim=-1)).logsumexp(dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Any:

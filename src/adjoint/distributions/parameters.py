@@ -12,7 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
 from adjoint.functions.shape.rearrange import broadcast_tensors
 
-EULER = 0.57721566490153286061  # -Γ'(1)
+EULER_GAMMA = 0.57721566490153286061  # -Γ'(1)
 
 
 class lazy_property:
@@ -48,7 +48,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(broadcast_tensors(*tensors))
 
 
-def either(probs: Any, logits: Any) -> str:
+def name_of_given(probs: Any, logits: Any) -> str:
     """Which of the two is given. Raises ValueError unless it is one."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -87,7 +87,7 @@ def uniform(shape: Any, like: Tensor, low: float = 0.0, high: float = 1.0) -> Te
     return creation.empty(shape, dtype=like.dtype).uniform_(low, high)
 
 
-def _triangle(n: int, diag: int) -> tuple[Tensor, Tensor]:
+def _triangle_indices(n: int, diag: int) -> tuple[Tensor, Tensor]:
     """The rows and columns of what lies in or below the diagonal `diag` of an n by n matrix, row by row."""
     places = [(i, j) for i in range(n) for j in range(min(n, i + diag + 1))]
     rows, columns = zip(*places, strict=True) if places else ((), ())
@@ -99,7 +99,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, columns = _triangle(n, diag)
+    rows, columns = _triangle_indices(n, diag)
     return mat[..., rows, columns]
 
 
@@ -116,7 +116,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             "D x D matrix."
         )
     side = round(n)
-    rows, columns = _triangle(side, diag)
+    rows, columns = _triangle_indices(side, diag)
     flat = creation.zeros((*vec.shape[:-1], side * side), dtype=vec.dtype)
     places = (rows * side + columns).expand(vec.shape)
     return flat.scatter(-1, places, vec).reshape(*vec.shape[:-1], side, side)
@@ -127,4 +127,4 @@ def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
 
 
 # what classes of others' distributions import from here, by PyTorch's names
-_sum_rightmost, euler_constant = sum_rightmost, EULER
+_sum_rightmost, euler_constant = sum_rightmost, EULER_GAMMA

@@ -6,18 +6,24 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import broadcast_all, either, lazy_property, logits_to_probs, probs_to_logits
+from adjoint.distributions.parameters import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    name_of_given,
+    probs_to_logits,
+)
 from adjoint.functions.creation import creation
 
 
-class Chance(Distribution):
+class ProbsOrLogitsDistribution(Distribution):
     """Has `probs` p and `logits` log p/(1 - p): the one that is given, and the other computed when it is asked for."""
 
     _param: Tensor
 
-    def _take(self, probs: Any, logits: Any, **others: Any) -> None:
+    def _set_probs_or_logits(self, probs: Any, logits: Any, **others: Any) -> None:
         """Hold the one that is given, and others, broadcast with it, in its dtype."""
-        name = either(probs, logits)
+        name = name_of_given(probs, logits)
         *rest, self._param = broadcast_all(*others.values(), logits if probs is None else probs)
         vars(self)[name] = self._param
         for other, value in zip(others, rest, strict=True):
@@ -41,7 +47,7 @@ class Chance(Distribution):
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)
 
-    def _counted(self, count: int, expand: bool) -> Any:
+    def _enumerate_counts(self, count: int, expand: bool) -> Any:
         """0, 1, … below `count`, along a new first dimension."""
         values = creation.arange(count, dtype=self._param.dtype).view(-1, *(1,) * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values

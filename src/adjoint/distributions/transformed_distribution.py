@@ -85,25 +85,25 @@ class TransformedDistribution(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         """f of a sample of the base."""
         with no_grad():
-            return self._through(self.base_dist.sample(sample_shape))
+            return self._apply_transforms(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """f of a sample of the base, through which gradients flow."""
-        return self._through(self.base_dist.rsample(sample_shape))
+        return self._apply_transforms(self.base_dist.rsample(sample_shape))
 
-    def _through(self, x: Any) -> Any:
+    def _apply_transforms(self, x: Any) -> Any:
         for transform in self.transforms:
             x = transform(x)
         return x
 
-    def _back(self, y: Any) -> Any:
+    def _invert_transforms(self, y: Any) -> Any:
         for transform in reversed(self.transforms):
             y = transform.inv(y)
         return y
 
     def log_prob(self, value: Any) -> Any:
         """log p(x) - log |dy/dx| at the x of this y."""
-        y = self._checked(value)
+        y = self._check_value(value)
         dims, result = len(self.event_shape), 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(y)
@@ -120,11 +120,11 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """P[x ≤ f⁻¹(value)], or its complement where f decreases."""
-        x = self._back(value)
+        x = self._invert_transforms(value)
         if self._validate_args:
             self.base_dist._validate_sample(x)
         return self._monotonize_cdf(self.base_dist.cdf(x))
 
     def icdf(self, value: Any) -> Any:
         """f of the base's inverse."""
-        return self._through(self.base_dist.icdf(self._monotonize_cdf(value)))
+        return self._apply_transforms(self.base_dist.icdf(self._monotonize_cdf(value)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from adjoint.functions.creation.buffers_dlpack import capsule
+from adjoint.functions.creation.buffers_dlpack import export_capsule
 from adjoint.interop import array_api
 from adjoint.interop.numpy.function_protocol import function
 from adjoint.interop.numpy.ufuncs import ufunc
 
-__all__ = ["capsule", "function", "meet_einops", "namespace", "ufunc"]
+__all__ = ["export_capsule", "function", "meet_einops", "namespace", "ufunc"]
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.lazy_import import attach_lazy_names
 
 if TYPE_CHECKING:
     from adjoint.nn import functional as functional
@@ -121,4 +121,4 @@ _HOMES = {
     "module.uninitialized": "UninitializedBuffer UninitializedParameter",
 }
 if not TYPE_CHECKING:
-    __all__, __getattr__, __dir__ = later(__name__, _HOMES, parts=_PARTS)
+    __all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)

@@ -20,7 +20,7 @@ def conv1d_input(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the input, of shape `input_size`, of a `conv1d` whose result has the gradient `grad_output`."""
-    return _of_input(conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _grad_of_input(conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv1d_weight(
@@ -28,7 +28,7 @@ def conv1d_weight(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the weight, of shape `weight_size`, of a `conv1d` whose result has the gradient `grad_output`."""
-    return _of_weight(conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _grad_of_weight(conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_input(
@@ -36,7 +36,7 @@ def conv2d_input(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the input, of shape `input_size`, of a `conv2d` whose result has the gradient `grad_output`."""
-    return _of_input(conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _grad_of_input(conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_weight(
@@ -44,7 +44,7 @@ def conv2d_weight(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the weight, of shape `weight_size`, of a `conv2d` whose result has the gradient `grad_output`."""
-    return _of_weight(conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _grad_of_weight(conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_input(
@@ -52,7 +52,7 @@ def conv3d_input(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the input, of shape `input_size`, of a `conv3d` whose result has the gradient `grad_output`."""
-    return _of_input(conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _grad_of_input(conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_weight(
@@ -60,20 +60,20 @@ def conv3d_weight(
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of the weight, of shape `weight_size`, of a `conv3d` whose result has the gradient `grad_output`."""
-    return _of_weight(conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _grad_of_weight(conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
-def _of_input(conv: Callable[..., Any], size: Any, weight: Any, grad_output: Any, *settings: Any) -> Any:
+def _grad_of_input(conv: Callable[..., Any], size: Any, weight: Any, grad_output: Any, *settings: Any) -> Any:
     place = zeros(tuple(size), dtype=weight.dtype).requires_grad_()
-    return _pulled(lambda: conv(place, weight, None, *settings), place, grad_output)
+    return _differentiate_at(lambda: conv(place, weight, None, *settings), place, grad_output)
 
 
-def _of_weight(conv: Callable[..., Any], input: Any, size: Any, grad_output: Any, *settings: Any) -> Any:
+def _grad_of_weight(conv: Callable[..., Any], input: Any, size: Any, grad_output: Any, *settings: Any) -> Any:
     place = zeros(tuple(size), dtype=input.dtype).requires_grad_()
-    return _pulled(lambda: conv(input, place, None, *settings), place, grad_output)
+    return _differentiate_at(lambda: conv(input, place, None, *settings), place, grad_output)
 
 
-def _pulled(product: Callable[[], Any], place: Any, grad_output: Any) -> Any:
+def _differentiate_at(product: Callable[[], Any], place: Any, grad_output: Any) -> Any:
     """The gradient at `place`, of which the product is linear; itself recorded if recording is on."""
     again = mode.recording
     with enable_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.lazy_import import attach_lazy_names
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise import pointwise
 
@@ -207,7 +207,7 @@ _HOMES = {
     "nn.unpool_fold": "fold max_unpool1d max_unpool2d max_unpool3d",
 }
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = later(__name__, _HOMES, "adjoint.functions")
+    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, "adjoint.functions")
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

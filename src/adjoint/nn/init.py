@@ -11,9 +11,9 @@ import numpy as np
 
 from adjoint.core.random import samplers
 from adjoint.core.random.generator import Generator, default_generator
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.functions.api.memory_format import as_it_lies, memory_order
+from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
@@ -26,17 +26,21 @@ __all__ = [
 Array = Any
 
 
-def from_normal(like: Tensor, mean: float, std: float, low: float, high: float, source: Generator) -> Array:
+def draw_truncated_from_normal(
+    like: Tensor, mean: float, std: float, low: float, high: float, source: Generator
+) -> Array:
     """Normal numbers, drawn again where they lie outside [low, high]."""
     kind = like.array.dtype
-    sample = _normal(like, mean, std, source, not like.is_contiguous())
+    sample = _draw_normal(like, mean, std, source, not like.is_contiguous())
     first, last, gappy = kind.type(low), kind.type(high), memory_order(like) is not None
     while (outside := (sample < first) | (sample > last)).any():
-        sample = np.where(outside, _normal(like, mean, std, source, gappy), sample)
+        sample = np.where(outside, _draw_normal(like, mean, std, source, gappy), sample)
     return sample
 
 
-def from_uniform(like: Tensor, mean: float, std: float, low: float, high: float, source: Generator) -> Array:
+def draw_truncated_from_uniform(
+    like: Tensor, mean: float, std: float, low: float, high: float, source: Generator
+) -> Array:
     """Uniform numbers of [low, high), drawn again unless the density there is above its peak times a uniform."""
     kind = like.array.dtype
     wide = np.dtype(np.float32) if kind.itemsize == 2 else kind
@@ -44,29 +48,37 @@ def from_uniform(like: Tensor, mean: float, std: float, low: float, high: float,
     sample = np.zeros(like.shape, kind)
     pending = np.ones(like.shape, np.bool_)
     while pending.any():
-        candidate = _uniform(like, low, high, source)
+        candidate = _draw_uniform(like, low, high, source)
         sample = np.where(pending, candidate, sample)
         density = candidate
         for step in (lambda x: x - mean, lambda x: x / std, np.square, lambda x: x * -0.5, lambda x: x - peak):
             density = step(density.astype(wide)).astype(kind)
         with np.errstate(divide="ignore"):
-            pending &= np.log(_uniform(like, 0.0, 1.0, source)) > density
+            pending &= np.log(_draw_uniform(like, 0.0, 1.0, source)) > density
     return sample
 
 
-def _normal(like: Tensor, mean: float, std: float, source: Generator, serial: bool) -> Array:
+def _draw_normal(like: Tensor, mean: float, std: float, source: Generator, serial: bool) -> Array:
     kind = like.array.dtype
     if serial:
-        return as_it_lies(like, lambda n: wrap(samplers.serial_normal(source, n, kind, mean, std))).array
-    return as_it_lies(like, lambda n: wrap(source.normal(n, kind, mean, std))).array
+        return draw_in_memory_order(like, lambda n: wrap(samplers.serial_normal(source, n, kind, mean, std))).array
+    return draw_in_memory_order(like, lambda n: wrap(source.normal(n, kind, mean, std))).array
 
 
-def _uniform(like: Tensor, low: float, high: float, source: Generator) -> Array:
-    return as_it_lies(like, lambda n: wrap(source.uniform(n, like.array.dtype, low, high))).array
+def _draw_uniform(like: Tensor, low: float, high: float, source: Generator) -> Array:
+    return draw_in_memory_order(like, lambda n: wrap(source.uniform(n, like.array.dtype, low, high))).array
 
 
 GAINS = {"sigmoid": 1, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
-LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+LINEAR_NONLINEARITIES = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -81,7 +93,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         >>> bool((nn.init.uniform_(ad.empty(3), 2.0, 3.0) >= 2).all())
         True
     """
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         return tensor.uniform_(a, b, generator=generator)
 
 
@@ -97,7 +109,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
         >>> nn.init.normal_(ad.empty(2, 3), std=0.02).shape
         adjoint.Size([2, 3])
     """
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         return tensor.normal_(mean, std, generator=generator)
 
 
@@ -112,7 +124,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         >>> nn.init.constant_(ad.empty(2), 0.5)
         tensor([0.5000, 0.5000])
     """
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         return tensor.fill_(val)
 
 
@@ -130,7 +142,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix, cut to the shape. Raises ValueError unless there are two dimensions."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    return _assigned(tensor, np.eye(*tensor.shape))
+    return _assign_values(tensor, np.eye(*tensor.shape))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
@@ -247,7 +259,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     drawn = source.normal((rows, tensor.numel() // rows), tensor.array.dtype)
     q, r = np.linalg.qr(drawn.T if rows < drawn.shape[1] else drawn)
     q = q * np.sign(np.diag(r))  # makes Q unique
-    return _assigned(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
+    return _assign_values(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
@@ -266,7 +278,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     values = tensor.detach().numpy().copy()
     for column, rows_of_zeros in enumerate(places):
         values[rows_of_zeros, column] = 0
-    return _assigned(tensor, values)
+    return _assign_values(tensor, values)
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -283,7 +295,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     for first in range(0, out, max(out // groups, 1)):
         for channel in range(min(out // groups, inputs)):
             values[(first + channel, channel, *(n // 2 for n in size))] = 1
-    return _assigned(tensor, values)
+    return _assign_values(tensor, values)
 
 
 def trunc_normal_(
@@ -311,13 +323,13 @@ def trunc_normal_(
         return tensor
     source = generator or default_generator
     inside = math.erf((b - mean) / std / math.sqrt(2)) / 2 - math.erf((a - mean) / std / math.sqrt(2)) / 2
-    draw = from_normal if inside > 0.3 else from_uniform
-    return _assigned(tensor, draw(tensor, mean, std, a, b, source))
+    draw = draw_truncated_from_normal if inside > 0.3 else draw_truncated_from_uniform
+    return _assign_values(tensor, draw(tensor, mean, std, a, b, source))
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much a nonlinearity shrinks the standard deviation, inverted. Raises ValueError for an unknown one."""
-    if nonlinearity in LINEAR:
+    if nonlinearity in LINEAR_NONLINEARITIES:
         return 1
     if nonlinearity in GAINS:
         return GAINS[nonlinearity]
@@ -329,29 +341,29 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def _under_its_old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _deprecated_alias(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     name = function.__name__.removesuffix("_")
 
-    def renamed(*args: Any, **kwargs: Any) -> Tensor:
+    def call_with_warning(*args: Any, **kwargs: Any) -> Tensor:
         warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
-    renamed.__name__ = renamed.__qualname__ = name
-    renamed.__doc__ = f"`{name}_` under the name it had once: it warns."
-    return renamed
+    call_with_warning.__name__ = call_with_warning.__qualname__ = name
+    call_with_warning.__doc__ = f"`{name}_` under the name it had once: it warns."
+    return call_with_warning
 
 
-uniform = _under_its_old_name(uniform_)
-normal = _under_its_old_name(normal_)
-constant = _under_its_old_name(constant_)
-eye = _under_its_old_name(eye_)
-dirac = _under_its_old_name(dirac_)
-xavier_uniform = _under_its_old_name(xavier_uniform_)
-xavier_normal = _under_its_old_name(xavier_normal_)
-kaiming_uniform = _under_its_old_name(kaiming_uniform_)
-kaiming_normal = _under_its_old_name(kaiming_normal_)
-orthogonal = _under_its_old_name(orthogonal_)
-sparse = _under_its_old_name(sparse_)
+uniform = _deprecated_alias(uniform_)
+normal = _deprecated_alias(normal_)
+constant = _deprecated_alias(constant_)
+eye = _deprecated_alias(eye_)
+dirac = _deprecated_alias(dirac_)
+xavier_uniform = _deprecated_alias(xavier_uniform_)
+xavier_normal = _deprecated_alias(xavier_normal_)
+kaiming_uniform = _deprecated_alias(kaiming_uniform_)
+kaiming_normal = _deprecated_alias(kaiming_normal_)
+orthogonal = _deprecated_alias(orthogonal_)
+sparse = _deprecated_alias(sparse_)
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
@@ -385,6 +397,6 @@ def _is_empty(tensor: Tensor) -> bool:
     return True
 
 
-def _assigned(tensor: Tensor, values: Any) -> Tensor:
-    with Scope(recording=False):
+def _assign_values(tensor: Tensor, values: Any) -> Tensor:
+    with ModeScope(recording=False):
         return tensor.copy_(wrap(values))

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import Output
-from adjoint.core.runtime.mode import unrecorded
+from adjoint.core.graph.node import OutputSlot
+from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import reshape, slice
-from adjoint.ops.movement.split import Pieces
+from adjoint.ops.movement.split import SplitOutputs
 
 Shape = tuple[int, ...]
 
 
-class Parts(Pieces):
+class OutputParts(SplitOutputs):
     """Pieces of the last dimension, each of a shape of its own."""
 
     __slots__ = ("settings",)
@@ -31,15 +31,15 @@ class Parts(Pieces):
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in self.settings)})
 
-    def _widened(self, g: Tensor) -> Tensor:
+    def _reshape_for_cat(self, g: Tensor) -> Tensor:
         lead = self.parents[0].shape[:-1]
         return reshape(g, shape=(*lead, prod(g.array.shape[len(lead) :])))
 
 
-_kinds: dict[str, type[Parts]] = {}
+_node_classes: dict[str, type[OutputParts]] = {}
 
 
-def parts(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any) -> tuple[Tensor, ...]:
+def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any) -> tuple[Tensor, ...]:
     """`packed` (…, n) as tensors (…, *shape) whose sizes add up to n, made by one node of this name.
 
     The node shows the `settings`, as `_saved_…`.
@@ -47,23 +47,23 @@ def parts(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any)
     lead = packed.array.shape[:-1]
     full = tuple((0, n, 1) for n in lead)
     found, start = [], 0
-    with unrecorded():
+    with recorded_by_caller():
         for shape in shapes:
             piece = slice(packed, bounds=(*full, (start, start + prod(shape), 1)))
             found.append(reshape(piece, shape=(*lead, *shape)))
             start += prod(shape)
-    found = list(separated(found))
+    found = list(separate_memory(found))
     if packed.node is not None:
-        if called not in _kinds:
-            _kinds[called] = type(called, (Parts,), {"__slots__": ()})
-        node = _kinds[called](packed, [part.array.shape for part in found], len(lead))
+        if called not in _node_classes:
+            _node_classes[called] = type(called, (OutputParts,), {"__slots__": ()})
+        node = _node_classes[called](packed, [part.array.shape for part in found], len(lead))
         node.settings = settings
         for i, part in enumerate(found):
-            part.node = Output(node, i, part.array.shape, part.array.dtype)
+            part.node = OutputSlot(node, i, part.array.shape, part.array.dtype)
     return tuple(found)
 
 
-def separated(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def separate_memory(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Pieces of one tensor in memory of their own: each may be written in place without regard to the others."""
     for piece in pieces:
         piece.memory = None

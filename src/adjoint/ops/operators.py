@@ -38,7 +38,7 @@ def _operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return direct or (lambda x, y: f(x, y) if isinstance(y, OPERANDS) else NotImplemented)
 
 
-def _swapped(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _reflected_operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
 
@@ -48,7 +48,7 @@ def _invert(x: Any) -> Any:
     return bitwise.bitwise_not(x)
 
 
-def _itself(x: Any) -> Any:
+def _positive(x: Any) -> Any:
     if x.array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return x
@@ -57,6 +57,6 @@ def _itself(x: Any) -> Any:
 for _name, _f in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _operator(_f))
     if _name not in COMPARISONS:
-        setattr(Tensor, f"__r{_name}__", _swapped(_f))
-for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert, "pos": _itself}.items():
+        setattr(Tensor, f"__r{_name}__", _reflected_operator(_f))
+for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert, "pos": _positive}.items():
     setattr(Tensor, f"__{_name}__", _f)

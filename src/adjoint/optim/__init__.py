@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.lazy_import import attach_lazy_names
 
 if TYPE_CHECKING:
     from adjoint.optim import swa_utils as swa_utils
@@ -66,4 +66,4 @@ _HOMES = {
     "step.optimizer": "Optimizer",
 }
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = later(__name__, _HOMES, parts="lr_scheduler swa_utils")
+    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts="lr_scheduler swa_utils")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import setting
-from adjoint.optim.step.fused_update import change
-from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, flag, scalar
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class Adadelta(Optimizer):
@@ -44,28 +44,31 @@ class Adadelta(Optimizer):
         check_number("weight_decay value", options["weight_decay"])
 
     def update(self, group: Group) -> None:
-        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
-        rho = setting(group, "rho")
-        weight_decay = setting(group, "weight_decay") if decays else 0
-        numbers = (weight_decay, rho, 1 - rho, setting(group, "eps"), -scalar(setting(group, "lr")))
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, self.like_parameter, group)
-            elapsed(state)
-            change(MOVE, (p, p.grad, state["square_avg"], state["acc_delta"]), numbers, (maximize, decays))
+        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        rho = runtime_input(group, "rho")
+        weight_decay = runtime_input(group, "weight_decay") if decays else 0
+        numbers = (weight_decay, rho, 1 - rho, runtime_input(group, "eps"), -as_scalar(runtime_input(group, "lr")))
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, self.like_parameter, group)
+            increment_step(state)
+            apply_update(
+                UPDATE_KERNEL, (p, p.grad, state["square_avg"], state["acc_delta"]), numbers, (maximize, decays)
+            )
 
 
-def _move(
-    p: Any, g: Any, mean_square: Any, steps: Any, weight_decay: Any, far: Any, near: Any, eps: Any, descent: Any,
+def _update_parameter(
+    p: Any, g: Any, mean_square: Any, steps: Any, weight_decay: Any, rho: Any, one_minus_rho: Any, eps: Any,
+    neg_step_size: Any,
     maximize: bool, decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
     if decays:
         g = g.add(p, alpha=weight_decay)
-    mean_square.mul_(far).addcmul_(g, g, value=near)
+    mean_square.mul_(rho).addcmul_(g, g, value=one_minus_rho)
     step = (steps + eps).sqrt() / (mean_square + eps).sqrt() * g
-    steps.mul_(far).addcmul_(step, step, value=near)
-    p.add_(step, alpha=descent)
+    steps.mul_(rho).addcmul_(step, step, value=one_minus_rho)
+    p.add_(step, alpha=neg_step_size)
 
 
-MOVE = Native("adadelta", _move, 4e-8, written=(0, 2, 3))
+UPDATE_KERNEL = KernelFunction("adadelta", _update_parameter, 4e-8, written=(0, 2, 3))

@@ -6,13 +6,13 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.dtype.dtype_info import finfo
-from adjoint.core.runtime.mode import concrete, setting, watch
+from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros
-from adjoint.optim.step.hyperparameters import check_one_element, fitted, flag, scalar
+from adjoint.optim.step.hyperparameters import as_scalar, cast_option_scalars, check_one_element, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
-from adjoint.optim.step.per_parameter_state import counted, entries
+from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
 
 
 class Adafactor(Optimizer):
@@ -54,47 +54,50 @@ class Adafactor(Optimizer):
                 raise ValueError(f"{text} but is: {value}")
 
     def update(self, group: Group) -> None:
-        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
-        given = watch(group, lambda g: g["eps"][0] is not None, "the first eps of Adafactor")
-        lr = scalar(setting(group, "lr"))
-        decay, clip, floor = setting(group, "beta2_decay"), setting(group, "d"), setting(group, ("eps", 1))
-        shrink = 1 - lr * setting(group, "weight_decay") if decays else 1
-        for p in with_gradients(group):
+        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        given = guard_on(group, lambda g: g["eps"][0] is not None, "the first eps of Adafactor")
+        lr = as_scalar(runtime_input(group, "lr"))
+        decay, clip, floor = (
+            runtime_input(group, "beta2_decay"),
+            runtime_input(group, "d"),
+            runtime_input(group, ("eps", 1)),
+        )
+        shrink = 1 - lr * runtime_input(group, "weight_decay") if decays else 1
+        for p in params_with_grad(group):
             if p.is_complex():
-                raise RuntimeError(
-                    f"Adafactor does not support complex parameters: {describe(group, index_of(group, p))}"
-                )
-            state = self._state(p, group)
-            least = setting(group, ("eps", 0)) if given else finfo(p.dtype).eps
-            t = counted(state)
+                described = describe_parameter(group, parameter_index(group, p))
+                raise RuntimeError(f"Adafactor does not support complex parameters: {described}")
+            state = self._init_factored_state(p, group)
+            least = runtime_input(group, ("eps", 0)) if given else finfo(p.dtype).eps
+            t = increment_step_tensor(state)
             rate = _root_mean_square(p).clamp(min=floor) * t.rsqrt().clamp(max=lr)
-            factor, share, least = fitted((shrink, t**decay, least), p)
+            factor, share, least = cast_option_scalars((shrink, t**decay, least), p)
             if decays:
                 p.mul_(factor)
             g = -p.grad if maximize else p.grad
-            u = g * _variance(state, g, share, least).clamp(min=least * least).rsqrt()
-            (descent,) = fitted((-rate / (_root_mean_square(u) / clip).clamp(min=1.0),), p)
+            u = g * _update_variance(state, g, share, least).clamp(min=least * least).rsqrt()
+            (descent,) = cast_option_scalars((-rate / (_root_mean_square(u) / clip).clamp(min=1.0),), p)
             p.add_(u, alpha=descent)
 
-    def _state(self, p: Tensor, group: Group) -> dict[str, Any]:
+    def _init_factored_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         state = self.state[p]
         if p.ndim > 1 and "row_var" not in state:
-            with concrete():
+            with tracing_paused():
                 shape = list(p.shape)
                 state["row_var"] = zeros([*shape[:-1], 1], dtype=p.dtype)
                 state["col_var"] = zeros([*shape[:-2], 1, shape[-1]], dtype=p.dtype)
-        return entries(state, p, () if p.ndim > 1 else self.like_parameter, group)
+        return init_param_state(state, p, () if p.ndim > 1 else self.like_parameter, group)
 
 
-def _variance(state: dict[str, Any], g: Any, share: Any, least: Any) -> Any:
+def _update_variance(state: dict[str, Any], g: Any, one_minus_beta2: Any, min_value: Any) -> Any:
     """The running mean of g², as far as it is kept, after the step's own."""
     square = g * g
     if g.ndim < 2:
-        return state["variance"].lerp_(square, share)
+        return state["variance"].lerp_(square, one_minus_beta2)
     row, column = state["row_var"], state["col_var"]
-    row.lerp_(square.mean(-1, keepdim=True), share)
-    column.lerp_(square.mean(-2, keepdim=True), share)
-    return (row @ column).div_(row.mean(-2, keepdim=True).clamp(min=least))
+    row.lerp_(square.mean(-1, keepdim=True), one_minus_beta2)
+    column.lerp_(square.mean(-2, keepdim=True), one_minus_beta2)
+    return (row @ column).div_(row.mean(-2, keepdim=True).clamp(min=min_value))
 
 
 def _root_mean_square(x: Any) -> Any:

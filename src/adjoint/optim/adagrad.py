@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import concrete, setting
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
-from adjoint.optim.step.fused_update import change
-from adjoint.optim.step.hyperparameters import check_implementation, check_learning_rate, check_number, flag, scalar
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    check_implementation,
+    check_learning_rate,
+    check_number,
+    is_option_set,
+)
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries, single
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state, make_scalar_state
 
 
 class Adagrad(Optimizer):
@@ -62,7 +68,7 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:
             for p in group["params"]:
-                self._start(p, group)
+                self._init_accumulator(p, group)
 
     def check_options(self, options: Group) -> None:
         check_learning_rate(options["lr"])
@@ -76,29 +82,31 @@ class Adagrad(Optimizer):
             entry["sum"].share_memory_()
 
     def update(self, group: Group) -> None:
-        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
-        lr, lr_decay = scalar(setting(group, "lr")), setting(group, "lr_decay")
-        numbers = (setting(group, "weight_decay") if decays else 0, setting(group, "eps"))
-        for p in with_gradients(group):
+        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        lr, lr_decay = as_scalar(runtime_input(group, "lr")), runtime_input(group, "lr_decay")
+        numbers = (runtime_input(group, "weight_decay") if decays else 0, runtime_input(group, "eps"))
+        for p in params_with_grad(group):
             if not self.state[p]:
-                with concrete():
-                    self._start(p, group)
-            state = entries(self.state[p], p, (), group)
-            descent = -lr / (1 + (elapsed(state) - 1) * lr_decay)
-            change(MOVE, (p, p.grad, state["sum"]), (*numbers, descent), (maximize, decays))
+                with tracing_paused():
+                    self._init_accumulator(p, group)
+            state = init_param_state(self.state[p], p, (), group)
+            descent = -lr / (1 + (increment_step(state) - 1) * lr_decay)
+            apply_update(UPDATE_KERNEL, (p, p.grad, state["sum"]), (*numbers, descent), (maximize, decays))
 
-    def _start(self, p: Tensor, group: Group) -> None:
+    def _init_accumulator(self, p: Tensor, group: Group) -> None:
         value = self.defaults["initial_accumulator_value"]
-        self.state[p]["step"] = single(0.0, group)
+        self.state[p]["step"] = make_scalar_state(0.0, group)
         self.state[p]["sum"] = full_like(p, complex(value, value) if p.is_complex() else value)
 
 
-def _move(p: Any, g: Any, total: Any, weight_decay: Any, eps: Any, descent: Any, maximize: bool, decays: bool) -> None:
+def _update_parameter(
+    p: Any, g: Any, total: Any, weight_decay: Any, eps: Any, neg_step_size: Any, maximize: bool, decays: bool
+) -> None:
     """One parameter's update, in place."""
     g = -g if maximize else g
     if decays:
         g = g.add(p, alpha=weight_decay)
-    p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=descent)
+    p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=neg_step_size)
 
 
-MOVE = Native("adagrad", _move, 2e-8, written=(0, 2))
+UPDATE_KERNEL = KernelFunction("adagrad", _update_parameter, 2e-8, written=(0, 2))

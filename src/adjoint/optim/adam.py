@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native, Routine
-from adjoint.core.runtime.mode import mode, setting
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
+from adjoint.core.runtime.mode import mode, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import change, follow, is_slow
-from adjoint.optim.step.hyperparameters import check_adaptive, check_implementation, flag, scalar
+from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, check_implementation, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class Adam(Optimizer):
@@ -64,7 +64,7 @@ class Adam(Optimizer):
         self.check_options(defaults)
         _check_tensors(defaults)
         check_implementation(defaults)
-        defaults["betas"] = tuple([scalar(beta) for beta in betas])
+        defaults["betas"] = tuple([as_scalar(beta) for beta in betas])
         super().__init__(params, defaults)
 
     def check_options(self, options: Group) -> None:
@@ -77,26 +77,30 @@ class Adam(Optimizer):
                 group["decoupled_weight_decay"] = self.decoupled
 
     def update(self, group: Group) -> None:
-        maximize, amsgrad, decays = flag(group, "maximize"), flag(group, "amsgrad"), flag(group, "weight_decay")
-        decoupled, slow = flag(group, "decoupled_weight_decay"), is_slow(group, "betas", 0)
-        lr = scalar(setting(group, "lr"))
-        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
-        weight_decay = setting(group, "weight_decay") if decays else 0
+        maximize, amsgrad, decays = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "amsgrad"),
+            is_option_set(group, "weight_decay"),
+        )
+        decoupled, slow = is_option_set(group, "decoupled_weight_decay"), is_slow_decay(group, "betas", 0)
+        lr = as_scalar(runtime_input(group, "lr"))
+        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+        weight_decay = runtime_input(group, "weight_decay") if decays else 0
         shrink = 1 - lr * weight_decay if decays and decoupled else 1
         added = 0 if decoupled else weight_decay
-        numbers = (shrink, added, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        numbers = (shrink, added, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
         facts = (maximize, decays and not decoupled, decays and decoupled, slow)
-        small = ADAM if slow and not (maximize or amsgrad) else None
+        small = ADAM_SMALL_KERNEL if slow and not (maximize or amsgrad) else None
         kept = self.like_parameter if amsgrad else self.like_parameter[:2]
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, kept, group)
-            t = elapsed(state)
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, kept, group)
+            t = increment_step(state)
             unbiased = 1 - beta2**t
             descent = lr / (beta1**t - 1)  # this and `lift` are -lr and 1 with their bias corrections, 1 - βᵗ
             lift = unbiased.rsqrt() if isinstance(unbiased, Tensor) else unbiased**-0.5
             largest = state["max_exp_avg_sq"] if amsgrad else None
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], largest)
-            change(MOVE, tensors, (*numbers, descent, lift), facts, small)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, lift), facts, small)
 
 
 def _check_tensors(options: Group) -> None:
@@ -111,9 +115,11 @@ def _check_tensors(options: Group) -> None:
         raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def _move(
-    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any,
-    near2: Any, eps: Any, descent: Any, lift: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+def _update_parameter(
+    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any,
+    beta2: Any,
+    one_minus_beta2: Any, eps: Any, neg_step_size: Any, rsqrt_bias_correction2: Any, maximize: bool, decays: bool,
+    shrinks: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
@@ -121,16 +127,16 @@ def _move(
         p.mul_(shrink)
     elif decays:
         g = g.add(p, alpha=weight_decay)
-    follow(mean, g, near1, slow)
-    mean_square.mul_(far2).addcmul_(g, g, value=near2)
+    update_moving_average(mean, g, one_minus_beta1, slow)
+    mean_square.mul_(beta2).addcmul_(g, g, value=one_minus_beta2)
     if largest is not None:
         before = largest.clone() if mode.recording else largest
         mean_square = largest.copy_(maximum(before, mean_square))
-    p.addcdiv_(mean, (mean_square.sqrt() * lift).add_(eps), value=descent)
+    p.addcdiv_(mean, (mean_square.sqrt() * rsqrt_bias_correction2).add_(eps), value=neg_step_size)
 
 
-ADAM = Routine("adam")
-MOVE = Native("adam", _move, 4e-8, written=(0, 2, 3, 4))
+ADAM_SMALL_KERNEL = SmallArrayKernel("adam")
+UPDATE_KERNEL = KernelFunction("adam", _update_parameter, 4e-8, written=(0, 2, 3, 4))
 
 
 class AdamW(Adam):

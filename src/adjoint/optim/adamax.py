@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import setting
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import change, follow, is_slow
-from adjoint.optim.step.hyperparameters import check_adaptive, flag, scalar
+from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class Adamax(Optimizer):
@@ -41,28 +41,33 @@ class Adamax(Optimizer):
         check_adaptive(options)
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "betas", 0)
-        lr = scalar(setting(group, "lr"))
-        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
-        numbers = (setting(group, "weight_decay") if decays else 0, 1 - beta1, beta2, setting(group, "eps"))
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, self.like_parameter, group)
-            descent = lr / (beta1 ** elapsed(state) - 1)
+        maximize, decays, slow = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "weight_decay"),
+            is_slow_decay(group, "betas", 0),
+        )
+        lr = as_scalar(runtime_input(group, "lr"))
+        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+        numbers = (runtime_input(group, "weight_decay") if decays else 0, 1 - beta1, beta2, runtime_input(group, "eps"))
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, self.like_parameter, group)
+            descent = lr / (beta1 ** increment_step(state) - 1)
             tensors = (p, p.grad, state["exp_avg"], state["exp_inf"])
-            change(MOVE, tensors, (*numbers, descent), (maximize, decays, slow))
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent), (maximize, decays, slow))
 
 
-def _move(
-    p: Any, g: Any, mean: Any, largest: Any, weight_decay: Any, near1: Any, far2: Any, eps: Any, descent: Any,
+def _update_parameter(
+    p: Any, g: Any, mean: Any, largest: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any, eps: Any,
+    neg_step_size: Any,
     maximize: bool, decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
     if decays:
         g = g.add(p, alpha=weight_decay)
-    follow(mean, g, near1, slow)
-    largest.copy_(maximum(largest * far2, g.abs().add_(eps)))
-    p.addcdiv_(mean, largest, value=descent)
+    update_moving_average(mean, g, one_minus_beta1, slow)
+    largest.copy_(maximum(largest * beta2, g.abs().add_(eps)))
+    p.addcdiv_(mean, largest, value=neg_step_size)
 
 
-MOVE = Native("adamax", _move, 3e-8, written=(0, 2, 3))
+UPDATE_KERNEL = KernelFunction("adamax", _update_parameter, 3e-8, written=(0, 2, 3))

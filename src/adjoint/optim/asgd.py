@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.dtype.dtype import float64
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import concrete, setting
-from adjoint.optim.step.fused_update import change
-from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, flag, scalar
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import counted, entries, of_numbers, single
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import (
+    increment_step_tensor,
+    init_param_state,
+    make_scalar_state,
+    scalar_state_dtype,
+)
 
 
 class ASGD(Optimizer):
@@ -43,32 +48,36 @@ class ASGD(Optimizer):
         check_number("weight_decay value", options["weight_decay"])
 
     def update(self, group: Group) -> None:
-        maximize, decays = flag(group, "maximize"), flag(group, "weight_decay")
-        lr, lambd, alpha, t0 = scalar(setting(group, "lr")), *(setting(group, k) for k in ("lambd", "alpha", "t0"))
-        weight_decay = setting(group, "weight_decay") if decays else 0
-        for p in with_gradients(group):
+        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        lr, lambd, alpha, t0 = (
+            as_scalar(runtime_input(group, "lr")),
+            *(runtime_input(group, k) for k in ("lambd", "alpha", "t0")),
+        )
+        weight_decay = runtime_input(group, "weight_decay") if decays else 0
+        for p in params_with_grad(group):
             if "eta" not in self.state[p]:
-                with concrete():
-                    self.state[p]["eta"] = single(float(group["lr"]))
-            state = entries(self.state[p], p, self.like_parameter, group, ones=("mu",))
-            t = counted(state)
+                with tracing_paused():
+                    self.state[p]["eta"] = make_scalar_state(float(group["lr"]))
+            state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu",))
+            t = increment_step_tensor(state)
             eta, mu = (state[name].to(float64, copy=True) for name in ("eta", "mu"))  # both are written below
             numbers = (weight_decay, 1 - lambd * eta, -eta, 1 - mu, mu)
-            change(MOVE, (p, p.grad, state["ax"]), numbers, (maximize, decays))
-            state["eta"].copy_((lr / (1 + lambd * lr * t) ** alpha).to(of_numbers()))
-            state["mu"].copy_((1 / (t - t0).clamp(min=1.0)).to(of_numbers()))
+            apply_update(UPDATE_KERNEL, (p, p.grad, state["ax"]), numbers, (maximize, decays))
+            state["eta"].copy_((lr / (1 + lambd * lr * t) ** alpha).to(scalar_state_dtype()))
+            state["mu"].copy_((1 / (t - t0).clamp(min=1.0)).to(scalar_state_dtype()))
 
 
-def _move(
-    p: Any, g: Any, average: Any, weight_decay: Any, shrink: Any, descent: Any, far: Any, near: Any, maximize: bool,
+def _update_parameter(
+    p: Any, g: Any, average: Any, weight_decay: Any, shrink: Any, neg_step_size: Any, one_minus_mu: Any, mu: Any,
+    maximize: bool,
     decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
     if decays:
         g = g.add(p, alpha=weight_decay)
-    p.mul_(shrink).add_(g, alpha=descent)
-    average.mul_(far).add_(p, alpha=near)
+    p.mul_(shrink).add_(g, alpha=neg_step_size)
+    average.mul_(one_minus_mu).add_(p, alpha=mu)
 
 
-MOVE = Native("asgd", _move, 2e-8, written=(0, 2))
+UPDATE_KERNEL = KernelFunction("asgd", _update_parameter, 2e-8, written=(0, 2))

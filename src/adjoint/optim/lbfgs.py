@@ -10,12 +10,12 @@ from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.functions.shape.join import cat
-from adjoint.optim.line_search import Point, strong_wolfe
-from adjoint.optim.step.hyperparameters import check_learning_rate, scalar
+from adjoint.optim.line_search import LinePoint, strong_wolfe
+from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group
 
-LEAST_CURVATURE = 1e-10  # of a pair of changes that is remembered
+MIN_CURVATURE = 1e-10  # of a pair of changes that is remembered
 
 
 class LBFGS(Optimizer):
@@ -88,10 +88,10 @@ class LBFGS(Optimizer):
         state["func_evals"] += 1
         if gradient.abs().max() <= group["tolerance_grad"]:
             return first
-        lr = scalar(group["lr"])
+        lr = as_scalar(group["lr"])
         for i in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            direction = _direction(state, gradient, group["history_size"])
+            direction = _search_direction(state, gradient, group["history_size"])
             state["d"], state["prev_flat_grad"], state["prev_loss"] = direction, gradient, loss
             state["t"] = t = min(1.0, 1.0 / gradient.abs().sum()) * lr if state["n_iter"] == 1 else lr
             slope = gradient.dot(direction)
@@ -99,14 +99,14 @@ class LBFGS(Optimizer):
                 break
             before, tried = loss, 0
             if group["line_search_fn"] is not None:
-                start = Point(0.0, loss, gradient, slope)
-                trial = self._trial(closure, direction)
+                start = LinePoint(0.0, loss, gradient, slope)
+                trial = self._make_directional_evaluate(closure, direction)
                 point, tried = strong_wolfe(trial, t, direction, start, group["max_eval"] - calls)
                 state["t"], loss, gradient, _ = point
                 t = point.t
-                self._move(direction, t)
+                self._add_direction(direction, t)
             else:
-                self._move(direction, t)
+                self._add_direction(direction, t)
                 if i != group["max_iter"]:  # what comes after the last iteration, the next step computes
                     _, loss, gradient = self._evaluate(closure)
                     tried = 1
@@ -126,20 +126,22 @@ class LBFGS(Optimizer):
         with enable_grad():
             loss = closure()
         parts = [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.detach() for p in self._params]
-        return loss, float(loss), cat([_real(part).reshape(-1) for part in parts])
+        return loss, float(loss), cat([_as_real(part).reshape(-1) for part in parts])
 
-    def _move(self, direction: Any, t: Any) -> None:
+    def _add_direction(self, direction: Any, t: Any) -> None:
         at = 0
-        for p in map(_real, self._params):
+        for p in map(_as_real, self._params):
             p.add_(direction[at : at + p.numel()].reshape(p.shape), alpha=t)
             at += p.numel()
 
-    def _trial(self, closure: Callable[[], Any], direction: Any) -> Callable[[Any], tuple[float, Any]]:
+    def _make_directional_evaluate(
+        self, closure: Callable[[], Any], direction: Any
+    ) -> Callable[[Any], tuple[float, Any]]:
         """The function which tells loss and gradient after a step, and takes the step back."""
         here = [p.clone() for p in self._params]
 
         def evaluate(t: Any) -> tuple[float, Any]:
-            self._move(direction, t)
+            self._add_direction(direction, t)
             _, loss, gradient = self._evaluate(closure)
             for p, value in zip(self._params, here, strict=True):
                 p.copy_(value)
@@ -148,7 +150,7 @@ class LBFGS(Optimizer):
         return evaluate
 
 
-def _direction(state: dict[str, Any], gradient: Any, most: int) -> Any:
+def _search_direction(state: dict[str, Any], gradient: Any, history_size: int) -> Any:
     """-H g by the two loops over the remembered changes, after the last change has joined them."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -156,13 +158,13 @@ def _direction(state: dict[str, Any], gradient: Any, most: int) -> Any:
     memory = [state[name] for name in ("old_dirs", "old_stps", "ro")]
     change, step = gradient - state["prev_flat_grad"], state["d"] * state["t"]
     curvature = change.dot(step)
-    if curvature > LEAST_CURVATURE:
+    if curvature > MIN_CURVATURE:
         for held, new in zip(memory, (change, step, 1.0 / curvature), strict=True):
-            if len(held) == most:
+            if len(held) == history_size:
                 held.pop(0)
             held.append(new)
         state["H_diag"] = curvature / change.dot(change)
-    shares = state.setdefault("al", [None] * most)
+    shares = state.setdefault("al", [None] * history_size)
     remembered = list(enumerate(zip(*memory, strict=True)))
     q = -gradient
     for i, (change, step, weight) in reversed(remembered):
@@ -174,5 +176,5 @@ def _direction(state: dict[str, Any], gradient: Any, most: int) -> Any:
     return q
 
 
-def _real(x: Any) -> Any:
+def _as_real(x: Any) -> Any:
     return view_as_real(x) if x.is_complex() else x

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the two conditions
-NARROW = 1e-9  # the change of a parameter below which an interval is not divided further
+MIN_PARAMETER_CHANGE = 1e-9  # the change of a parameter below which an interval is not divided further
 
 
-class Point(NamedTuple):
+class LinePoint(NamedTuple):
     """A step `t`, and there the loss, its gradient, and its slope along the direction."""
 
     t: Any
@@ -19,29 +19,29 @@ class Point(NamedTuple):
 
 
 def strong_wolfe(
-    evaluate: Callable[[Any], tuple[float, Any]], t: Any, direction: Any, start: Point, most: int
-) -> tuple[Point, int]:
+    evaluate: Callable[[Any], tuple[float, Any]], t: Any, direction: Any, start: LinePoint, max_evals: int
+) -> tuple[LinePoint, int]:
     """The point reached, and how often `evaluate`, which gives loss and gradient after a step, was called.
 
     Wanted: loss ≤ loss₀ + 1e-4 t slope₀ and |slope| ≤ 0.9 |slope₀|. First the step grows from `t` until such a point,
-    or an interval around one, is found; then the interval shrinks. After the first, `most` points are tried.
+    or an interval around one, is found; then the interval shrinks. After the first, `max_evals` points are tried.
     Source: Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
     """
     tried = 0
 
-    def at(t: Any) -> Point:
+    def at(t: Any) -> LinePoint:
         nonlocal tried
         tried += 1
         loss, gradient = evaluate(t)
-        return Point(t, loss, gradient, gradient.dot(direction))
+        return LinePoint(t, loss, gradient, gradient.dot(direction))
 
-    bracket = _bracket(at, t, start, most)
+    bracket = _find_bracket(at, t, start, max_evals)
     if len(bracket) == 1:
         return bracket[0], tried
     reach = direction.abs().max()
     timid = False
-    while tried <= most and not abs(bracket[1].t - bracket[0].t) * reach < NARROW:
-        t, timid = _inside(_cubic_minimum(bracket[0], bracket[1]), bracket[0].t, bracket[1].t, timid)
+    while tried <= max_evals and not abs(bracket[1].t - bracket[0].t) * reach < MIN_PARAMETER_CHANGE:
+        t, timid = _keep_off_bracket_ends(_cubic_minimum(bracket[0], bracket[1]), bracket[0].t, bracket[1].t, timid)
         point = at(t)
         lowest_first = bracket[0].loss <= bracket[1].loss
         low, high = bracket if lowest_first else bracket[::-1]
@@ -57,10 +57,10 @@ def strong_wolfe(
     return bracket[0] if bracket[0].loss <= bracket[1].loss else bracket[1], tried
 
 
-def _bracket(at: Callable[[Any], Point], t: Any, start: Point, most: int) -> list[Point]:
+def _find_bracket(at: Callable[[Any], LinePoint], t: Any, start: LinePoint, max_evals: int) -> list[LinePoint]:
     """One point that satisfies the conditions, or two with one between them."""
     before, point = start, at(t)
-    for i in range(most):
+    for i in range(max_evals):
         if _is_high(point, start) or (i > 1 and point.loss >= before.loss):
             return [before, point]
         if _is_flat(point, start):
@@ -72,15 +72,15 @@ def _bracket(at: Callable[[Any], Point], t: Any, start: Point, most: int) -> lis
     return [start, point]
 
 
-def _is_high(point: Point, start: Point) -> bool:
+def _is_high(point: LinePoint, start: LinePoint) -> bool:
     return bool(point.loss > start.loss + DECREASE * point.t * start.slope)
 
 
-def _is_flat(point: Point, start: Point) -> bool:
+def _is_flat(point: LinePoint, start: LinePoint) -> bool:
     return bool(abs(point.slope) <= -CURVATURE * start.slope)
 
 
-def _inside(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
+def _keep_off_bracket_ends(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
     """`t`, and whether it is near an end of the interval; the second time in a row it keeps away by a tenth."""
     least, most = min(one, other), max(one, other)
     away = 0.1 * (most - least)
@@ -91,7 +91,7 @@ def _inside(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
     return t, True
 
 
-def _cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
+def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Any, Any] | None = None) -> Any:
     """Where the cubic through two points with their slopes is least, within `bounds` or between the two."""
     least, most = bounds or (min(a.t, b.t), max(a.t, b.t))
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

@@ -6,15 +6,15 @@ from math import sqrt
 from typing import Any
 
 from adjoint.core.dtype.dtype import bfloat16
-from adjoint.core.runtime.mode import concrete, setting, watch
+from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.functions.linalg.matmul import addmm
-from adjoint.optim.step.hyperparameters import check_one_element, flag, scalar
+from adjoint.optim.step.hyperparameters import as_scalar, check_one_element, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
+from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
-RATES = ("original", "match_rms_adamw")  # how the rate depends on a matrix's shape
+LR_ADJUSTMENTS = ("original", "match_rms_adamw")  # how the rate depends on a matrix's shape
 
 
 class Muon(Optimizer):
@@ -44,7 +44,7 @@ class Muon(Optimizer):
                 if p.ndim != 2:
                     raise ValueError(
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}: "
-                        f"{describe(group, i)}"
+                        f"{describe_parameter(group, i)}"
                     )
 
     def check_options(self, options: Group) -> None:
@@ -52,7 +52,7 @@ class Muon(Optimizer):
         for name, words in (("lr", "Learning rate"), ("momentum", "momentum"), ("weight_decay", "weight decay")):
             if not options[name] >= 0:
                 raise ValueError(f"{words} should be >= 0 but is: {options[name]}")
-        if options["adjust_lr_fn"] not in (None, *RATES):
+        if options["adjust_lr_fn"] not in (None, *LR_ADJUSTMENTS):
             raise ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
         if len(options["ns_coefficients"]) != 3:
             raise ValueError("Coefficients must be a tuple of exactly 3 values")
@@ -60,24 +60,26 @@ class Muon(Optimizer):
             raise ValueError("Number of steps must be less than 100 for computational efficiency")
 
     def update(self, group: Group) -> None:
-        nesterov = flag(group, "nesterov")
-        rounds = watch(group, lambda g: (*g["ns_coefficients"], g["eps"], g["ns_steps"]), "ns options of Muon")
-        rule = watch(group, lambda g: g["adjust_lr_fn"], "adjust_lr_fn of Muon")
-        lr, momentum = scalar(setting(group, "lr")), setting(group, "momentum")
-        shrink = 1 - lr * setting(group, "weight_decay")
-        for p in with_gradients(group):
+        nesterov = is_option_set(group, "nesterov")
+        rounds = guard_on(group, lambda g: (*g["ns_coefficients"], g["eps"], g["ns_steps"]), "ns options of Muon")
+        rule = guard_on(group, lambda g: g["adjust_lr_fn"], "adjust_lr_fn of Muon")
+        lr, momentum = as_scalar(runtime_input(group, "lr")), runtime_input(group, "momentum")
+        shrink = 1 - lr * runtime_input(group, "weight_decay")
+        for p in params_with_grad(group):
             if p.is_complex():
-                raise RuntimeError(f"Muon does not support complex parameters: {describe(group, index_of(group, p))}")
+                raise RuntimeError(
+                    f"Muon does not support complex parameters: {describe_parameter(group, parameter_index(group, p))}"
+                )
             state = self.state[p]
             if "momentum_buffer" not in state:
-                with concrete():
+                with tracing_paused():
                     state["momentum_buffer"] = zeros_like(p)
             mean = state["momentum_buffer"].lerp_(p.grad, 1 - momentum)
-            step = _orthogonal(p.grad.lerp(mean, momentum) if nesterov else mean, *rounds)
-            p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _rate(p, rule))
+            step = _zeropower_via_newtonschulz(p.grad.lerp(mean, momentum) if nesterov else mean, *rounds)
+            p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _lr_ratio(p, rule))
 
 
-def _orthogonal(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -> Any:
+def _zeropower_via_newtonschulz(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -> Any:
     """Newton-Schulz iterations towards U Vᵀ of x = U S Vᵀ."""
     tall = x.shape[0] > x.shape[1]
     x = x.to(bfloat16)
@@ -89,6 +91,6 @@ def _orthogonal(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -
     return x.T if tall else x
 
 
-def _rate(p: Tensor, rule: str | None) -> float:
+def _lr_ratio(p: Tensor, rule: str | None) -> float:
     rows, columns = p.shape
     return 0.2 * sqrt(max(rows, columns)) if rule == "match_rms_adamw" else sqrt(max(1.0, rows / columns))

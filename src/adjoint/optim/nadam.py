@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.dtype.dtype import float64
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import setting
-from adjoint.optim.step.fused_update import change, follow, is_slow
-from adjoint.optim.step.hyperparameters import check_adaptive, check_number, flag, scalar
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input
+from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, check_number, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import counted, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
 
 
 class NAdam(Optimizer):
@@ -65,32 +65,38 @@ class NAdam(Optimizer):
         check_number("momentum_decay value", options["momentum_decay"])
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "betas", 0)
-        decoupled = flag(group, "decoupled_weight_decay")
-        lr, decay = scalar(setting(group, "lr")), setting(group, "momentum_decay")
-        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
-        weight_decay = setting(group, "weight_decay") if decays else 0
+        maximize, decays, slow = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "weight_decay"),
+            is_slow_decay(group, "betas", 0),
+        )
+        decoupled = is_option_set(group, "decoupled_weight_decay")
+        lr, decay = as_scalar(runtime_input(group, "lr")), runtime_input(group, "momentum_decay")
+        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+        weight_decay = runtime_input(group, "weight_decay") if decays else 0
         shrink = 1 - lr * weight_decay if decays and decoupled else 1
-        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
         facts = (maximize, decays and not decoupled, decays and decoupled, slow)
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
-            t = counted(state)
-            now, then = _momentum(beta1, decay, t), _momentum(beta1, decay, t + 1)
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
+            t = increment_step_tensor(state)
+            now, then = _scheduled_momentum(beta1, decay, t), _scheduled_momentum(beta1, decay, t + 1)
             product = state["mu_product"]
             product = product.mul_(now.to(product.dtype)).to(float64)
             descents = (lr * (1 - now) / (product - 1), lr * then / (product * then - 1))
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
-            change(MOVE, tensors, (*numbers, *descents, (1 - beta2**t).rsqrt()), facts)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, *descents, (1 - beta2**t).rsqrt()), facts)
 
 
-def _momentum(beta: Any, decay: Any, t: Any) -> Any:
+def _scheduled_momentum(beta: Any, decay: Any, t: Any) -> Any:
     return beta * (1 - 0.5 * 0.96 ** (t * decay))
 
 
-def _move(
-    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any, near2: Any,
-    eps: Any, descent: Any, ahead: Any, lift: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+def _update_parameter(
+    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
+    one_minus_beta2: Any,
+    eps: Any, neg_step_size: Any, neg_momentum_step_size: Any, rsqrt_bias_correction2: Any, maximize: bool,
+    decays: bool, shrinks: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
@@ -98,10 +104,10 @@ def _move(
         p.mul_(shrink)
     elif decays:
         g = g.add(p, alpha=weight_decay)
-    follow(mean, g, near1, slow)
-    mean_square.mul_(far2).addcmul_(g, g, value=near2)
-    root = (mean_square.sqrt() * lift).add_(eps)
-    p.addcdiv_(g, root, value=descent).addcdiv_(mean, root, value=ahead)
+    update_moving_average(mean, g, one_minus_beta1, slow)
+    mean_square.mul_(beta2).addcmul_(g, g, value=one_minus_beta2)
+    root = (mean_square.sqrt() * rsqrt_bias_correction2).add_(eps)
+    p.addcdiv_(g, root, value=neg_step_size).addcdiv_(mean, root, value=neg_momentum_step_size)
 
 
-MOVE = Native("nadam", _move, 5e-8, written=(0, 2, 3))
+UPDATE_KERNEL = KernelFunction("nadam", _update_parameter, 5e-8, written=(0, 2, 3))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import setting
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input
 from adjoint.functions.elementwise.pointwise import where
-from adjoint.optim.step.fused_update import change, follow, is_slow
-from adjoint.optim.step.hyperparameters import check_adaptive, flag, scalar
+from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import counted, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
 
 
 class RAdam(Optimizer):
@@ -44,21 +44,25 @@ class RAdam(Optimizer):
         check_adaptive(options)
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "betas", 0)
-        decoupled = flag(group, "decoupled_weight_decay")
-        lr = scalar(setting(group, "lr"))
-        beta1, beta2 = scalar(setting(group, ("betas", 0))), scalar(setting(group, ("betas", 1)))
-        weight_decay = setting(group, "weight_decay") if decays else 0
+        maximize, decays, slow = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "weight_decay"),
+            is_slow_decay(group, "betas", 0),
+        )
+        decoupled = is_option_set(group, "decoupled_weight_decay")
+        lr = as_scalar(runtime_input(group, "lr"))
+        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+        weight_decay = runtime_input(group, "weight_decay") if decays else 0
         shrink = 1 - lr * weight_decay if decays and decoupled else 1
-        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, setting(group, "eps"))
+        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
         facts = (maximize, decays and not decoupled, decays and decoupled, slow)
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, self.like_parameter, group)
-            t = counted(state)
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, self.like_parameter, group)
+            t = increment_step_tensor(state)
             rectified, factor = _rectification(beta2, t)
             descent = lr / (beta1**t - 1) * where(rectified, factor, 1.0)
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
-            change(MOVE, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
 
 
 def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
@@ -70,9 +74,10 @@ def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
     return rectified, (where(rectified, squared, 1.0) * unbiased).sqrt()
 
 
-def _move(
-    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, near1: Any, far2: Any, near2: Any,
-    eps: Any, descent: Any, rectified: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+def _update_parameter(
+    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
+    one_minus_beta2: Any,
+    eps: Any, neg_step_size: Any, rectified: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
@@ -80,9 +85,9 @@ def _move(
         p.mul_(shrink)
     elif decays:
         g = g.add(p, alpha=weight_decay)
-    follow(mean, g, near1, slow)
-    mean_square.mul_(far2).addcmul_(g, g, value=near2)
-    p.addcdiv_(mean, where(rectified > 0, mean_square.sqrt() + eps, 1.0), value=descent)
+    update_moving_average(mean, g, one_minus_beta1, slow)
+    mean_square.mul_(beta2).addcmul_(g, g, value=one_minus_beta2)
+    p.addcdiv_(mean, where(rectified > 0, mean_square.sqrt() + eps, 1.0), value=neg_step_size)
 
 
-MOVE = Native("radam", _move, 4e-8, written=(0, 2, 3))
+UPDATE_KERNEL = KernelFunction("radam", _update_parameter, 4e-8, written=(0, 2, 3))

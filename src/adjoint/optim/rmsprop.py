@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import setting
-from adjoint.optim.step.fused_update import change, follow, is_slow
-from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, flag, scalar
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input
+from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class RMSprop(Optimizer):
@@ -67,43 +67,48 @@ class RMSprop(Optimizer):
         check_number("alpha value", options["alpha"])
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = flag(group, "maximize"), flag(group, "weight_decay"), is_slow(group, "alpha")
-        has_momentum, centered = flag(group, "momentum"), flag(group, "centered")
-        alpha = setting(group, "alpha")
+        maximize, decays, slow = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "weight_decay"),
+            is_slow_decay(group, "alpha"),
+        )
+        has_momentum, centered = is_option_set(group, "momentum"), is_option_set(group, "centered")
+        alpha = runtime_input(group, "alpha")
         numbers = (
-            setting(group, "weight_decay") if decays else 0,
+            runtime_input(group, "weight_decay") if decays else 0,
             alpha,
             1 - alpha,
-            setting(group, "eps"),
-            setting(group, "momentum") if has_momentum else 0,
-            -scalar(setting(group, "lr")),
+            runtime_input(group, "eps"),
+            runtime_input(group, "momentum") if has_momentum else 0,
+            -as_scalar(runtime_input(group, "lr")),
         )
         wanted = {"square_avg": True, "momentum_buffer": has_momentum, "grad_avg": centered}
         kept = tuple([name for name in self.like_parameter if wanted[name]])
-        for p in with_gradients(group):
-            state = entries(self.state[p], p, kept, group)
-            elapsed(state)
+        for p in params_with_grad(group):
+            state = init_param_state(self.state[p], p, kept, group)
+            increment_step(state)
             tensors = (p, p.grad, *(state[name] if wanted[name] else None for name in self.like_parameter))
-            change(MOVE, tensors, numbers, (maximize, decays, slow))
+            apply_update(UPDATE_KERNEL, tensors, numbers, (maximize, decays, slow))
 
 
-def _move(
-    p: Any, g: Any, mean_square: Any, buffer: Any, mean: Any, weight_decay: Any, far: Any, near: Any, eps: Any,
-    momentum: Any, descent: Any, maximize: bool, decays: bool, slow: bool,
+def _update_parameter(
+    p: Any, g: Any, mean_square: Any, buffer: Any, mean: Any, weight_decay: Any, alpha: Any, one_minus_alpha: Any,
+    eps: Any,
+    momentum: Any, neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
     if decays:
         g = g.add(p, alpha=weight_decay)
-    mean_square.mul_(far).addcmul_(g, g, value=near)
+    mean_square.mul_(alpha).addcmul_(g, g, value=one_minus_alpha)
     if mean is not None:
-        follow(mean, g, near, slow)
+        update_moving_average(mean, g, one_minus_alpha, slow)
         mean_square = mean_square.addcmul(mean, mean, value=-1)
     root = mean_square.sqrt() + eps
     if buffer is None:
-        p.addcdiv_(g, root, value=descent)
+        p.addcdiv_(g, root, value=neg_step_size)
     else:
-        p.add_(buffer.mul_(momentum).addcdiv_(g, root), alpha=descent)
+        p.add_(buffer.mul_(momentum).addcdiv_(g, root), alpha=neg_step_size)
 
 
-MOVE = Native("rmsprop", _move, 3e-8, written=(0, 2, 3, 4))
+UPDATE_KERNEL = KernelFunction("rmsprop", _update_parameter, 3e-8, written=(0, 2, 3, 4))

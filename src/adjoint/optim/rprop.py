@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native
-from adjoint.core.runtime.mode import concrete, setting
+from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.runtime.mode import runtime_input, tracing_paused
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
-from adjoint.optim.step.fused_update import change
-from adjoint.optim.step.hyperparameters import check_learning_rate, flag
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import check_learning_rate, is_option_set
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
-from adjoint.optim.step.per_parameter_state import elapsed, entries
+from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class Rprop(Optimizer):
@@ -45,27 +45,27 @@ class Rprop(Optimizer):
             raise ValueError(f"Invalid eta values: {low}, {high}")
 
     def update(self, group: Group) -> None:
-        maximize = flag(group, "maximize")
-        numbers = tuple([setting(group, (name, i)) for name in ("etas", "step_sizes") for i in (0, 1)])
-        for p in with_gradients(group):
+        maximize = is_option_set(group, "maximize")
+        numbers = tuple([runtime_input(group, (name, i)) for name in ("etas", "step_sizes") for i in (0, 1)])
+        for p in params_with_grad(group):
             if "step_size" not in self.state[p]:
-                with concrete():
+                with tracing_paused():
                     lr = float(group["lr"])
                     self.state[p]["step_size"] = full_like(p, complex(lr, lr) if p.is_complex() else lr)
-            state = entries(self.state[p], p, ("prev",), group)
-            elapsed(state)
-            change(MOVE, (p, p.grad, state["prev"], state["step_size"]), numbers, (maximize,))
+            state = init_param_state(self.state[p], p, ("prev",), group)
+            increment_step(state)
+            apply_update(UPDATE_KERNEL, (p, p.grad, state["prev"], state["step_size"]), numbers, (maximize,))
 
 
-def _move(
-    p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, least: Any, most: Any, maximize: bool
+def _update_parameter(
+    p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, min_step: Any, max_step: Any, maximize: bool
 ) -> None:
     """One parameter's update, in place."""
     g = -g if maximize else g
     turn = g * before
-    size.copy_(where(turn > 0, size * grow, where(turn < 0, size * shrink, size)).clamp(least, most))
+    size.copy_(where(turn > 0, size * grow, where(turn < 0, size * shrink, size)).clamp(min_step, max_step))
     before.copy_(where(turn < 0, 0.0, g))
     p.addcmul_(before.sign(), size, value=-1)
 
 
-MOVE = Native("rprop", _move, 5e-8, written=(0, 2, 3))
+UPDATE_KERNEL = KernelFunction("rprop", _update_parameter, 5e-8, written=(0, 2, 3))

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native, Routine
-from adjoint.core.runtime.mode import concrete, mode, setting, watch
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
+from adjoint.core.runtime.mode import guard_on, mode, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
-from adjoint.optim.step.fused_update import change
-from adjoint.optim.step.hyperparameters import check_implementation, check_learning_rate, check_number, flag, scalar
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    check_implementation,
+    check_learning_rate,
+    check_number,
+    is_option_set,
+)
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, with_gradients
+from adjoint.optim.step.param_groups import Group, params_with_grad
 
 
 class SGD(Optimizer):
@@ -68,37 +74,48 @@ class SGD(Optimizer):
         check_number("weight_decay value", options["weight_decay"])
 
     def update(self, group: Group) -> None:
-        maximize, decays, nesterov = flag(group, "maximize"), flag(group, "weight_decay"), flag(group, "nesterov")
-        has_momentum, dampens = flag(group, "momentum"), flag(group, "dampening")
-        special = dampens or flag(group, "differentiable")
-        numbers = (
-            -scalar(setting(group, "lr")),
-            setting(group, "weight_decay") if decays else 0,
-            setting(group, "momentum") if has_momentum else 0,
-            1 - setting(group, "dampening") if dampens else 1,
+        maximize, decays, nesterov = (
+            is_option_set(group, "maximize"),
+            is_option_set(group, "weight_decay"),
+            is_option_set(group, "nesterov"),
         )
-        for p in with_gradients(group):
-            buffer, first = self._buffer(p, special) if has_momentum else (None, False)
-            small = None if maximize or nesterov or first else DESCENT if buffer is None else MOMENTUM
-            change(MOVE, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
+        has_momentum, dampens = is_option_set(group, "momentum"), is_option_set(group, "dampening")
+        special = dampens or is_option_set(group, "differentiable")
+        numbers = (
+            -as_scalar(runtime_input(group, "lr")),
+            runtime_input(group, "weight_decay") if decays else 0,
+            runtime_input(group, "momentum") if has_momentum else 0,
+            1 - runtime_input(group, "dampening") if dampens else 1,
+        )
+        for p in params_with_grad(group):
+            buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
+            small = (
+                None if maximize or nesterov or first else SGD_SMALL_KERNEL if buffer is None else MOMENTUM_SMALL_KERNEL
+            )
+            apply_update(UPDATE_KERNEL, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
-    def _buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
+    def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
         """The momentum buffer of `p`, and whether the gradient is to be copied into it.
 
         The first gradient is neither dampened nor recorded; where that says nothing, momentum · 0 + g does for it too.
         """
         state = self.state[p]
-        exists = watch(state, _has_buffer, "SGD momentum_buffer exists") if special else _has_buffer(state)
+        exists = (
+            guard_on(state, _has_momentum_buffer, "SGD momentum_buffer exists")
+            if special
+            else _has_momentum_buffer(state)
+        )
         if not exists:
-            with concrete():
+            with tracing_paused():
                 state["momentum_buffer"] = zeros_like(p)
         if mode.recording:  # earlier steps stay as they were recorded
             state["momentum_buffer"] = state["momentum_buffer"].clone()
         return state["momentum_buffer"], special and not exists
 
 
-def _move(
-    p: Any, g: Any, buffer: Any, descent: Any, weight_decay: Any, momentum: Any, share: Any, maximize: bool,
+def _update_parameter(
+    p: Any, g: Any, buffer: Any, neg_step_size: Any, weight_decay: Any, momentum: Any, one_minus_dampening: Any,
+    maximize: bool,
     decays: bool, nesterov: bool, first: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
@@ -109,14 +126,14 @@ def _move(
         if first:
             buffer.copy_(g.detach())
         else:
-            buffer.mul_(momentum).add_(g, alpha=share)
+            buffer.mul_(momentum).add_(g, alpha=one_minus_dampening)
         g = g.add(buffer, alpha=momentum) if nesterov else buffer
-    p.add_(g, alpha=descent)
+    p.add_(g, alpha=neg_step_size)
 
 
-DESCENT, MOMENTUM = Routine("sgd"), Routine("momentum")
-MOVE = Native("sgd", _move, 1e-8, written=(0, 2))
+SGD_SMALL_KERNEL, MOMENTUM_SMALL_KERNEL = SmallArrayKernel("sgd"), SmallArrayKernel("momentum")
+UPDATE_KERNEL = KernelFunction("sgd", _update_parameter, 1e-8, written=(0, 2))
 
 
-def _has_buffer(state: dict[str, Any]) -> bool:
+def _has_momentum_buffer(state: dict[str, Any]) -> bool:
     return state.get("momentum_buffer") is not None

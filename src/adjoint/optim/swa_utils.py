@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
-from adjoint.optim.lr.scheduler import LRScheduler, for_each_group
+from adjoint.optim.lr.scheduler import LRScheduler, expand_to_groups
 from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
@@ -221,7 +221,7 @@ class SWALR(LRScheduler):
         self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: Any = 10, anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:  # fmt: skip
-        final = for_each_group("swa_lr", optimizer, swa_lr)
+        final = expand_to_groups("swa_lr", optimizer, swa_lr)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
@@ -237,7 +237,7 @@ class SWALR(LRScheduler):
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        before, now = self._share(step - 1), self._share(step)
+        before, now = self._annealing_fraction(step - 1), self._annealing_fraction(step)
         found = []
         for group in self.optimizer.param_groups:
             final = group["swa_lr"]
@@ -245,7 +245,7 @@ class SWALR(LRScheduler):
             found.append(final * now + start * (1 - now))
         return found
 
-    def _share(self, step: int) -> float:
+    def _annealing_fraction(self, step: int) -> float:
         done = max(0, min(1, step / max(1, self.anneal_epochs)))
         return (1 - cos(pi * done)) / 2 if self._anneal_strategy == "cos" else done
 

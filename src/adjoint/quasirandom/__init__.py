@@ -16,7 +16,7 @@ from adjoint.core.random.generator import Generator
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.creation.random import randint
 from adjoint.functions.shape.join import cat
-from adjoint.quasirandom.directions import BITS, MAXIMUM, directions
+from adjoint.quasirandom.directions import BITS, MAX_DIMENSION, directions
 
 __all__ = ["SobolEngine"]
 
@@ -30,7 +30,7 @@ class SobolEngine:
     """
 
     MAXBIT: ClassVar[int] = BITS
-    MAXDIM: ClassVar[int] = MAXIMUM
+    MAXDIM: ClassVar[int] = MAX_DIMENSION
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not 1 <= dimension <= self.MAXDIM:
@@ -38,7 +38,7 @@ class SobolEngine:
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         state, shift = directions(dimension), np.zeros(dimension, np.int64)
         if scramble:
-            state, shift = _scrambled(state, seed)
+            state, shift = _scramble_directions(state, seed)
         self.sobolstate, self.shift = constant(state), constant(shift)
         self.quasi = constant(shift.copy())
         self._first_point: Any = (self.quasi / 2**BITS).reshape(1, -1)
@@ -110,7 +110,7 @@ class SobolEngine:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _scrambled(state: Any, seed: int | None) -> tuple[Any, Any]:
+def _scramble_directions(state: Any, seed: int | None) -> tuple[Any, Any]:
     """The directions, each digit of which becomes a random sum of those before it and itself, and a random shift."""
     generator = None if seed is None else Generator().manual_seed(seed)
     dimension = len(state)

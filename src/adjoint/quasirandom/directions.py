@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-MAXIMUM, BITS = 21201, 30
+MAX_DIMENSION, BITS = 21201, 30
 
 
 def directions(dimension: int) -> Any:
@@ -45,7 +45,7 @@ def _table() -> tuple[Any, Any]:
         polynomials = np.concatenate([[1], packed["steps"]]).cumsum()
         bits = np.unpackbits(packed["bits"])
     degrees = _degrees(polynomials)
-    initial = np.ones((MAXIMUM, degrees[-1]), np.int64)
+    initial = np.ones((MAX_DIMENSION, degrees[-1]), np.int64)
     start = 0
     for i in range(1, degrees[-1]):  # m_{i+1}, of those dimensions that have so many, in i bits
         having = degrees > i

@@ -19,7 +19,7 @@ Chunk = bytes | memoryview
 TEMPORARY = re.compile(r"\.adjoint-save-[0-9a-f]{16}\.tmp")
 
 
-def replace(path: str | os.PathLike[str], chunks: Iterable[Chunk]) -> None:
+def replace_file(path: str | os.PathLike[str], chunks: Iterable[Chunk]) -> None:
     """Make `chunks` the content of the file at `path`.
 
     The bytes go to a temporary file in the same folder, reach the disk, and take the name in one step; a reader meets
@@ -31,13 +31,13 @@ def replace(path: str | os.PathLike[str], chunks: Iterable[Chunk]) -> None:
     target = os.path.realpath(os.fsdecode(path))
     folder = os.path.dirname(target)
     permissions = _permissions(target)
-    _sweep(folder)
+    _remove_stale_temporaries(folder)
     descriptor, temporary = -1, ""
     try:
         while descriptor < 0:
             temporary = os.path.join(folder, f".adjoint-save-{secrets.token_hex(8)}.tmp")
             # Closed to others until it has the permissions of the file it replaces.
-            descriptor = _create(temporary, 0o666 if permissions is None else 0o600)
+            descriptor = _create_temporary(temporary, 0o666 if permissions is None else 0o600)
         for chunk in chunks:
             write_all(functools.partial(os.write, descriptor), chunk)
         if permissions is not None:
@@ -80,7 +80,7 @@ def _permissions(target: str) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _create(temporary: str, permissions: int) -> int:
+def _create_temporary(temporary: str, permissions: int) -> int:
     """Open a new file and hold its lock, which tells sweepers that its writer lives; -1 when one was quicker."""
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), permissions)
     if sys.platform != "win32":
@@ -92,7 +92,7 @@ def _create(temporary: str, permissions: int) -> int:
     return descriptor
 
 
-def _sweep(folder: str) -> None:
+def _remove_stale_temporaries(folder: str) -> None:
     """Remove the temporaries of dead writers: those whose lock is free, for the system frees it when a process ends.
 
     A lock, unlike a process number, holds across containers and is never mistaken for a newer process.

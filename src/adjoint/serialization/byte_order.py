@@ -14,24 +14,24 @@ class LoadEndianness(Enum):
     BIG = 3
 
 
-_chosen: list[LoadEndianness | None] = [None]
+_default_endianness: list[LoadEndianness | None] = [None]
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
     """What was set; None for little, as PyTorch takes it."""
-    return _chosen[0]
+    return _default_endianness[0]
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Read files that do not say their byte order in this one. Raises TypeError for anything else."""
     if not isinstance(endianness, LoadEndianness) and endianness is not None:
         raise TypeError("Invalid argument type in function set_default_load_endianness")
-    _chosen[0] = endianness
+    _default_endianness[0] = endianness
 
 
-def assumed_order() -> bytes:
+def assumed_byte_order() -> bytes:
     """`little` or `big`."""
-    chosen = _chosen[0]
+    chosen = _default_endianness[0]
     if chosen is LoadEndianness.NATIVE:
         return sys.byteorder.encode()
     return b"big" if chosen is LoadEndianness.BIG else b"little"

@@ -9,16 +9,16 @@ import warnings
 from typing import Any, BinaryIO
 
 from adjoint.core.dtype.device import META, device, is_meta
-from adjoint.core.tensor.shape_tracer import moved
-from adjoint.serialization.mmap_options import shared
+from adjoint.core.tensor.shape_tracer import move_to_device
+from adjoint.serialization.mmap_options import writes_through
 from adjoint.serialization.safetensors import Path
-from adjoint.serialization.safetensors_tree import check_binary, load_safetensors, put
+from adjoint.serialization.safetensors_tree import check_binary, load_safetensors, write_file
 from adjoint.serialization.torch_reader import read_archive, read_stream
 from adjoint.serialization.torch_writer import write
 from adjoint.serialization.zip_archive import FileError
 
-ZIP = b"PK\3\4"
-TAR = b"ustar"  # at byte 257
+ZIP_MAGIC = b"PK\3\4"
+TAR_MAGIC = b"ustar"  # at byte 257
 
 
 def save(
@@ -48,7 +48,7 @@ def save(
     check_binary("save", f, "write")
     path = os.fsdecode(f) if isinstance(f, (str, os.PathLike)) else "archive"
     folder = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"
-    put("save", f, write(obj, folder))
+    write_file("save", f, write(obj, folder))
 
 
 def load(
@@ -86,9 +86,9 @@ def load(
     if pickle_module not in (None, pickle):
         raise ValueError("load: pickle_module is not used: no file is read by an unpickler that could run code")
     check_binary("load", f, "read")
-    trusted = weights_only_wanted(weights_only) is False
+    trusted = resolve_weights_only(weights_only) is False
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "r+b" if mmap and shared() else "rb") as file:
+        with open(f, "r+b" if mmap and writes_through() else "rb") as file:
             return _load(file, os.fspath(f), encoding, trusted, bool(mmap), absent)
     if mmap:
         raise ValueError("only a file given by its path can be mapped into memory")
@@ -103,7 +103,7 @@ def load(
     return _load(f, name if isinstance(name, str) else "<file object>", encoding, trusted, False, absent)
 
 
-def weights_only_wanted(given: bool | None) -> bool | None:
+def resolve_weights_only(given: bool | None) -> bool | None:
     """`weights_only` as it was given, unless PyTorch's variables of the environment say otherwise."""
     forced, released = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
     strict, free = (os.environ.get(name, "0") in ("1", "y", "yes", "true") for name in (forced, released))
@@ -122,7 +122,7 @@ def weights_only_wanted(given: bool | None) -> bool | None:
     return given
 
 
-def _shown(message: str) -> str:
+def _escape_message(message: str) -> str:
     """A message for the screen, whatever text of the file is in it."""
     clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     return clean if len(clean) <= 800 else f"{clean[:780]}…"
@@ -133,13 +133,13 @@ def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mappe
     start = file.read(262)
     file.seek(begin)
     try:
-        if start.startswith(ZIP):
+        if start.startswith(ZIP_MAGIC):
             return read_archive(file, encoding, trusted, mapped, absent)
         if start[:1] == b"\x80" and len(start) > 2 and 2 <= start[1] <= 5 and start[8:9] != b"{":
             return read_stream(file, encoding, trusted, absent)
-        if start[257:] == TAR:
+        if start[257:] == TAR_MAGIC:
             raise FileError("this is a tar archive, perhaps of PyTorch 0.1: load and save it with PyTorch")
     except FileError as error:
-        raise FileError(f"{os.fsdecode(name)}: {_shown(str(error))}") from None
+        raise FileError(f"{os.fsdecode(name)}: {_escape_message(str(error))}") from None
     found = load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]
-    return {key: moved(tensor, META) for key, tensor in found.items()} if absent else found
+    return {key: move_to_device(tensor, META) for key, tensor in found.items()} if absent else found

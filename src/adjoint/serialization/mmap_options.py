@@ -5,14 +5,14 @@ from __future__ import annotations
 import mmap
 from types import TracebackType
 
-__all__ = ["get_default_mmap_options", "set_default_mmap_options", "shared"]
+__all__ = ["get_default_mmap_options", "set_default_mmap_options", "writes_through"]
 
-_chosen = [mmap.MAP_PRIVATE]
+_default_flags = [mmap.MAP_PRIVATE]
 
 
 def get_default_mmap_options() -> int:
     """What was set: `mmap.MAP_PRIVATE` at first."""
-    return _chosen[0]
+    return _default_flags[0]
 
 
 class set_default_mmap_options:
@@ -28,8 +28,8 @@ class set_default_mmap_options:
                 "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
                 f"but got {flags}"
             )
-        self.prev = _chosen[0]
-        _chosen[0] = flags
+        self.prev = _default_flags[0]
+        _default_flags[0] = flags
 
     def __enter__(self) -> None:
         pass
@@ -37,9 +37,9 @@ class set_default_mmap_options:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _chosen[0] = self.prev
+        _default_flags[0] = self.prev
 
 
-def shared() -> bool:
+def writes_through() -> bool:
     """True if what is written to a mapped file goes into it."""
-    return _chosen[0] == mmap.MAP_SHARED
+    return _default_flags[0] == mmap.MAP_SHARED

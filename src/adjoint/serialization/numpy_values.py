@@ -11,8 +11,8 @@ import numpy as np
 
 from adjoint.serialization.zip_archive import FileError
 
-NUMERIC = re.compile(r"b1|[iu][1248]|f[248]|c8|c16")
-ORDERS = ("<", ">", "|", "=")
+NUMERIC_TYPE_CODE = re.compile(r"b1|[iu][1248]|f[248]|c8|c16")
+BYTE_ORDERS = ("<", ">", "|", "=")
 
 
 class NumpyType:
@@ -23,7 +23,7 @@ class NumpyType:
 
     def set_order(self, state: Any) -> None:
         """Take the byte order from the state that NumPy gives its types."""
-        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ORDERS or any(state[2:5]):
+        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in BYTE_ORDERS or any(state[2:5]):
             raise FileError("an array of NumPy is of a type that is not plain")
         self.dtype = self.dtype.newbyteorder(state[1])
 
@@ -32,8 +32,8 @@ def numpy_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
     """What pickles of arrays and scalars name, and what is called in its place."""
     named: dict[str, Any] = {"numpy.dtype": np.dtype, "numpy.ndarray": np.ndarray}
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        named |= {f"{module}.scalar": _scalar, f"{module}._reconstruct": _empty}
-    return named, {np.dtype: _type, _scalar: _scalar, _empty: _empty}
+        named |= {f"{module}.scalar": _make_scalar, f"{module}._reconstruct": _make_empty}
+    return named, {np.dtype: _make_type, _make_scalar: _make_scalar, _make_empty: _make_empty}
 
 
 def fill_array(array: np.ndarray[Any, Any], state: Any) -> None:
@@ -43,30 +43,30 @@ def fill_array(array: np.ndarray[Any, Any], state: Any) -> None:
     _, shape, kind, fortran, data = state
     if not isinstance(shape, tuple) or len(shape) > 64 or any(type(n) is not int or not 0 <= n < 2**62 for n in shape):
         raise FileError("an array of NumPy has sizes that are none")
-    dtype = _checked(kind)
+    dtype = _dtype_of(kind)
     if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize or math.prod(shape or (1,)) < 0:
         raise FileError("an array of NumPy has more or fewer bytes than its sizes need")
     array.__setstate__((1, shape, dtype, fortran is True, data))  # type: ignore[arg-type]  # the stub wants NumPy's bool
 
 
-def _type(code: Any, *_: Any) -> NumpyType:
-    if not isinstance(code, str) or not NUMERIC.fullmatch(code):
+def _make_type(code: Any, *_: Any) -> NumpyType:
+    if not isinstance(code, str) or not NUMERIC_TYPE_CODE.fullmatch(code):
         raise FileError("an array of NumPy has elements other than numbers")
     return NumpyType(np.dtype(code))
 
 
-def _scalar(kind: Any, data: Any) -> Any:
-    dtype = _checked(kind)
+def _make_scalar(kind: Any, data: Any) -> Any:
+    dtype = _dtype_of(kind)
     if not isinstance(data, bytes) or len(data) != dtype.itemsize:
         raise FileError("a scalar of NumPy has more or fewer bytes than its type needs")
     return np.frombuffer(data, dtype, 1).astype(dtype.newbyteorder("="))[0]
 
 
-def _empty(*_: Any) -> np.ndarray[Any, Any]:
+def _make_empty(*_: Any) -> np.ndarray[Any, Any]:
     return np.empty(0, np.uint8)
 
 
-def _checked(kind: Any) -> np.dtype[Any]:
+def _dtype_of(kind: Any) -> np.dtype[Any]:
     if not isinstance(kind, NumpyType):
         raise FileError("an array of NumPy is of a type that is none")
     return kind.dtype

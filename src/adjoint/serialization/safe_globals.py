@@ -15,12 +15,12 @@ from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.serialization.zip_archive import FileError
 
-Given = Any  # a class or function, or a pair of one and the name under which files have it
+SafeGlobal = Any  # a class or function, or a pair of one and the name under which files have it
 
-BLOCKED = {"sys", "os", "posix", "nt"}  # PyTorch's list, whatever users allow
+BLOCKED_MODULES = {"sys", "os", "posix", "nt"}  # PyTorch's list, whatever users allow
 # `builtins` under the name that pickles of protocol 2 have for it, and the like
-RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
-STORAGES = {
+PYTHON2_MODULE_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+STORAGE_DTYPES = {
     "BoolStorage": types.bool_, "ByteStorage": types.uint8, "CharStorage": types.int8, "ShortStorage": types.int16,
     "IntStorage": types.int32, "LongStorage": types.int64, "HalfStorage": types.float16,
     "BFloat16Storage": types.bfloat16, "FloatStorage": types.float32, "DoubleStorage": types.float64,
@@ -33,7 +33,7 @@ TYPES = {
         types.int64, types.float16, types.bfloat16, types.float32, types.float64, types.complex64, types.complex128,
     )
 }  # fmt: skip
-_allowed: list[Given] = []
+_allowed: list[SafeGlobal] = []
 
 
 class StorageType:
@@ -43,10 +43,10 @@ class StorageType:
         self.dtype = dtype
 
 
-UNTYPED = StorageType(None)
+UNTYPED_STORAGE = StorageType(None)
 
 
-def add_safe_globals(safe_globals: list[Given]) -> None:
+def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
     """Let files name these classes and functions, and so have `load` call them: only what you trust with any arguments.
 
     Each is named as it says itself, or is a pair (it, "module.name").
@@ -54,7 +54,7 @@ def add_safe_globals(safe_globals: list[Given]) -> None:
     _allowed.extend(given for given in safe_globals if given not in _allowed)
 
 
-def get_safe_globals() -> list[Given]:
+def get_safe_globals() -> list[SafeGlobal]:
     """What `add_safe_globals` was given."""
     return list(_allowed)
 
@@ -65,7 +65,7 @@ def clear_safe_globals() -> None:
 
 
 @contextmanager
-def safe_globals(safe_globals: list[Given]) -> Iterator[None]:
+def safe_globals(safe_globals: list[SafeGlobal]) -> Iterator[None]:
     """A block in which `add_safe_globals` holds for these."""
     added = [given for given in safe_globals if given not in _allowed]
     add_safe_globals(added)
@@ -77,7 +77,7 @@ def safe_globals(safe_globals: list[Given]) -> Iterator[None]:
                 _allowed.remove(given)
 
 
-def allowed_by_user() -> dict[str, Any]:
+def user_globals() -> dict[str, Any]:
     """What users allow, by full name. Raises ValueError or TypeError for what is no such pair."""
     found = {}
     for given in _allowed:
@@ -106,23 +106,25 @@ def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
         "torch.Size": Size,
         "torch.device": device,
         "torch.Tensor": Tensor,
-        "torch.serialization._get_layout": _layout,
-        "torch.storage.UntypedStorage": UNTYPED,
-        "torch.UntypedStorage": UNTYPED,
+        "torch.serialization._get_layout": _find_layout,
+        "torch.storage.UntypedStorage": UNTYPED_STORAGE,
+        "torch.UntypedStorage": UNTYPED_STORAGE,
     }
     named |= {f"torch.{name}": kind for name, kind in TYPES.items()}
-    named |= {f"torch.{name}": StorageType(kind) for name, kind in STORAGES.items()}
+    named |= {f"torch.{name}": StorageType(kind) for name, kind in STORAGE_DTYPES.items()}
     calls: dict[Any, Callable[..., Any]] = {
-        OrderedDict: _ordered, Counter: _counter, set: _set, frozenset: _frozen, bytearray: _bytearray,
-        bytes: _no_bytes, complex: complex, codecs.encode: _encode, Size: _size, device: _device, _layout: _layout,
+        OrderedDict: _make_ordered_dict, Counter: _make_counter, set: _make_set, frozenset: _make_frozenset,
+        bytearray: _make_bytearray,
+        bytes: _make_empty_bytes, complex: complex, codecs.encode: _encode, Size: _make_size, device: _make_cpu_device,
+        _find_layout: _find_layout,
     }  # fmt: skip
     return named, calls
 
 
 def full_name(module: str, name: str) -> str:
     """The name by which the lists have a global. FileError for those that no list can allow."""
-    module = RENAMED.get(module, module)
-    if module.partition(".")[0] in BLOCKED:
+    module = PYTHON2_MODULE_NAMES.get(module, module)
+    if module.partition(".")[0] in BLOCKED_MODULES:
         raise FileError(f"unsupported GLOBAL {module}.{name} whose module {module} is blocked: it could run code")
     return f"{module}.{name}"
 
@@ -137,25 +139,29 @@ def check_key(value: Any) -> int:
     while rest:
         part, depth = rest.pop()
         seen += 1
-        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < KEY_PARTS:
+        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < MAX_KEY_PARTS:
             rest.extend((item, depth + 1) for item in part)
-        elif type(part) not in KEYS and not isinstance(part, (types.dtype, type)) and not _is_by_identity(part):
+        elif (
+            type(part) not in KEY_TYPES
+            and not isinstance(part, (types.dtype, type))
+            and not _is_hashed_by_identity(part)
+        ):
             raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
     return seen - 1
 
 
-def _is_by_identity(part: Any) -> bool:
+def _is_hashed_by_identity(part: Any) -> bool:
     """True for a tensor, as optimizers have them for keys: its hash is where it lies."""
     return isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__
 
 
-KEY_PARTS = 200  # of tuples within tuples
-KEYS = {type(None), bool, int, float, complex, str, bytes, device, Size}
+MAX_KEY_PARTS = 200  # of tuples within tuples
+KEY_TYPES = {type(None), bool, int, float, complex, str, bytes, device, Size}
 
 
-def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
+def _make_ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
     found: OrderedDict[Any, Any] = OrderedDict()
-    for pair in _sequence(items):
+    for pair in _check_sequence(items):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise FileError("an OrderedDict is made of something else than pairs")
         check_key(pair[0])
@@ -163,7 +169,7 @@ def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
     return found
 
 
-def _counter(items: Any = ()) -> Counter[Any]:
+def _make_counter(items: Any = ()) -> Counter[Any]:
     found: Counter[Any] = Counter()
     if not isinstance(items, dict):
         raise FileError("a Counter is made of something else than a dict")
@@ -172,27 +178,27 @@ def _counter(items: Any = ()) -> Counter[Any]:
     return found
 
 
-def _set(items: Any = ()) -> set[Any]:
-    for item in _sequence(items):
+def _make_set(items: Any = ()) -> set[Any]:
+    for item in _check_sequence(items):
         check_key(item)
     return set(items)
 
 
-def _frozen(items: Any = ()) -> frozenset[Any]:
-    return frozenset(_set(items))
+def _make_frozenset(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_make_set(items))
 
 
-def _size(items: Any = ()) -> Size:
-    return Size([_integer(item) for item in _sequence(items)])
+def _make_size(items: Any = ()) -> Size:
+    return Size([_check_integer(item) for item in _check_sequence(items)])
 
 
-def _bytearray(data: Any = b"", encoding: Any = "latin1") -> bytearray:
+def _make_bytearray(data: Any = b"", encoding: Any = "latin1") -> bytearray:
     if not isinstance(data, (bytes, bytearray)):
         data = _encode(data, encoding)
     return bytearray(data)
 
 
-def _no_bytes(*data: Any) -> bytes:
+def _make_empty_bytes(*data: Any) -> bytes:
     if data:
         raise FileError("bytes are made by a call")
     return b""
@@ -204,24 +210,24 @@ def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     return text.encode(encoding)
 
 
-def _device(*spec: Any) -> device:
+def _make_cpu_device(*spec: Any) -> device:
     """The CPU, whatever device the file names: that is where its tensors go."""
     return device()
 
 
-def _layout(name: Any) -> Any:
+def _find_layout(name: Any) -> Any:
     if name != "torch.strided":
         raise FileError(f"the file has tensors of the layout {str(name)[:100]}; only strided ones are supported")
     return strided
 
 
-def _sequence(items: Any) -> Any:
+def _check_sequence(items: Any) -> Any:
     if not isinstance(items, (list, tuple, set, frozenset)):
         raise FileError(f"a collection is made of a {type(items).__name__}")
     return items
 
 
-def _integer(value: Any) -> int:
+def _check_integer(value: Any) -> int:
     if type(value) is not int:
         raise FileError(f"an integer was expected, but a {type(value).__name__} was found")
     return value

@@ -31,11 +31,11 @@ DTYPES = {
     "U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "b1", "C64": "c8",
 }  # fmt: skip
 NAMES = {code: name for name, code in DTYPES.items()}
-METADATA = "__metadata__"
+METADATA_KEY = "__metadata__"
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 SIZE_LIMIT = 2**63 - 1
 RANK_LIMIT = 64  # NumPy's
-CHECKSUM = "adjoint.crc32"  # of names, shapes, dtypes and metadata; with ":NAME" behind it, of a tensor's bytes
+CHECKSUM_KEY = "adjoint.crc32"  # of names, shapes, dtypes and metadata; with ":NAME" behind it, of a tensor's bytes
 
 
 class SafetensorsError(ValueError):
@@ -46,7 +46,7 @@ class ChecksumError(SafetensorsError):
     """Bytes that are not those which were written."""
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """Where a tensor lies, `begin` and `end` counted from the end of the header."""
 
     dtype: str
@@ -84,21 +84,21 @@ def write(tensors: Mapping[str, Array], metadata: Mapping[str, str] | None = Non
     Errors: TypeError for a dtype the format lacks and for names or metadata that are not strings, ValueError for
     reserved or unencodable ones and for a header over 100 MB.
     """
-    stored = {_writable_name(name): _stored(name, array) for name, array in tensors.items()}
+    stored = {_check_writable_name(name): _encode_array(name, array) for name, array in tensors.items()}
     order = sorted(stored, key=lambda name: -stored[name][1].itemsize)
     ends = list(itertools.accumulate(stored[name][1].nbytes for name in order))
     places = {name: (end - stored[name][1].nbytes, end) for name, end in zip(order, ends, strict=True)}
-    entries = {name: Entry(dtype, array.shape, *places[name]) for name, (dtype, array) in stored.items()}
-    notes = _writable_metadata(metadata or {})
-    sums = {f"{CHECKSUM}:{name}": _checksum(_bytes(stored[name][1])) for name in stored}
-    header: dict[str, Any] = {METADATA: notes | {CHECKSUM: _header_checksum(entries, notes)} | sums}
+    entries = {name: TensorEntry(dtype, array.shape, *places[name]) for name, (dtype, array) in stored.items()}
+    notes = _check_writable_metadata(metadata or {})
+    sums = {f"{CHECKSUM_KEY}:{name}": _checksum(_as_bytes(stored[name][1])) for name in stored}
+    header: dict[str, Any] = {METADATA_KEY: notes | {CHECKSUM_KEY: _header_checksum(entries, notes)} | sums}
     for name, entry in entries.items():
         header[name] = {"dtype": entry.dtype, "shape": entry.shape, "data_offsets": [entry.begin, entry.end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > HEADER_LIMIT:
         raise ValueError(f"the names and metadata take {len(text)} bytes, more than the {HEADER_LIMIT} of the format")
-    return itertools.chain([len(text).to_bytes(8, "little") + text], (_bytes(stored[name][1]) for name in order))
+    return itertools.chain([len(text).to_bytes(8, "little") + text], (_as_bytes(stored[name][1]) for name in order))
 
 
 def _read_named(file: BinaryIO, name: str, mapped: bool) -> tuple[dict[str, Array], dict[str, str]]:
@@ -113,8 +113,8 @@ def _read(file: BinaryIO, mapped: bool) -> tuple[dict[str, Array], dict[str, str
     size = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     header, length = _read_header(file, size)
-    metadata = _metadata(header.pop(METADATA, {}))
-    entries = {name: _entry(name, value, size - 8 - length) for name, value in header.items()}
+    metadata = _check_metadata(header.pop(METADATA_KEY, {}))
+    entries = {name: _parse_entry(name, value, size - 8 - length) for name, value in header.items()}
     order = sorted(entries, key=lambda name: (entries[name].begin, entries[name].end))
     _check_cover([(name, entries[name]) for name in order], size - 8 - length)
     sums = _take_checksums(metadata, entries)
@@ -124,7 +124,7 @@ def _read(file: BinaryIO, mapped: bool) -> tuple[dict[str, Array], dict[str, str
         array = _read_array(file, entries[name]) if view is None else _map_array(view, entries[name], 8 + length)
         if array is None:
             raise SafetensorsError(f"tensor {_quote(name)}: the file ended while it was read")
-        if name in sums and _checksum(_bytes(array)) != sums[name]:
+        if name in sums and _checksum(_as_bytes(array)) != sums[name]:
             raise ChecksumError(
                 f"tensor {_quote(name)}: its bytes do not have the checksum {_quote(sums[name])} that was "
                 "stored with them: the file is damaged, or another tool changed the tensor and kept the old metadata"
@@ -142,13 +142,13 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
         raise SafetensorsError(f"{len(start)} bytes are too few for a safetensors file, which has 8 and a header")
     length = int.from_bytes(start[:8], "little")
     if length > min(HEADER_LIMIT, size - 8) or start[8 : 8 + length][:1] != b"{":
-        raise SafetensorsError(describe_foreign(start) or _bad_start(length, size))
+        raise SafetensorsError(describe_foreign(start) or _describe_bad_start(length, size))
     file.seek(8 - len(start), os.SEEK_CUR)
     text = file.read(length)
     if len(text) < length:
         raise SafetensorsError("the file ended while its header was read")
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        header = json.loads(text.decode(), object_pairs_hook=_build_unique_dict, parse_constant=_refuse_constant)
     except SafetensorsError:
         raise
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number too long, nesting too deep
@@ -156,7 +156,7 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     return header, length
 
 
-def _bad_start(length: int, size: int) -> str:
+def _describe_bad_start(length: int, size: int) -> str:
     if length > HEADER_LIMIT:
         return f"not a safetensors file: a header of {length} bytes is announced, at most {HEADER_LIMIT} are allowed"
     if length > size - 8:
@@ -164,33 +164,35 @@ def _bad_start(length: int, size: int) -> str:
     return "not a safetensors file: its header does not start with '{'"
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_unique_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:
             raise SafetensorsError(f"the header has the key {_quote(key)} twice")
-        if not key.isascii() and not _encodable(key):
+        if not key.isascii() and not _is_encodable(key):
             raise SafetensorsError(f"the header's key {_quote(key)} is not valid Unicode")
         values[key] = value
     return values
 
 
-def _no_constant(text: str) -> None:
+def _refuse_constant(text: str) -> None:
     raise SafetensorsError(f"the header is not valid JSON: it has the number {text}")
 
 
-def _metadata(value: Any) -> dict[str, str]:
+def _check_metadata(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise SafetensorsError(f"{METADATA} must map strings to strings, it is a {type(value).__name__}")
+        raise SafetensorsError(f"{METADATA_KEY} must map strings to strings, it is a {type(value).__name__}")
     for key, text in value.items():
         if not isinstance(text, str):
-            raise SafetensorsError(f"{METADATA} must map strings to strings, {_quote(key)} is a {type(text).__name__}")
-        if not text.isascii() and not _encodable(text):
-            raise SafetensorsError(f"{METADATA}: the text of {_quote(key)} is not valid Unicode")
+            raise SafetensorsError(
+                f"{METADATA_KEY} must map strings to strings, {_quote(key)} is a {type(text).__name__}"
+            )
+        if not text.isascii() and not _is_encodable(text):
+            raise SafetensorsError(f"{METADATA_KEY}: the text of {_quote(key)} is not valid Unicode")
     return dict(value)
 
 
-def _entry(name: str, value: Any, size: int) -> Entry:
+def _parse_entry(name: str, value: Any, size: int) -> TensorEntry:
     """Check one tensor's header entry, against the `size` of the data too; Python's integers cannot overflow."""
     where = f"tensor {_quote(name)}"
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
@@ -198,7 +200,7 @@ def _entry(name: str, value: Any, size: int) -> Entry:
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str):
         raise SafetensorsError(f"{where}: its dtype must be a string")
-    itemsize = _dtype(dtype, where).itemsize
+    itemsize = _parse_dtype(dtype, where).itemsize
     if not isinstance(shape, list) or not all(_is_size(length) for length in shape):
         raise SafetensorsError(f"{where}: its shape must be a list of integers from 0 to 2**63 - 1")
     if len(shape) > RANK_LIMIT:
@@ -216,14 +218,14 @@ def _entry(name: str, value: Any, size: int) -> Entry:
             f"{where}: {dtype} of shape {shape} takes {math.prod(shape) * itemsize} bytes, "
             f"its data_offsets {offsets} span {end - begin}"
         )
-    return Entry(dtype, tuple(shape), begin, end)
+    return TensorEntry(dtype, tuple(shape), begin, end)
 
 
 def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value <= SIZE_LIMIT
 
 
-def _dtype(name: str, where: str) -> np.dtype[Any]:
+def _parse_dtype(name: str, where: str) -> np.dtype[Any]:
     if name == "BF16":
         try:
             bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
@@ -237,7 +239,7 @@ def _dtype(name: str, where: str) -> np.dtype[Any]:
     return np.dtype("<" + DTYPES[name])
 
 
-def _check_cover(entries: list[tuple[str, Entry]], size: int) -> None:
+def _check_cover(entries: list[tuple[str, TensorEntry]], size: int) -> None:
     """Entries in the order of their offsets must follow each other from 0 to the end of the file."""
     covered, before = 0, ""
     for name, entry in entries:
@@ -250,10 +252,10 @@ def _check_cover(entries: list[tuple[str, Entry]], size: int) -> None:
         raise SafetensorsError(f"the last {size - covered} bytes of the file belong to no tensor")
 
 
-def _read_array(file: BinaryIO, entry: Entry) -> Array | None:
+def _read_array(file: BinaryIO, entry: TensorEntry) -> Array | None:
     """The next array of the file, None when the file ends within it."""
-    array = np.empty(entry.shape, _dtype(entry.dtype, ""))
-    rest = _bytes(array)
+    array = np.empty(entry.shape, _parse_dtype(entry.dtype, ""))
+    rest = _as_bytes(array)
     while rest:
         taken = file.readinto(rest)  # type: ignore[attr-defined]
         if not taken:
@@ -262,19 +264,19 @@ def _read_array(file: BinaryIO, entry: Entry) -> Array | None:
     return array
 
 
-def _map_array(view: mmap.mmap, entry: Entry, start: int) -> Array:
-    dtype = _dtype(entry.dtype, "")
+def _map_array(view: mmap.mmap, entry: TensorEntry, start: int) -> Array:
+    dtype = _parse_dtype(entry.dtype, "")
     if entry.begin == entry.end:
         return np.empty(entry.shape, dtype)
     array = np.frombuffer(view, dtype, math.prod(entry.shape), start + entry.begin).reshape(entry.shape)
     return array if array.flags.aligned else array.copy()
 
 
-def _take_checksums(metadata: dict[str, str], entries: Mapping[str, Entry]) -> dict[str, str]:
+def _take_checksums(metadata: dict[str, str], entries: Mapping[str, TensorEntry]) -> dict[str, str]:
     """Remove the checksums from `metadata`, check the header's, and return those of the tensors by name."""
-    whole = metadata.pop(CHECKSUM, None)
-    keys = [key for key in metadata if key.startswith(f"{CHECKSUM}:")]
-    sums = {key.removeprefix(f"{CHECKSUM}:"): metadata.pop(key) for key in keys}
+    whole = metadata.pop(CHECKSUM_KEY, None)
+    keys = [key for key in metadata if key.startswith(f"{CHECKSUM_KEY}:")]
+    sums = {key.removeprefix(f"{CHECKSUM_KEY}:"): metadata.pop(key) for key in keys}
     for name in sums:
         if name not in entries:
             raise ChecksumError(f"tensor {_quote(name)}: its checksum is in the file, the tensor is not")
@@ -293,25 +295,25 @@ def _take_checksums(metadata: dict[str, str], entries: Mapping[str, Entry]) -> d
     return sums
 
 
-def _writable_name(name: object) -> str:
+def _check_writable_name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"a tensor's name must be a string, not {name!r}")
-    if name == METADATA or not _encodable(name):
+    if name == METADATA_KEY or not _is_encodable(name):
         raise ValueError(f"a tensor cannot have the name {name!r}: it is reserved or not valid Unicode")
     return name
 
 
-def _writable_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+def _check_writable_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     pairs: Iterable[tuple[object, object]] = metadata.items()
     for key, text in pairs:
         if not isinstance(key, str) or not isinstance(text, str):
             raise TypeError(f"metadata must map strings to strings, not {key!r} to a {type(text).__name__}")
-        if key == CHECKSUM or key.startswith(f"{CHECKSUM}:") or not _encodable(key + text):
+        if key == CHECKSUM_KEY or key.startswith(f"{CHECKSUM_KEY}:") or not _is_encodable(key + text):
             raise ValueError(f"metadata cannot have the key {key!r}: it is reserved, or its text is not valid Unicode")
     return dict(metadata)
 
 
-def _stored(name: str, array: Array) -> tuple[str, Array]:
+def _encode_array(name: str, array: Array) -> tuple[str, Array]:
     """The format's dtype name and the array in little-endian C order, copied only where it is not so already."""
     dtype = "BF16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype.str[1:])
     if dtype is None:
@@ -319,7 +321,7 @@ def _stored(name: str, array: Array) -> tuple[str, Array]:
     return dtype, array.astype(array.dtype.newbyteorder("<"), order="C", copy=False, subok=False)
 
 
-def _bytes(array: Array) -> memoryview:
+def _as_bytes(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -327,13 +329,13 @@ def _checksum(data: Chunk) -> str:
     return f"{zlib.crc32(data):08x}"
 
 
-def _header_checksum(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> str:
+def _header_checksum(entries: Mapping[str, TensorEntry], metadata: Mapping[str, str]) -> str:
     """Offsets are left out: layout is checked by itself, and a tool may lay the same tensors out anew."""
     tensors = {name: [entry.dtype, entry.shape] for name, entry in entries.items()}
     return _checksum(json.dumps([tensors, dict(metadata)], sort_keys=True).encode())
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

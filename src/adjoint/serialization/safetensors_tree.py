@@ -24,12 +24,12 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.serialization import safetensors
-from adjoint.serialization.atomic import Chunk, replace, write_all
+from adjoint.serialization.atomic import Chunk, replace_file, write_all
 from adjoint.serialization.safetensors import Array, Path, SafetensorsError
 
-STRUCTURE = "adjoint.structure"
+STRUCTURE_KEY = "adjoint.structure"
 DEPTH_LIMIT = 100  # of nesting, well within what JSON readers take
-EXACT_INTEGER = 2**53  # up to here every JSON reader agrees
+MAX_EXACT_INTEGER = 2**53  # up to here every JSON reader agrees
 
 
 def save_safetensors(obj: Any, f: Path | BinaryIO) -> None:
@@ -42,10 +42,10 @@ def save_safetensors(obj: Any, f: Path | BinaryIO) -> None:
     Errors: TypeError naming place and type for anything else, before anything is written; OSError from the file.
     """
     tensors: dict[str, Array] = {}
-    structure = _describe(obj, (), tensors, ())
+    structure = _encode_structure(obj, (), tensors, ())
     # Readers that know PyTorch's layout of weights only by this key ask for it.
-    chunks = safetensors.write(tensors, {"format": "pt", STRUCTURE: json.dumps(structure, separators=(",", ":"))})
-    put("save_safetensors", f, chunks)
+    chunks = safetensors.write(tensors, {"format": "pt", STRUCTURE_KEY: json.dumps(structure, separators=(",", ":"))})
+    write_file("save_safetensors", f, chunks)
 
 
 def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
@@ -58,11 +58,11 @@ def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
     check_binary("load_safetensors", f, "read")
     arrays, metadata = safetensors.read(f, mapped=mmap)
     file = os.fspath(f) if isinstance(f, (str, os.PathLike)) else "<file object>"
-    tensors = {name: _tensor(file, name, array) for name, array in arrays.items()}
-    if STRUCTURE not in metadata:
+    tensors = {name: _wrap_array(file, name, array) for name, array in arrays.items()}
+    if STRUCTURE_KEY not in metadata:
         return tensors
     try:
-        value = _restore(json.loads(metadata[STRUCTURE]), tensors, DEPTH_LIMIT)
+        value = _decode_structure(json.loads(metadata[STRUCTURE_KEY]), tensors, DEPTH_LIMIT)
     except (ValueError, RecursionError) as error:
         raise SafetensorsError(f"{file}: the structure in its metadata is not sound: {error}") from None
     if tensors:
@@ -70,10 +70,10 @@ def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
     return value
 
 
-def put(function: str, f: Path | BinaryIO, chunks: Iterable[Chunk]) -> None:
+def write_file(function: str, f: Path | BinaryIO, chunks: Iterable[Chunk]) -> None:
     """Replace the file at a path, or write to an open one, so that others who open it see all of it."""
     if isinstance(f, (str, os.PathLike)):
-        replace(f, chunks)
+        replace_file(f, chunks)
         return
     check_binary(function, f, "write")
     for chunk in chunks:
@@ -95,7 +95,7 @@ def check_binary(function: str, f: Any, method: str) -> None:
         raise TypeError(f"{function}: the file is open in text mode; open it in binary mode")
 
 
-def _describe(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], parents: tuple[int, ...]) -> Any:
+def _encode_structure(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], parents: tuple[int, ...]) -> Any:
     """The JSON that stands for `value`, which lies at `path`; its tensors are added to `tensors`."""
     kind = type(value)
     if isinstance(value, Tensor):
@@ -105,24 +105,24 @@ def _describe(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], pare
     if value is None or kind is bool or kind is str:
         return value
     if kind is int:
-        return value if abs(value) <= EXACT_INTEGER else {"int": hex(value)}
+        return value if abs(value) <= MAX_EXACT_INTEGER else {"int": hex(value)}
     if kind is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if kind not in (list, tuple, dict, OrderedDict):
-        _refuse(path, f"a {kind.__module__}.{kind.__qualname__}{_advice(value)}")
+        _refuse(path, f"a {kind.__module__}.{kind.__qualname__}{_conversion_hint(value)}")
     if id(value) in parents:
         _refuse(path, f"a {kind.__name__} that contains itself")
     if len(parents) >= DEPTH_LIMIT:
         _refuse(path, f"a {kind.__name__} nested more than {DEPTH_LIMIT} deep")
     parents = (*parents, id(value))
     if kind is list or kind is tuple:
-        items = [_describe(item, (*path, i), tensors, parents) for i, item in enumerate(value)]
+        items = [_encode_structure(item, (*path, i), tensors, parents) for i, item in enumerate(value)]
         return items if kind is list else {"tuple": items}
     for key in value:
         if key is not None and type(key) not in (str, int, float, bool):
             _refuse(path, f"a {kind.__name__} with the key {key!r}, a {type(key).__name__}, not a string or number")
     pairs = [
-        [_describe(key, path, tensors, ()), _describe(item, (*path, key), tensors, parents)]
+        [_encode_structure(key, path, tensors, ()), _encode_structure(item, (*path, key), tensors, parents)]
         for key, item in value.items()
     ]
     return {kind.__name__: pairs}
@@ -136,7 +136,7 @@ def _refuse(path: tuple[Any, ...], what: str) -> NoReturn:
     )
 
 
-def _advice(value: Any) -> str:
+def _conversion_hint(value: Any) -> str:
     if isinstance(value, np.generic):
         return " (value.item() is the Python number)"
     if isinstance(value, np.ndarray):
@@ -152,12 +152,12 @@ def _free_name(path: tuple[Any, ...], tensors: dict[str, Array]) -> str:
     name = ".".join(map(str, path)) if path else "tensor"
     name = name.encode(errors="backslashreplace").decode()  # half a surrogate pair is no Unicode text
     unique, number = name, 2
-    while unique in tensors or unique == safetensors.METADATA:
+    while unique in tensors or unique == safetensors.METADATA_KEY:
         unique, number = f"{name}#{number}", number + 1
     return unique
 
 
-def _tensor(file: str, name: str, array: Array) -> Tensor:
+def _wrap_array(file: str, name: str, array: Array) -> Tensor:
     if DTYPES.find(array.dtype) is None:
         raise SafetensorsError(
             f"{file}: tensor {name!r} has elements of type {array.dtype.name}, which tensors cannot hold; "
@@ -166,12 +166,12 @@ def _tensor(file: str, name: str, array: Array) -> Tensor:
     return wrap(array)
 
 
-def _restore(node: Any, tensors: dict[str, Tensor], depth: int) -> Any:
+def _decode_structure(node: Any, tensors: dict[str, Tensor], depth: int) -> Any:
     """The value a JSON node stands for; the tensors it names are taken out of `tensors`."""
     if depth < 0:
         raise ValueError(f"it is nested more than {DEPTH_LIMIT} deep")
     if isinstance(node, list):
-        return [_restore(item, tensors, depth - 1) for item in node]
+        return [_decode_structure(item, tensors, depth - 1) for item in node]
     if not isinstance(node, dict):
         return node
     if len(node) != 1:
@@ -186,21 +186,21 @@ def _restore(node: Any, tensors: dict[str, Tensor], depth: int) -> Any:
             raise ValueError(f"it names the tensor {content[:100]!r}, which is missing or was named before")
         return tensors.pop(content)
     if kind == "tuple" and isinstance(content, list):
-        return tuple(_restore(item, tensors, depth - 1) for item in content)
+        return tuple(_decode_structure(item, tensors, depth - 1) for item in content)
     if kind in ("dict", "OrderedDict") and isinstance(content, list):
-        return _restore_dict(dict if kind == "dict" else OrderedDict, content, tensors, depth)
+        return _decode_dict(dict if kind == "dict" else OrderedDict, content, tensors, depth)
     raise ValueError(f"{kind[:100]!r} with a {type(content).__name__} stands for nothing")
 
 
-def _restore_dict(kind: type[dict[Any, Any]], pairs: list[Any], tensors: dict[str, Tensor], depth: int) -> Any:
+def _decode_dict(kind: type[dict[Any, Any]], pairs: list[Any], tensors: dict[str, Tensor], depth: int) -> Any:
     values = kind()
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             raise ValueError(f"a {kind.__name__} is a list of pairs")
-        key = _restore(pair[0], {}, 0)
+        key = _decode_structure(pair[0], {}, 0)
         if isinstance(key, (list, tuple, dict)):
             raise ValueError(f"a {kind.__name__} has a key that is neither string nor number")
         if key in values:
             raise ValueError(f"a {kind.__name__} has the key {str(key)[:100]!r} twice")
-        values[key] = _restore(pair[1], tensors, depth - 1)
+        values[key] = _decode_structure(pair[1], tensors, depth - 1)
     return values

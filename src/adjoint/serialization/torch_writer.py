@@ -14,20 +14,20 @@ import numpy as np
 
 from adjoint.core.dtype.device import device
 from adjoint.core.dtype.dtype import bfloat16, dtype, uint8
-from adjoint.core.runtime.package_name import spoken
-from adjoint.core.tensor.as_strided import address, dense_strides, owner, steps
+from adjoint.core.runtime.package_name import display_name
+from adjoint.core.tensor.as_strided import address, dense_strides, element_strides, owner
 from adjoint.core.tensor.memory_format import layout
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.typed_storage import TypedStorage, UntypedStorage
 from adjoint.serialization.atomic import Chunk
-from adjoint.serialization.safe_globals import STORAGES
-from adjoint.serialization.zip_archive import SEAL, write_archive
+from adjoint.serialization.safe_globals import STORAGE_DTYPES
+from adjoint.serialization.zip_archive import CHECKSUM_RECORD, write_archive
 
-STORAGE_NAMES = {kind.name: name for name, kind in STORAGES.items()}
+STORAGE_NAMES = {kind.name: name for name, kind in STORAGE_DTYPES.items()}
 
 
-class Named:
+class NamedGlobal:
     """Stands for something of PyTorch in a pickle; nobody ever calls it."""
 
     def __init__(self, module: str, name: str) -> None:
@@ -38,7 +38,7 @@ class Named:
         raise TypeError(f"{self.module}.{self.name} is a name in a file only")
 
 
-class Reference:
+class StorageReference:
     """Stands for a storage in a pickle."""
 
     def __init__(self, identity: tuple[Any, ...]) -> None:
@@ -51,7 +51,7 @@ def write(value: Any, folder: str) -> Iterator[Chunk]:
     Raises what pickling raises for a value that cannot be pickled.
     """
     text = io.BytesIO()
-    pickler = Pickler(text)
+    pickler = TorchPickler(text)
     pickler.dump(value)
     records: list[tuple[str, Chunk]] = [
         ("data.pkl", text.getvalue()),
@@ -61,10 +61,10 @@ def write(value: Any, folder: str) -> Iterator[Chunk]:
         *[(f"data/{key}", array.view(np.uint8).data) for key, array in enumerate(pickler.storages)],
         ("version", b"3\n"),
     ]
-    return write_archive(((f"{folder}/{name}", data) for name, data in records), f"{folder}/{SEAL}")
+    return write_archive(((f"{folder}/{name}", data) for name, data in records), f"{folder}/{CHECKSUM_RECORD}")
 
 
-class Pickler(pickle._Pickler):
+class TorchPickler(pickle._Pickler):
     """Python's pickler in protocol 2, with tensors and their like as PyTorch writes them."""
 
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
@@ -77,19 +77,19 @@ class Pickler(pickle._Pickler):
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, UntypedStorage):
-            obj = self._storage(obj)
-        return obj.identity if type(obj) is Reference else None
+            obj = self._storage_reference(obj)
+        return obj.identity if type(obj) is StorageReference else None
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
             # one without a shape yet, say, knows best
             return self._tensor(obj) if type(obj).__reduce_ex__ is Tensor.__reduce_ex__ else NotImplemented
         if type(obj) is Size:
-            return Named("torch", "Size"), (tuple(obj),)
+            return NamedGlobal("torch", "Size"), (tuple(obj),)
         if type(obj) is device:
-            return Named("torch", "device"), (str(obj),)
+            return NamedGlobal("torch", "device"), (str(obj),)
         if type(obj) is layout:
-            return Named("torch.serialization", "_get_layout"), (f"torch.{obj.name}",)
+            return NamedGlobal("torch.serialization", "_get_layout"), (f"torch.{obj.name}",)
         if type(obj) is bytes and not obj:  # which protocol 2 makes by a call that PyTorch does not allow
             return codecs.encode, ("", "latin1")
         return NotImplemented
@@ -100,7 +100,7 @@ class Pickler(pickle._Pickler):
         self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())  # type: ignore[attr-defined]
         self.memoize(obj)  # type: ignore[attr-defined]
 
-    dispatch[Named] = dispatch[dtype] = dispatch[type(bfloat16)] = save_named
+    dispatch[NamedGlobal] = dispatch[dtype] = dispatch[type(bfloat16)] = save_named
 
     def _tensor(self, tensor: Tensor) -> tuple[Any, ...]:
         kind = tensor.dtype
@@ -109,27 +109,29 @@ class Pickler(pickle._Pickler):
         if _is_parameter(tensor):
             parts = (tensor.detach(), bool(tensor.requires_grad), hooks)
             return (PARAMETER_WITH_STATE, (*parts, state)) if state else (PARAMETER, parts)
-        rebuild, arguments = self._rebuilding(tensor, kind, hooks)
-        own = type(tensor).__module__.partition(".")[0] not in {"adjoint", spoken.package}
+        rebuild, arguments = self._rebuild_call(tensor, kind, hooks)
+        own = type(tensor).__module__.partition(".")[0] not in {"adjoint", display_name.package}
         if not own and not state:
             return rebuild, arguments
         return FROM_TYPE, (rebuild, type(tensor) if own else TENSOR, arguments, state)
 
-    def _rebuilding(self, tensor: Tensor, kind: dtype, hooks: Any) -> tuple[Named, tuple[Any, ...]]:
+    def _rebuild_call(self, tensor: Tensor, kind: dtype, hooks: Any) -> tuple[NamedGlobal, tuple[Any, ...]]:
         if tensor.is_meta:
-            return REBUILD_ABSENT, (kind, tuple(tensor.shape), tuple(tensor.stride()), bool(tensor.requires_grad))
+            return REBUILD_META, (kind, tuple(tensor.shape), tuple(tensor.stride()), bool(tensor.requires_grad))
         array = tensor.numpy_view("save()")
-        memory, offset, strides = self._memory(array, kind)
+        memory, offset, strides = self._memory_reference(array, kind)
         arguments = memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), hooks
         return (REBUILD, arguments) if kind.name in STORAGE_NAMES else (REBUILD_OF_BYTES, (*arguments, kind))
 
-    def _storage(self, storage: UntypedStorage) -> Reference:
+    def _storage_reference(self, storage: UntypedStorage) -> StorageReference:
         if isinstance(storage, TypedStorage):
-            return self._memory(storage.array, storage.dtype)[0]
-        own = self._memory(storage.bytes().copy(), uint8)[0]  # what is bytes and numbers at once cannot be read
-        return Reference(("storage", UNTYPED, *own.identity[2:]))
+            return self._memory_reference(storage.array, storage.dtype)[0]
+        own = self._memory_reference(storage.bytes().copy(), uint8)[
+            0
+        ]  # what is bytes and numbers at once cannot be read
+        return StorageReference(("storage", UNTYPED_STORAGE, *own.identity[2:]))
 
-    def _memory(self, array: Any, kind: dtype) -> tuple[Reference, int, tuple[int, ...]]:
+    def _memory_reference(self, array: Any, kind: dtype) -> tuple[StorageReference, int, tuple[int, ...]]:
         """The storage of an array, how many of its elements come before it, and the strides in elements."""
         memory = owner(array)
         whole = memory.dtype == array.dtype and (memory.flags.c_contiguous or memory.flags.f_contiguous)
@@ -140,22 +142,22 @@ class Pickler(pickle._Pickler):
             self.kept.append(memory)
             self.storages.append(memory.reshape(-1, order="A"))
         name = STORAGE_NAMES.get(kind.name)
-        stored = STORAGE_TYPES[name] if name else UNTYPED
+        stored = STORAGE_TYPES[name] if name else UNTYPED_STORAGE
         count = self.storages[key].size * (1 if name else kind.itemsize)
         offset = (address(array) - address(memory)) // kind.itemsize if array.size else 0
-        strides = steps(array) if array.size else dense_strides(tuple(max(n, 1) for n in array.shape))
-        return Reference(("storage", stored, str(key), "cpu", count)), offset, strides
+        strides = element_strides(array) if array.size else dense_strides(tuple(max(n, 1) for n in array.shape))
+        return StorageReference(("storage", stored, str(key), "cpu", count)), offset, strides
 
 
-STORAGE_TYPES = {name: Named("torch", name) for name in STORAGES}
-UNTYPED = Named("torch.storage", "UntypedStorage")
-REBUILD = Named("torch._utils", "_rebuild_tensor_v2")
-REBUILD_ABSENT = Named("torch._utils", "_rebuild_meta_tensor_no_storage")
-REBUILD_OF_BYTES = Named("torch._utils", "_rebuild_tensor_v3")
-PARAMETER = Named("torch._utils", "_rebuild_parameter")
-PARAMETER_WITH_STATE = Named("torch._utils", "_rebuild_parameter_with_state")
-FROM_TYPE = Named("torch._tensor", "_rebuild_from_type_v2")
-TENSOR = Named("torch", "Tensor")
+STORAGE_TYPES = {name: NamedGlobal("torch", name) for name in STORAGE_DTYPES}
+UNTYPED_STORAGE = NamedGlobal("torch.storage", "UntypedStorage")
+REBUILD = NamedGlobal("torch._utils", "_rebuild_tensor_v2")
+REBUILD_META = NamedGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
+REBUILD_OF_BYTES = NamedGlobal("torch._utils", "_rebuild_tensor_v3")
+PARAMETER = NamedGlobal("torch._utils", "_rebuild_parameter")
+PARAMETER_WITH_STATE = NamedGlobal("torch._utils", "_rebuild_parameter_with_state")
+FROM_TYPE = NamedGlobal("torch._tensor", "_rebuild_from_type_v2")
+TENSOR = NamedGlobal("torch", "Tensor")
 
 
 def _is_parameter(tensor: Tensor) -> bool:

@@ -15,23 +15,25 @@ from adjoint.serialization.safe_globals import check_key
 from adjoint.serialization.zip_archive import FileError
 
 MARK = object()
-COPIES = 3  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than two
-ENTRY = 4  # what an entry of a dict or set is counted as, which takes more memory than one of a tuple
-NUMBERS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
-COUNTED = {  # what follows is a length in this format, and so many bytes
+MAX_COPIES_PER_BYTE = (
+    3  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than two
+)
+ENTRY_COST = 4  # what an entry of a dict or set is counted as, which takes more memory than one of a tuple
+NUMBER_FORMATS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
+SIZED_FORMATS = {  # what follows is a length in this format, and so many bytes
     "X": "<I", "\x8c": "<B", "\x8d": "<Q", "U": "<B", "T": "<I", "C": "<B", "B": "<I", "\x8e": "<Q", "\x96": "<Q",
     "\x8a": "<B", "\x8b": "<I",
 }  # fmt: skip
-CONSTANTS: dict[str, Callable[[], Any]] = {
+CONSTANT_OPCODES: dict[str, Callable[[], Any]] = {
     "N": lambda: None, "\x88": lambda: True, "\x89": lambda: False, ")": tuple, "]": list, "}": dict, "\x8f": set,
 }  # fmt: skip
-TEXTS = "X\x8c\x8d"
-OLD_TEXTS = "UT"
-LONGS = "\x8a\x8b"
-TEXT = (str, bytes, bytearray)
-SIZED = (list, tuple, dict, set, frozenset, *TEXT)
-PUTS = {"q": "<B", "r": "<I"}
-GETS = {"h": "<B", "j": "<I"}
+TEXT_OPCODES = "X\x8c\x8d"
+BYTE_TEXT_OPCODES = "UT"
+LONG_OPCODES = "\x8a\x8b"
+TEXT_TYPES = (str, bytes, bytearray)
+SIZED_TYPES = (list, tuple, dict, set, frozenset, *TEXT_TYPES)
+MEMO_PUT_FORMATS = {"q": "<B", "r": "<I"}
+MEMO_GET_FORMATS = {"h": "<B", "j": "<I"}
 
 
 class Rules(NamedTuple):
@@ -39,20 +41,20 @@ class Rules(NamedTuple):
 
     `find(module, name)` gives what a name stands for, or raises; `calls` has what is called where the pickle calls it,
     `news` where it asks for a bare instance of a class; `build(instance, state)` sets an instance's state and returns
-    it; `persistent(id)` gives what lies outside.
+    it; `persistent_load(id)` gives what lies outside.
     """
 
     find: Callable[[str, str], Any]
     calls: dict[Any, Callable[..., Any]]
     news: dict[Any, Callable[..., Any]]
     build: Callable[[Any, Any], Any]
-    persistent: Callable[[Any], Any]
+    persistent_load: Callable[[Any], Any]
     encoding: str = "utf-8"  # of text written by Python 2
 
 
 def unpickle(data: memoryview, rules: Rules, at: int = 0) -> tuple[Any, int]:
     """The value that the pickle at a place of `data` stands for, and where it ends. FileError if it is not sound."""
-    machine = _Machine(data, rules, at)
+    machine = _PickleMachine(data, rules, at)
     try:
         return machine.run(), machine.at
     except MemoryError:
@@ -63,18 +65,18 @@ def unpickle(data: memoryview, rules: Rules, at: int = 0) -> tuple[Any, int]:
         raise FileError(f"the pickle is damaged near byte {machine.at}: {type(error).__name__}: {error}") from error
 
 
-class _Machine:
+class _PickleMachine:
     def __init__(self, data: memoryview, rules: Rules, at: int) -> None:
         self.data = data
         self.rules = rules
         self.at = at
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.copied = 0
+        self.copy_charge = 0
 
     def run(self) -> Any:
         while True:
-            code = chr(self._take("<B"))
+            code = chr(self._read_struct("<B"))
             if code == ".":
                 if len(self.stack) != 1:
                     raise FileError(f"the pickle ends with {len(self.stack)} values instead of one")
@@ -83,41 +85,41 @@ class _Machine:
 
     def _step(self, code: str) -> None:
         push = self.stack.append
-        if code in CONSTANTS:
-            push(CONSTANTS[code]())
-        elif code in NUMBERS:
-            push(self._take(NUMBERS[code]))
-        elif code in COUNTED:
-            push(self._counted(code))
-        elif code in PUTS:
-            self.memo[self._take(PUTS[code])] = self.stack[-1]
-        elif code in GETS:
-            push(self.memo[self._take(GETS[code])])
+        if code in CONSTANT_OPCODES:
+            push(CONSTANT_OPCODES[code]())
+        elif code in NUMBER_FORMATS:
+            push(self._read_struct(NUMBER_FORMATS[code]))
+        elif code in SIZED_FORMATS:
+            push(self._read_sized(code))
+        elif code in MEMO_PUT_FORMATS:
+            self.memo[self._read_struct(MEMO_PUT_FORMATS[code])] = self.stack[-1]
+        elif code in MEMO_GET_FORMATS:
+            push(self.memo[self._read_struct(MEMO_GET_FORMATS[code])])
         elif code == "(":
             push(MARK)
-        elif code in STEPS:
-            STEPS[code](self)
+        elif code in OPCODE_HANDLERS:
+            OPCODE_HANDLERS[code](self)
         else:
             raise FileError(f"the pickle has the opcode {code!r}, which no file of tensors needs")
 
-    def _take(self, form: str) -> Any:
+    def _read_struct(self, form: str) -> Any:
         (value,) = struct.unpack_from(form, self.data, self.at)
         self.at += struct.calcsize(form)
         return value
 
-    def _bytes(self, count: int) -> bytes:
+    def _read_bytes(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
             raise FileError(f"{count} bytes are announced, but only {len(self.data) - self.at} follow")
         self.at += count
         return bytes(self.data[self.at - count : self.at])
 
-    def _counted(self, code: str) -> Any:
-        data = self._bytes(self._take(COUNTED[code]))
-        if code in TEXTS:
+    def _read_sized(self, code: str) -> Any:
+        data = self._read_bytes(self._read_struct(SIZED_FORMATS[code]))
+        if code in TEXT_OPCODES:
             return data.decode("utf-8", "surrogatepass")
-        if code in OLD_TEXTS:
+        if code in BYTE_TEXT_OPCODES:
             return data if self.rules.encoding == "bytes" else data.decode(self.rules.encoding)
-        if code in LONGS:
+        if code in LONG_OPCODES:
             return int.from_bytes(data, "little", signed=True)
         return bytearray(data) if code == "\x96" else data
 
@@ -128,11 +130,11 @@ class _Machine:
             end += 1
             if end - self.at > 1000:
                 raise FileError("a name of more than 1000 bytes")
-        text = self._bytes(end - self.at).decode()
+        text = self._read_bytes(end - self.at).decode()
         self.at += 1
         return text
 
-    def marked(self) -> list[Any]:
+    def pop_mark(self) -> list[Any]:
         """The values above the last mark, which go."""
         stack, i = self.stack, len(self.stack) - 1
         while stack[i] is not MARK:
@@ -171,7 +173,7 @@ class _Machine:
             self.charge(check_key(item))
             target.add(item)
 
-    def tuple_of(self, count: int) -> None:
+    def make_tuple(self, count: int) -> None:
         items = tuple(self.pop() for _ in range(count))
         self.stack.append(items[::-1])
 
@@ -200,15 +202,15 @@ class _Machine:
 
     def count(self, *values: Any) -> None:
         """Charge what a call may copy: a few bytes must not multiply into much memory."""
-        sized = [value for value in values if isinstance(value, SIZED)]
-        texts = [part for value in sized if type(value) is tuple for part in value if isinstance(part, TEXT)]
+        sized = [value for value in values if isinstance(value, SIZED_TYPES)]
+        texts = [part for value in sized if type(value) is tuple for part in value if isinstance(part, TEXT_TYPES)]
         entries = [value for value in sized if isinstance(value, (list, set, frozenset))]  # become those of dicts
-        self.charge(sum(map(len, sized)) + sum(map(len, texts)) + (ENTRY - 1) * sum(map(len, entries)))
+        self.charge(sum(map(len, sized)) + sum(map(len, texts)) + (ENTRY_COST - 1) * sum(map(len, entries)))
 
     def charge(self, items: int) -> None:
         """Count items that are copied or hashed. FileError for a pickle that has too much of it for its length."""
-        self.copied += items
-        if self.copied > COPIES * len(self.data) + 1000:
+        self.copy_charge += items
+        if self.copy_charge > MAX_COPIES_PER_BYTE * len(self.data) + 1000:
             raise FileError(
                 "the pickle copies the same values again and again: it would take far more memory than it has"
             )
@@ -217,11 +219,11 @@ class _Machine:
         self.memo[len(self.memo)] = self.stack[-1]
 
     def version(self) -> None:
-        protocol = self._take("<B")
+        protocol = self._read_struct("<B")
         if protocol > 5:
             raise FileError(f"the pickle is of protocol {protocol}, of which nothing is known")
 
-    def global_by_line(self) -> None:
+    def push_global_by_line(self) -> None:
         module = self.line()
         self.stack.append(self.rules.find(module, self.line()))
 
@@ -234,13 +236,13 @@ class _Machine:
         key = self.pop()
         self.set_items([key, value])
 
-    def dict_of_marked(self) -> None:
-        items = self.marked()
+    def make_dict(self) -> None:
+        items = self.pop_mark()
         self.stack.append({})
         self.set_items(items)
 
-    def frozen(self) -> None:
-        items = self.marked()
+    def make_frozenset(self) -> None:
+        items = self.pop_mark()
         for item in items:
             self.charge(check_key(item))
         self.stack.append(frozenset(items))
@@ -249,32 +251,32 @@ class _Machine:
         self.stack.pop()
 
     def skip_frame(self) -> None:
-        self._take("<Q")
+        self._read_struct("<Q")
 
 
-STEPS: dict[str, Callable[[_Machine], Any]] = {
-    "\x80": _Machine.version,
-    "\x95": _Machine.skip_frame,
-    "c": _Machine.global_by_line,
-    "\x93": _Machine.find,
+OPCODE_HANDLERS: dict[str, Callable[[_PickleMachine], Any]] = {
+    "\x80": _PickleMachine.version,
+    "\x95": _PickleMachine.skip_frame,
+    "c": _PickleMachine.push_global_by_line,
+    "\x93": _PickleMachine.find,
     "R": lambda m: m.call(m.rules.calls),
     "\x81": lambda m: m.call(m.rules.news),
-    "b": _Machine.build,
-    "Q": lambda m: m.stack.append(m.rules.persistent(m.pop())),
-    "0": _Machine.drop,
-    "1": _Machine.marked,
+    "b": _PickleMachine.build,
+    "Q": lambda m: m.stack.append(m.rules.persistent_load(m.pop())),
+    "0": _PickleMachine.drop,
+    "1": _PickleMachine.pop_mark,
     "2": lambda m: m.stack.append(m.stack[-1]),
-    "a": _Machine.append,
-    "e": lambda m: m.extend(m.marked()),
-    "s": _Machine.set_item,
-    "u": lambda m: m.set_items(m.marked()),
-    "d": _Machine.dict_of_marked,
-    "l": lambda m: m.stack.append(m.marked()),
-    "t": lambda m: m.stack.append(tuple(m.marked())),
-    "\x85": lambda m: m.tuple_of(1),
-    "\x86": lambda m: m.tuple_of(2),
-    "\x87": lambda m: m.tuple_of(3),
-    "\x90": lambda m: m.add(m.marked()),
-    "\x91": _Machine.frozen,
-    "\x94": _Machine.memoize,
+    "a": _PickleMachine.append,
+    "e": lambda m: m.extend(m.pop_mark()),
+    "s": _PickleMachine.set_item,
+    "u": lambda m: m.set_items(m.pop_mark()),
+    "d": _PickleMachine.make_dict,
+    "l": lambda m: m.stack.append(m.pop_mark()),
+    "t": lambda m: m.stack.append(tuple(m.pop_mark())),
+    "\x85": lambda m: m.make_tuple(1),
+    "\x86": lambda m: m.make_tuple(2),
+    "\x87": lambda m: m.make_tuple(3),
+    "\x90": lambda m: m.add(m.pop_mark()),
+    "\x91": _PickleMachine.make_frozenset,
+    "\x94": _PickleMachine.memoize,
 }

@@ -19,13 +19,13 @@ import numpy as np
 from adjoint.serialization.atomic import Chunk
 
 ALIGNMENT = 64
-LOCAL = struct.Struct("<4s5H3I2H")
-CENTRAL = struct.Struct("<4s6H3I5H2I")
-END = struct.Struct("<4s4H2IH")
-END64 = struct.Struct("<4sQ2H2I4Q")
-LOCATOR = struct.Struct("<4sIQI")
-SMALL = 0xFFFFFFFF  # what is as large stands in fields of 64 bits
-FEW = 0xFFFF
+LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+DIRECTORY_ENTRY = struct.Struct("<4s6H3I5H2I")
+END_RECORD = struct.Struct("<4s4H2IH")
+ZIP64_END_RECORD = struct.Struct("<4sQ2H2I4Q")
+ZIP64_LOCATOR = struct.Struct("<4sIQI")
+ZIP64_SIZE = 0xFFFFFFFF  # what is as large stands in fields of 64 bits
+ZIP64_COUNT = 0xFFFF
 ENCRYPTED, SIZES_FOLLOW, UTF8 = 1, 8, 0x800
 
 
@@ -41,7 +41,9 @@ class Record(NamedTuple):
     crc: int
 
 
-SEAL = ".checksum"  # a record of ours, in the folder of the others: the checksum of their names, sizes and checksums
+CHECKSUM_RECORD = (
+    ".checksum"  # a record of ours, in the folder of the others: the checksum of their names, sizes and checksums
+)
 
 
 class Archive:
@@ -51,14 +53,16 @@ class Archive:
         self.file = file
         self.start = file.tell()
         self.size = file.seek(0, os.SEEK_END) - self.start
-        self.records = _directory(self)
-        self.checked = any(record.crc for record in self.records.values())  # PyTorch can be told to write none
-        self._check_seal()
+        self.records = _read_directory(self)
+        self.verifies_checksums = any(
+            record.crc for record in self.records.values()
+        )  # PyTorch can be told to write none
+        self._check_archive_checksum()
 
-    def _check_seal(self) -> None:
+    def _check_archive_checksum(self) -> None:
         """Refuse records that are not those which were written together, though each is sound in itself."""
         for name in self.records:
-            if name.endswith(f"/{SEAL}") and self.read(name) != seal(self.records):
+            if name.endswith(f"/{CHECKSUM_RECORD}") and self.read(name) != checksum_records(self.records):
                 raise FileError("records are missing, added or exchanged: they do not have the checksum of the whole")
 
     def at(self, offset: int, count: int) -> bytes:
@@ -87,16 +91,16 @@ class Archive:
         else:
             array = np.empty(count, kind)
             self.file.seek(self.start + record.begin)
-            if not fill(self.file, array):
+            if not read_into(self.file, array):
                 raise FileError(f"the archive ends within the record {name!r}: it is cut short")
-        if self.checked and zlib.crc32(array.view(np.uint8).data) != record.crc:
+        if self.verifies_checksums and zlib.crc32(array.view(np.uint8).data) != record.crc:
             raise FileError(
                 f"record {name!r}: its bytes do not have the checksum {record.crc:08x}: the file is damaged"
             )
         return array if array.flags.aligned else array.copy()
 
 
-def fill(file: BinaryIO, array: Any) -> bool:
+def read_into(file: BinaryIO, array: Any) -> bool:
     """Read the bytes of a contiguous array; False if the file ends before."""
     rest = array.reshape(-1).view(np.uint8).data
     while rest:
@@ -107,86 +111,97 @@ def fill(file: BinaryIO, array: Any) -> bool:
     return True
 
 
-def seal(records: Mapping[str, Record]) -> bytes:
+def checksum_records(records: Mapping[str, Record]) -> bytes:
     """The checksum of all records but itself, as text; folders, which tools for archives add, are none."""
     lines = [
         f"{name} {record.size} {record.crc:08x}\n"
         for name, record in sorted(records.items())
-        if not name.endswith(("/", f"/{SEAL}"))
+        if not name.endswith(("/", f"/{CHECKSUM_RECORD}"))
     ]
     return f"{zlib.crc32(''.join(lines).encode()):08x}".encode()
 
 
-def write_archive(records: Iterable[tuple[str, Chunk]], sealed: str = "") -> Iterator[Chunk]:
-    """The archive as chunks, record by record, aligned to 64 bytes; with the name of a last one if it is `sealed`."""
+def write_archive(records: Iterable[tuple[str, Chunk]], checksum_name: str = "") -> Iterator[Chunk]:
+    """The archive as chunks, record by record, aligned to 64 bytes; with the name of a last one if it is
+    `checksum_name`.
+    """
     offset, entries = 0, []
     written: dict[str, Record] = {}
-    for name, data in chain(records, _sealed(sealed, written)):
+    for name, data in chain(records, _checksum_record(checksum_name, written)):
         title, size, crc = name.encode(), len(data), zlib.crc32(data)
         written[name] = Record(offset, size, crc)
-        wide = struct.pack("<2H2Q", 1, 16, size, size) if size >= SMALL else b""
-        extra = wide + _padding(offset + LOCAL.size + len(title) + len(wide))
-        sizes = (SMALL, SMALL) if wide else (size, size)
-        yield LOCAL.pack(b"PK\3\4", 45 if wide else 20, UTF8, 0, 0, 33, crc, *sizes, len(title), len(extra))
+        wide = struct.pack("<2H2Q", 1, 16, size, size) if size >= ZIP64_SIZE else b""
+        extra = wide + _alignment_field(offset + LOCAL_HEADER.size + len(title) + len(wide))
+        sizes = (ZIP64_SIZE, ZIP64_SIZE) if wide else (size, size)
+        yield LOCAL_HEADER.pack(b"PK\3\4", 45 if wide else 20, UTF8, 0, 0, 33, crc, *sizes, len(title), len(extra))
         yield title + extra
         yield data
         entries.append((title, size, crc, offset))
-        offset += LOCAL.size + len(title) + len(extra) + size
-    directory = b"".join(_entry(*entry) for entry in entries)
+        offset += LOCAL_HEADER.size + len(title) + len(extra) + size
+    directory = b"".join(_directory_entry(*entry) for entry in entries)
     yield directory
     count, length = len(entries), len(directory)
-    if count >= FEW or offset >= SMALL or length >= SMALL:
-        yield END64.pack(b"PK\6\6", END64.size - 12, 45, 45, 0, 0, count, count, length, offset)
-        yield LOCATOR.pack(b"PK\6\7", 0, offset + length, 1)
-    yield END.pack(b"PK\5\6", 0, 0, min(count, FEW), min(count, FEW), min(length, SMALL), min(offset, SMALL), 0)
+    if count >= ZIP64_COUNT or offset >= ZIP64_SIZE or length >= ZIP64_SIZE:
+        yield ZIP64_END_RECORD.pack(b"PK\6\6", ZIP64_END_RECORD.size - 12, 45, 45, 0, 0, count, count, length, offset)
+        yield ZIP64_LOCATOR.pack(b"PK\6\7", 0, offset + length, 1)
+    yield END_RECORD.pack(
+        b"PK\5\6",
+        0,
+        0,
+        min(count, ZIP64_COUNT),
+        min(count, ZIP64_COUNT),
+        min(length, ZIP64_SIZE),
+        min(offset, ZIP64_SIZE),
+        0,
+    )
 
 
-def _sealed(name: str, written: dict[str, Record]) -> Iterator[tuple[str, Chunk]]:
+def _checksum_record(name: str, written: dict[str, Record]) -> Iterator[tuple[str, Chunk]]:
     """The last record, made when all others are written."""
     if name:
-        yield name, seal(written)
+        yield name, checksum_records(written)
 
 
-def _padding(offset: int) -> bytes:
+def _alignment_field(offset: int) -> bytes:
     """An extra field after which the data are aligned."""
     gap = (-offset - 4) % ALIGNMENT
     return struct.pack("<2sH", b"FB", gap) + b"Z" * gap
 
 
-def _entry(title: bytes, size: int, crc: int, offset: int) -> bytes:
-    large = [value for value in (size, size, offset) if value >= SMALL]
+def _directory_entry(title: bytes, size: int, crc: int, offset: int) -> bytes:
+    large = [value for value in (size, size, offset) if value >= ZIP64_SIZE]
     extra = struct.pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
     need = 45 if large else 20
-    least = min(size, SMALL), min(size, SMALL), len(title), len(extra)
-    head = CENTRAL.pack(b"PK\1\2", need, need, UTF8, 0, 0, 33, crc, *least, 0, 0, 0, 0, min(offset, SMALL))
+    least = min(size, ZIP64_SIZE), min(size, ZIP64_SIZE), len(title), len(extra)
+    head = DIRECTORY_ENTRY.pack(b"PK\1\2", need, need, UTF8, 0, 0, 33, crc, *least, 0, 0, 0, 0, min(offset, ZIP64_SIZE))
     return head + title + extra
 
 
-def _directory(archive: Archive) -> dict[str, Record]:
-    begin, length, count = _end(archive)
-    if count * CENTRAL.size > length:
+def _read_directory(archive: Archive) -> dict[str, Record]:
+    begin, length, count = _read_end_record(archive)
+    if count * DIRECTORY_ENTRY.size > length:
         raise FileError(f"the archive's directory of {length} bytes is too short for the {count} records it announces")
     directory = archive.at(begin, length)
     records, places, at = {}, [], 0
     for _ in range(count):
-        if at + CENTRAL.size > length or directory[at : at + 4] != b"PK\1\2":
+        if at + DIRECTORY_ENTRY.size > length or directory[at : at + 4] != b"PK\1\2":
             raise FileError("the archive's directory is damaged: an entry does not begin as entries do")
-        fields = CENTRAL.unpack_from(directory, at)
+        fields = DIRECTORY_ENTRY.unpack_from(directory, at)
         flags, method, crc, packed, size, *lengths = (*fields[3:5], *fields[7:13])
-        title = directory[at + CENTRAL.size : at + CENTRAL.size + lengths[0]]
-        extra = directory[at + CENTRAL.size + lengths[0] : at + CENTRAL.size + lengths[0] + lengths[1]]
-        name = _name(title)
-        packed, size, offset = _widened(name, extra, [packed, size, fields[16]])
+        title = directory[at + DIRECTORY_ENTRY.size : at + DIRECTORY_ENTRY.size + lengths[0]]
+        extra = directory[at + DIRECTORY_ENTRY.size + lengths[0] : at + DIRECTORY_ENTRY.size + lengths[0] + lengths[1]]
+        name = _decode_name(title)
+        packed, size, offset = _read_zip64_fields(name, extra, [packed, size, fields[16]])
         if name in records:
             raise FileError(f"the archive has the record {name!r} twice")
         if method or packed != size or flags & ENCRYPTED:
             raise FileError(
                 f"record {name!r} is compressed or encrypted; PyTorch's files are neither: unzip and zip -0"
             )
-        data = _check_local(archive, name, title, offset, (crc, size), begin)
+        data = _check_local_header(archive, name, title, offset, (crc, size), begin)
         records[name] = Record(data, size, crc)
         places.append((offset, data + size, name))
-        at += CENTRAL.size + sum(lengths)
+        at += DIRECTORY_ENTRY.size + sum(lengths)
     if at != length:
         raise FileError(f"the archive's directory has {length - at} bytes more than its entries take")
     places.sort()
@@ -196,24 +211,29 @@ def _directory(archive: Archive) -> dict[str, Record]:
     return records
 
 
-def _end(archive: Archive) -> tuple[int, int, int]:
+def _read_end_record(archive: Archive) -> tuple[int, int, int]:
     """Where the directory lies, its length, and how many entries it has."""
-    tail = archive.at(max(archive.size - END.size - FEW, 0), min(archive.size, END.size + FEW))
+    tail = archive.at(
+        max(archive.size - END_RECORD.size - ZIP64_COUNT, 0), min(archive.size, END_RECORD.size + ZIP64_COUNT)
+    )
     found = tail.rfind(b"PK\5\6")
-    if found < 0 or len(tail) - found < END.size:
+    if found < 0 or len(tail) - found < END_RECORD.size:
         raise FileError("the archive has no directory at its end: the file is cut short, or was not written to its end")
     place = archive.size - len(tail) + found
-    *_, count, length, begin, comment = END.unpack_from(tail, found)
-    if place + END.size + comment != archive.size:
+    *_, count, length, begin, comment = END_RECORD.unpack_from(tail, found)
+    if place + END_RECORD.size + comment != archive.size:
         raise FileError("bytes follow the end of the archive, or it is damaged")
     if (
-        place >= LOCATOR.size + END64.size
-        and (marker := archive.at(place - LOCATOR.size, LOCATOR.size))[:4] == b"PK\6\7"
+        place >= ZIP64_LOCATOR.size + ZIP64_END_RECORD.size
+        and (marker := archive.at(place - ZIP64_LOCATOR.size, ZIP64_LOCATOR.size))[:4] == b"PK\6\7"
     ):
-        place = LOCATOR.unpack(marker)[2]
-        if place > archive.size - END64.size or (wide := archive.at(place, END64.size))[:4] != b"PK\6\6":
+        place = ZIP64_LOCATOR.unpack(marker)[2]
+        if (
+            place > archive.size - ZIP64_END_RECORD.size
+            or (wide := archive.at(place, ZIP64_END_RECORD.size))[:4] != b"PK\6\6"
+        ):
             raise FileError("the archive's end is damaged: its 64-bit part is not where it should be")
-        *_, count, length, begin = END64.unpack(wide)
+        *_, count, length, begin = ZIP64_END_RECORD.unpack(wide)
     if begin + length != place:
         raise FileError(
             f"the archive's directory of {length} bytes at {begin} does not end where the archive's end begins"
@@ -221,16 +241,16 @@ def _end(archive: Archive) -> tuple[int, int, int]:
     return begin, length, count
 
 
-def _name(title: bytes) -> str:
+def _decode_name(title: bytes) -> str:
     try:
         return title.decode()
     except UnicodeDecodeError:
         raise FileError(f"the archive's directory is damaged: the name {title[:100]!r} is not UTF-8") from None
 
 
-def _widened(name: str, extra: bytes, values: list[int]) -> list[int]:
+def _read_zip64_fields(name: str, extra: bytes, values: list[int]) -> list[int]:
     """Sizes and offset, of which those that need 64 bits stand in an extra field."""
-    missing = [i for i, value in enumerate(values) if value == SMALL]
+    missing = [i for i, value in enumerate(values) if value == ZIP64_SIZE]
     at = 0
     while missing and at + 4 <= len(extra):
         kind, length = struct.unpack_from("<2H", extra, at)
@@ -245,16 +265,18 @@ def _widened(name: str, extra: bytes, values: list[int]) -> list[int]:
     return values
 
 
-def _check_local(archive: Archive, name: str, title: bytes, offset: int, known: tuple[int, int], limit: int) -> int:
+def _check_local_header(
+    archive: Archive, name: str, title: bytes, offset: int, known: tuple[int, int], limit: int
+) -> int:
     """Compare a record's own header with the directory, and return where its data begin."""
-    if offset + LOCAL.size > limit:
+    if offset + LOCAL_HEADER.size > limit:
         raise FileError(f"record {name!r}: its place {offset} is outside of the archive")
-    head = LOCAL.unpack(archive.at(offset, LOCAL.size))
+    head = LOCAL_HEADER.unpack(archive.at(offset, LOCAL_HEADER.size))
     flags, crc, size, length, extra = head[2], head[6], head[8], head[9], head[10]
-    data = offset + LOCAL.size + length + extra
+    data = offset + LOCAL_HEADER.size + length + extra
     if data + known[1] > limit:
         raise FileError(f"record {name!r} of {known[1]} bytes at {data} goes beyond the {limit} bytes of the records")
-    same = flags & SIZES_FOLLOW or size == SMALL or (crc, size) == known
-    if head[0] != b"PK\3\4" or archive.at(offset + LOCAL.size, length) != title or not same:
+    same = flags & SIZES_FOLLOW or size == ZIP64_SIZE or (crc, size) == known
+    if head[0] != b"PK\3\4" or archive.at(offset + LOCAL_HEADER.size, length) != title or not same:
         raise FileError(f"record {name!r}: its own header does not agree with the archive's directory")
     return data

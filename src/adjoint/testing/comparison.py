@@ -11,7 +11,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import as_dtype, bfloat16
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.dim_args import sizes
+from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.complex import view_as_real
 
@@ -23,7 +23,7 @@ TOLERANCES = {
     "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
 
-WIDER = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
+ALLCLOSE_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
 
 
 def assert_close(
@@ -78,7 +78,7 @@ def assert_allclose(
     x = actual if isinstance(actual, Tensor) else creation.tensor(actual)
     y = expected if isinstance(expected, Tensor) else creation.tensor(expected, dtype=x.dtype)
     if rtol is None and atol is None:
-        wider = [WIDER.get(t.array.dtype.name, (0.0, 0.0)) for t in (x, y)]
+        wider = [ALLCLOSE_TOLERANCES.get(t.array.dtype.name, (0.0, 0.0)) for t in (x, y)]
         rtol, atol = (max(pair) for pair in zip(*wider, strict=True))
     assert_close(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
@@ -148,7 +148,7 @@ def make_tensor(
 
     Bounds that the type cannot hold are brought to the nearest that it can.
     """
-    kind, size = as_dtype(dtype), sizes(shape)
+    kind, size = as_dtype(dtype), parse_shape(shape)
     gaps = noncontiguous and math.prod(size) > 1
     wide = (*size[:-1], 2 * size[-1]) if gaps else size
     if kind.rank >= 2:

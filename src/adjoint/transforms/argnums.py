@@ -10,14 +10,14 @@ from adjoint.core.tensor.tensor import Tensor
 Argnums = int | tuple[int, ...]
 
 
-def chosen(args: tuple[Any, ...], argnums: Any, single: bool = False) -> Any:
+def select_args(args: tuple[Any, ...], argnums: Any, single: bool = False) -> Any:
     """The arguments of these numbers as a tuple; for one number, if `single`, the argument itself.
 
     Raises RuntimeError for numbers that are not integers, occur twice, or have no argument.
     """
     if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    places = _places(argnums, len(args))
+    places = _resolve_argnums(argnums, len(args))
     if isinstance(argnums, int):
         return args[places[0]] if single else (args[places[0]],)
     if not places:
@@ -27,13 +27,13 @@ def chosen(args: tuple[Any, ...], argnums: Any, single: bool = False) -> Any:
     return tuple(args[place] for place in places)
 
 
-def replaced(args: tuple[Any, ...], new: Sequence[Any], argnums: Argnums) -> tuple[Any, ...]:
+def replace_args(args: tuple[Any, ...], new: Sequence[Any], argnums: Argnums) -> tuple[Any, ...]:
     """The arguments with `new` ones at these numbers."""
-    by_place = dict(zip(_places(argnums, len(args)), new, strict=True))
+    by_place = dict(zip(_resolve_argnums(argnums, len(args)), new, strict=True))
     return tuple(by_place.get(i, arg) for i, arg in enumerate(args))
 
 
-def _places(argnums: Argnums, count: int) -> list[int]:
+def _resolve_argnums(argnums: Argnums, count: int) -> list[int]:
     places = []
     for argnum in argnums if isinstance(argnums, tuple) else (argnums,):
         if not isinstance(argnum, int):
@@ -44,7 +44,7 @@ def _places(argnums: Argnums, count: int) -> list[int]:
     return places
 
 
-def pair(result: Any, called: str) -> tuple[Any, Any]:
+def split_aux(result: Any, called: str) -> tuple[Any, Any]:
     """The result of a function that returns (output, aux). Raises RuntimeError for anything else."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
@@ -54,9 +54,7 @@ def pair(result: Any, called: str) -> tuple[Any, Any]:
 def check_outputs(outputs: list[Any], called: str) -> None:
     """Raise RuntimeError unless there are outputs, all of them tensors."""
     if not outputs or (len(outputs) == 1 and outputs[0] is None):
-        raise RuntimeError(
-            f"{called}: Expected f to be a function that has non-empty output (got output = {outputs})"
-        )
+        raise RuntimeError(f"{called}: Expected f to be a function that has non-empty output (got output = {outputs})")
     for out in outputs:
         if not isinstance(out, Tensor):
             raise RuntimeError(

@@ -11,7 +11,7 @@ from adjoint.functions.shape.join import cat
 from adjoint.functions.shape.shape import flip
 from adjoint.transforms.vmap.vmap import vmap
 
-MODES = "pointwise", "generic"
+COMBINE_MODES = "pointwise", "generic"
 
 
 def associative_scan(
@@ -21,7 +21,7 @@ def associative_scan(
 
     `combine_fn` sees slices without `dim`. Raises ValueError for what is no such tree, dimension or mode.
     """
-    if combine_mode not in MODES:
+    if combine_mode not in COMBINE_MODES:
         raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}")
     leaves, structure = flatten(xs)
     if not leaves or not all(isinstance(leaf, Tensor) for leaf in leaves):
@@ -31,19 +31,21 @@ def associative_scan(
         raise ValueError("associative_scan: all tensors must have the same size along dim")
     combine = vmap(combine_fn, in_dims=dim, out_dims=dim)
 
-    def joined(before: list[Tensor], after: list[Tensor]) -> list[Tensor]:
+    def join_slices(before: list[Tensor], after: list[Tensor]) -> list[Tensor]:
         return flatten(combine(unflatten(structure, iter(before)), unflatten(structure, iter(after))))[0]
 
-    done = _scan(joined, [flip(leaf, dim) for leaf in leaves] if reverse else leaves, dim)
+    done = _scan(join_slices, [flip(leaf, dim) for leaf in leaves] if reverse else leaves, dim)
     return unflatten(structure, iter([flip(leaf, dim) for leaf in done] if reverse else done))
 
 
-def _scan(joined: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor], dim: int) -> list[Tensor]:
+def _scan(
+    join_slices: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor], dim: int
+) -> list[Tensor]:
     """Each place joined with the one that is 1, then 2, then 4, ... before it."""
     step, size = 1, xs[0].shape[dim]
     while step < size:
         before = [x.narrow(dim, 0, size - step) for x in xs]
         after = [x.narrow(dim, step, size - step) for x in xs]
-        xs = [cat([x.narrow(dim, 0, step), new], dim) for x, new in zip(xs, joined(before, after), strict=True)]
+        xs = [cat([x.narrow(dim, 0, step), new], dim) for x, new in zip(xs, join_slices(before, after), strict=True)]
         step *= 2
     return xs

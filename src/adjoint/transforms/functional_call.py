@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.functions.shape.join import stack
 
 Tensors = dict[str, Tensor]
-MISSING = object()
+NO_MEMBER = object()
 
 
 def functional_call(
@@ -44,18 +44,18 @@ def functional_call(
         tensor([7.])
     """
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with reparametrized(module, _as_one(parameter_and_buffer_dicts), tie_weights, strict):
+    with reparametrize_module(module, _merge_dicts(parameter_and_buffer_dicts), tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
 
 
-def reparametrized(
+def reparametrize_module(
     module: Any, given: Tensors, tie_weights: bool = False, strict: bool = False
 ) -> AbstractContextManager[None]:
     """A block in which the module has these tensors; its parameters are as in `functional_call`."""
-    tensors = _tied(module, given) if tie_weights else dict(given)
+    tensors = _tie_tensors(module, given) if tie_weights else dict(given)
     if strict:
         _check_names(module, tensors)
-    return _swapped(module, tensors, given)
+    return _swap_tensors(module, tensors, given)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:
@@ -73,12 +73,12 @@ def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]
     return (
-        {name: _stacked(name, [own[name] for own in parameters]) for name in parameters[0]},
-        {name: _stacked(name, [own[name] for own in buffers]) for name in buffers[0]},
+        {name: _stack_state(name, [own[name] for own in parameters]) for name in parameters[0]},
+        {name: _stack_state(name, [own[name] for own in buffers]) for name in buffers[0]},
     )
 
 
-def _stacked(name: str, tensors: list[Tensor]) -> Tensor:
+def _stack_state(name: str, tensors: list[Tensor]) -> Tensor:
     wanted = {tensor.requires_grad for tensor in tensors}
     if len(wanted) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
@@ -86,7 +86,7 @@ def _stacked(name: str, tensors: list[Tensor]) -> Tensor:
     return detach(together).requires_grad_() if wanted == {True} else together
 
 
-def _as_one(given: Any) -> Tensors:
+def _merge_dicts(given: Any) -> Tensors:
     if isinstance(given, dict):
         return given
     if not isinstance(given, Sequence):
@@ -102,17 +102,17 @@ def _as_one(given: Any) -> Tensors:
     return {name: tensor for part in given for name, tensor in part.items()}
 
 
-def _named(module: Any) -> Tensors:
+def _named_tensors(module: Any) -> Tensors:
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
 
 
-def _tied(module: Any, given: Tensors) -> Tensors:
+def _tie_tensors(module: Any, given: Tensors) -> Tensors:
     """`given`, with the same tensor at all names where the module has one tensor."""
     groups: dict[int, list[str]] = {}
-    for name, tensor in _named(module).items():
+    for name, tensor in _named_tensors(module).items():
         groups.setdefault(id(tensor), []).append(name)
     result = dict(given)
     for names in groups.values():
@@ -128,7 +128,7 @@ def _tied(module: Any, given: Tensors) -> Tensors:
 
 
 def _check_names(module: Any, tensors: Tensors) -> None:
-    own = _named(module)
+    own = _named_tensors(module)
     unexpected, missing = (sorted(a.keys() - b.keys()) for a, b in ((tensors, own), (own, tensors)))
     faults = [
         f"{what} key(s): {', '.join(map(repr, names))}."
@@ -140,37 +140,37 @@ def _check_names(module: Any, tensors: Tensors) -> None:
 
 
 @contextmanager
-def _swapped(module: Any, tensors: Tensors, given: Tensors) -> Iterator[None]:
+def _swap_tensors(module: Any, tensors: Tensors, given: Tensors) -> Iterator[None]:
     """The tensors in the module's own places, until the end of the block."""
     before: list[tuple[str, Any, str, Any]] = []
     try:
         for path, tensor in tensors.items():
-            before.append((path, *_put(module, path, tensor)))
+            before.append((path, *_swap_by_path(module, path, tensor)))
         yield
     finally:
         for path, owner, name, former in reversed(before):
-            now = _set(owner, name, former)
-            if path in given and now is not MISSING:
+            now = _swap_member(owner, name, former)
+            if path in given and now is not NO_MEMBER:
                 given[path] = now
 
 
-def _put(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any]:
+def _swap_by_path(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any]:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{tensor} is not an instance of adjoint.Tensor")
     stem, _, name = path.rpartition(".")
     owner = module.get_submodule(stem)
-    return owner, name, _set(owner, name, tensor)
+    return owner, name, _swap_member(owner, name, tensor)
 
 
-def _set(owner: Any, name: str, value: Any) -> Any:
+def _swap_member(owner: Any, name: str, value: Any) -> Any:
     """Put a tensor under a name of a module, whatever its kind; what was there before, MISSING if nothing."""
-    from adjoint.nn.module.registration import count_change
+    from adjoint.nn.module.registration import bump_version
 
     held = next((t for t in (owner._parameters, owner._buffers) if name in t), owner.__dict__)
-    former = held.get(name, MISSING)
-    if value is MISSING:
+    former = held.get(name, NO_MEMBER)
+    if value is NO_MEMBER:
         held.pop(name, None)
     else:
         held[name] = value
-    count_change(owner)
+    bump_version(owner)
     return former

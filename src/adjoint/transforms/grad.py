@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.backward import grad as gradients_of
-from adjoint.core.runtime.mode import Scope, mode
-from adjoint.core.runtime.pytree import flatten, mapped, unflatten
+from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.transforms import argnums as given
-from adjoint.transforms.level import Origin, ordinary
+from adjoint.transforms.level import GradLevel, as_normal_tensor
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -53,10 +53,10 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
     @wraps(func, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         called = "grad_and_value(f)(*args)"
-        with Origin() as origin:
-            targets, structure, inputs = _prepared(origin, args, argnums)
+        with GradLevel() as origin:
+            targets, structure, inputs = _prepare_inputs(origin, args, argnums)
             value = func(*inputs, **kwargs)
-            value, aux = given.pair(value, called) if has_aux else (value, None)
+            value, aux = given.split_aux(value, called) if has_aux else (value, None)
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{called}: Expected f(*args) to return a Tensor, got {type(value)}")
             if value.ndim:
@@ -64,9 +64,9 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                     f"{called}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims. Maybe "
                     "you wanted to use the vjp or jacrev APIs instead?"
                 )
-            slopes = pulled([value], targets, None, create_graph=origin.asked_again([value]))
-            slopes = origin.released(unflatten(structure, iter(slopes)))
-            result = origin.released((value, aux) if has_aux else value)
+            slopes = weighted_gradients([value], targets, None, create_graph=origin.is_differentiated_further([value]))
+            slopes = origin.detach_from_level(unflatten(structure, iter(slopes)))
+            result = origin.detach_from_level((value, aux) if has_aux else value)
         return slopes, result
 
     return call
@@ -97,10 +97,10 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
 def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool) -> Any:
     """`vjp` with respect to some of the arguments: output, pull, aux, and the origin of what pull differentiates."""
     called = "vjp(f, *primals)"
-    with Origin() as origin:
-        targets, structure, inputs = _prepared(origin, primals, argnums)
+    with GradLevel() as origin:
+        targets, structure, inputs = _prepare_inputs(origin, primals, argnums)
         value = func(*inputs)
-        value, aux = given.pair(value, called) if has_aux else (value, None)
+        value, aux = given.split_aux(value, called) if has_aux else (value, None)
         outputs, shape = flatten(value)
         given.check_outputs(outputs, called)
         for out in outputs:
@@ -109,7 +109,7 @@ def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, 
                     "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
                     f"{out.dtype}"
                 )
-        result, aux = origin.released((value, aux))
+        result, aux = origin.detach_from_level((value, aux))
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, got = flatten(cotangents)
@@ -119,8 +119,10 @@ def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, 
                 f"function. cotangents: {got}, primal output: {shape}"
             )
         again = mode.recording if create_graph is None else create_graph
-        slopes = pulled(outputs, targets, weights, again and origin.asked_again([*outputs, *weights]), retain_graph)
-        return origin.released(unflatten(structure, iter(slopes)))
+        slopes = weighted_gradients(
+            outputs, targets, weights, again and origin.is_differentiated_further([*outputs, *weights]), retain_graph
+        )
+        return origin.detach_from_level(unflatten(structure, iter(slopes)))
 
     return result, pull, aux, origin
 
@@ -131,13 +133,13 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     `func` runs once: what is called later is the transpose of its transpose. RuntimeError for tangents whose
     structure, shapes or types are not those of the primals.
     """
-    with Origin() as origin:
-        targets, structure, inputs = _prepared(origin, primals, None)
+    with GradLevel() as origin:
+        targets, structure, inputs = _prepare_inputs(origin, primals, None)
         outputs, shape = flatten(func(*inputs))
         given.check_outputs(outputs, "linearize(f, *primals)")
         weights = [origin.leaf(zeros(out)) for out in outputs]
-        slopes = pulled(outputs, targets, weights, create_graph=True)
-        result = origin.released(unflatten(shape, iter(outputs)))
+        slopes = weighted_gradients(outputs, targets, weights, create_graph=True)
+        result = origin.detach_from_level(unflatten(shape, iter(outputs)))
 
     def push(*tangents: Any) -> Any:
         flat, got = flatten(tangents)
@@ -145,8 +147,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
             raise RuntimeError(f"Expected the tangents {got} to have the same argspec as the primals {structure}")
         for i, (tangent, x) in enumerate(zip(flat, targets, strict=True)):
             given.check_tangent(i, tangent, x)
-        again = mode.recording and origin.asked_again([*slopes, *flat])
-        return origin.released(unflatten(shape, iter(pulled(slopes, weights, flat, again))))
+        again = mode.recording and origin.is_differentiated_further([*slopes, *flat])
+        return origin.detach_from_level(unflatten(shape, iter(weighted_gradients(slopes, weights, flat, again))))
 
     return result, push
 
@@ -176,12 +178,12 @@ def pushforward(
     func: Function, primals: Any, tangents: Any, argnums: Argnums | None, strict: bool, has_aux: bool
 ) -> tuple[Any, Any, Any]:
     """`jvp` with respect to some of the arguments: output, its tangent, aux."""
-    from adjoint.transforms.forward.dual_level import attach, new_level, primal_of, tangent_of
+    from adjoint.transforms.forward.dual_level import attach_tangent, new_level, primal_of, tangent_of
 
     called = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
-    chosen = primals if argnums is None else given.chosen(primals, argnums)
+    chosen = primals if argnums is None else given.select_args(primals, argnums)
     flat, structure = flatten(chosen)
     along, got = flatten(tangents)
     if got != structure:
@@ -192,13 +194,13 @@ def pushforward(
         )
     given.check_tensors(flat, called, "primals")
     given.check_tensors(along, called, "tangents")
-    flat, along = list(map(ordinary, flat)), list(map(ordinary, along))
+    flat, along = list(map(as_normal_tensor, flat)), list(map(as_normal_tensor, along))
     cut = None if mode.inference else mode.cut  # in inference mode nothing would be pushed forward
-    with Scope(inference=False, cut=cut, transformed=True), new_level() as level:
+    with ModeScope(inference=False, cut=cut, transformed=True), new_level() as level:
         given.check_directions(flat, along)
-        duals = unflatten(structure, map(attach, flat, along, [level] * len(flat)))
-        value = func(*(duals if argnums is None else given.replaced(primals, duals, argnums)))
-        value, aux = given.pair(value, called) if has_aux else (value, None)
+        duals = unflatten(structure, map(attach_tangent, flat, along, [level] * len(flat)))
+        value = func(*(duals if argnums is None else given.replace_args(primals, duals, argnums)))
+        value, aux = given.split_aux(value, called) if has_aux else (value, None)
         outputs, shape = flatten(value)
         given.check_outputs(outputs, called)
         slopes = [tangent_of(out, level) for out in outputs]
@@ -209,11 +211,11 @@ def pushforward(
             )
         slopes = [zeros(out) if slope is None else slope for slope, out in zip(slopes, outputs, strict=True)]
         values = [primal_of(out, level) for out in outputs]
-        aux = mapped(lambda x: primal_of(x, level) if isinstance(x, Tensor) else x, aux)
+        aux = tree_map(lambda x: primal_of(x, level) if isinstance(x, Tensor) else x, aux)
     return unflatten(shape, iter(values)), unflatten(shape, iter(slopes)), aux
 
 
-def pulled(
+def weighted_gradients(
     outputs: Sequence[Tensor],
     targets: Sequence[Tensor],
     weights: Sequence[Tensor] | None,
@@ -235,12 +237,12 @@ def zeros(like: Tensor) -> Tensor:
     return constant(np.zeros(like.array.shape, like.array.dtype))
 
 
-def _prepared(origin: Origin, args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Tensor], Any, Any]:
+def _prepare_inputs(origin: GradLevel, args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Tensor], Any, Any]:
     """What is differentiated by: as tensors of its own, its structure, and the arguments with these in place."""
-    chosen = args if argnums is None else given.chosen(args, argnums, single=True)
+    chosen = args if argnums is None else given.select_args(args, argnums, single=True)
     leaves, structure = flatten(chosen)
     targets = [origin.target(x) for x in leaves]
     taken = unflatten(structure, iter(targets))
     if argnums is None:
         return targets, structure, taken
-    return targets, structure, given.replaced(args, taken if isinstance(argnums, tuple) else (taken,), argnums)
+    return targets, structure, given.replace_args(args, taken if isinstance(argnums, tuple) else (taken,), argnums)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.mode import Scope, mode
-from adjoint.core.runtime.pytree import flatten, mapped, unflatten
+from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.movement.movement import cat, permute, reshape, select, slice
 from adjoint.transforms import argnums as given
@@ -54,18 +54,18 @@ def jacrev(
         output, pull, aux, origin = pullback(func, args, argnums, has_aux)
         outputs, structure = flatten(output)
         given.check_real("jacrev", outputs, "outputs")
-        inputs, shape = flatten(given.chosen(args, argnums))
+        inputs, shape = flatten(given.select_args(args, argnums))
 
         def rows(*basis: Tensor) -> tuple[Any, ...]:
             return tuple(flatten(pull(unflatten(structure, iter(basis))))[0])
 
-        with Scope(recording=mode.recording and origin.asked_again([*outputs])):
-            parts = [_each(rows, basis, chunk_size) for basis in _chunks(outputs, chunk_size)]
+        with ModeScope(recording=mode.recording and origin.is_differentiated_further([*outputs])):
+            parts = [_map_basis(rows, basis, chunk_size) for basis in _basis_chunks(outputs, chunk_size)]
         stacked = [column[0] if len(column) == 1 else cat(*column, axis=0) for column in zip(*parts, strict=True)]
         found = []
         for out, (start, stop) in zip(outputs, _spans(outputs), strict=True):
             blocks = [
-                reshape(_part(g, 0, start, stop), shape=(*out.array.shape, *x.array.shape))
+                reshape(_slice_axis(g, 0, start, stop), shape=(*out.array.shape, *x.array.shape))
                 for g, x in zip(stacked, inputs, strict=True)
             ]
             inside = unflatten(shape, iter(blocks))
@@ -100,24 +100,24 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
     @wraps(func, updated=())
     def call(*args: Any) -> Any:
         given.check_real("jacfwd", flatten(args)[0], "inputs")
-        inputs, shape = flatten(given.chosen(args, argnums))
+        inputs, shape = flatten(given.select_args(args, argnums))
 
         def columns(*basis: Tensor) -> Any:
             _, slope, aux = pushforward(func, args, unflatten(shape, iter(basis)), argnums, False, has_aux)
             given.check_real("jacfwd", flatten(slope)[0], "outputs")
             return (slope, aux) if has_aux else slope
 
-        (basis,) = _chunks(inputs, None)
+        (basis,) = _basis_chunks(inputs, None)
         result = vmap(columns, randomness=randomness)(*basis)
         result, aux = result if has_aux else (result, None)
         if has_aux:
-            aux = mapped(lambda x: select(x, axis=0, at=0), aux)
+            aux = tree_map(lambda x: select(x, axis=0, at=0), aux)
         outputs, structure = flatten(result)
         found = []
         for g in outputs:  # (N, *output)
             last = permute(g, axes=(*range(1, g.ndim), 0))
             blocks = [
-                reshape(_part(last, g.ndim - 1, *span), shape=(*g.array.shape[1:], *x.array.shape))
+                reshape(_slice_axis(last, g.ndim - 1, *span), shape=(*g.array.shape[1:], *x.array.shape))
                 for span, x in zip(_spans(inputs), inputs, strict=True)
             ]
             inside = unflatten(shape, iter(blocks))
@@ -145,7 +145,9 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def _each(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor], chunk_size: int | None) -> tuple[Any, ...]:
+def _map_basis(
+    rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor], chunk_size: int | None
+) -> tuple[Any, ...]:
     """`rows` of each row of the basis; one by one, if that was asked for, without `vmap`."""
     if chunk_size != 1:
         return tuple(vmap(rows)(*basis))
@@ -153,7 +155,7 @@ def _each(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor], chunk_s
     return tuple(reshape(g, shape=(1, *g.array.shape)) for g in found)
 
 
-def _chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[Tensor]]:
+def _basis_chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[Tensor]]:
     """The unit vectors of all elements of the tensors together, `size` at a time: for each tensor (n, *shape)."""
     spans = _spans(tensors)
     total = spans[-1][1]
@@ -170,7 +172,7 @@ def _spans(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     return list(pairwise(accumulate((x.numel() for x in tensors), initial=0)))
 
 
-def _part(g: Tensor, axis: int, start: int, stop: int) -> Tensor:
+def _slice_axis(g: Tensor, axis: int, start: int, stop: int) -> Tensor:
     bounds = [(0, n, 1) for n in g.array.shape]
     bounds[axis] = (start, stop, 1)
     return slice(g, bounds=tuple(bounds))

@@ -7,18 +7,20 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-from adjoint.core.graph.node import Leaf, tick
-from adjoint.core.runtime.mode import Scope, mode
-from adjoint.core.runtime.pytree import mapped
+from adjoint.core.graph.node import Leaf, next_sequence_nr
+from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.runtime.pytree import tree_map
 from adjoint.core.tensor.storage import is_inference
-from adjoint.core.tensor.tensor import Tensor, detach, tangents_of, twin
+from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, tangents_of
 from adjoint.ops.movement.movement import reshape
-from adjoint.transforms.vmap.batched_tensor import Batch
+from adjoint.transforms.vmap.batched_tensor import BatchedArray
 
-TARGETS: WeakKeyDictionary[Leaf, Origin] = WeakKeyDictionary()  # leaves that transforms made, and which of them
+LEVEL_BY_LEAF: WeakKeyDictionary[Leaf, GradLevel] = (
+    WeakKeyDictionary()
+)  # leaves that transforms made, and which of them
 
 
-class Origin:
+class GradLevel:
     """A block in which a function is recorded so that it can be differentiated, whatever the grad mode around it.
 
     Nodes older than `start` belong to those around. Where nothing was recorded around, results have no history.
@@ -29,8 +31,8 @@ class Origin:
     def __init__(self) -> None:
         self.active = False
         self.recording = mode.recording
-        self.start = tick()
-        self.scope = Scope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
+        self.start = next_sequence_nr()
+        self.scope = ModeScope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
 
     def __enter__(self) -> Self:
         self.scope.__enter__()
@@ -46,7 +48,7 @@ class Origin:
     def leaf(self, x: Tensor) -> Tensor:
         """`x`, as a leaf whose gradient only this transform asks for."""
         x.requires_grad_()
-        TARGETS[x.node] = self
+        LEVEL_BY_LEAF[x.node] = self
         return x
 
     def target(self, x: Any) -> Tensor:
@@ -59,45 +61,45 @@ class Origin:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         if self.recording and x.node is not None and x.node.order >= mode.floor:
             return reshape(x, shape=x.array.shape)
-        alias = twin(x)
+        alias = shallow_copy(x)
         if mode.tracer is not None:
             (alias.array,) = mode.tracer.symbols((x,))
-        return self.leaf(ordinary(alias))
+        return self.leaf(as_normal_tensor(alias))
 
-    def asked_again(self, tensors: Sequence[Tensor]) -> bool:
+    def is_differentiated_further(self, tensors: Sequence[Tensor]) -> bool:
         """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
         if mode.special:
             return True
-        return self.recording and any(self._leads_out(x.node, {}) for x in tensors)
+        return self.recording and any(self._leads_out_of_level(x.node, {}) for x in tensors)
 
-    def released(self, results: Any) -> Any:
+    def detach_from_level(self, results: Any) -> Any:
         """The results as the level around may have them: with the history that leads back there, and no other."""
         seen: dict[Any, bool] = {}
-        return mapped(lambda x: self._released(x, seen) if isinstance(x, Tensor) else x, results)
+        return tree_map(lambda x: self._detach_tensor(x, seen) if isinstance(x, Tensor) else x, results)
 
-    def _released(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
+    def _detach_tensor(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
         if not self.recording and not mode.special:
             return x if x.node is None else detach(x)
-        node = x.node if self.recording and self._leads_out(x.node, seen) else None
+        node = x.node if self.recording and self._leads_out_of_level(x.node, seen) else None
         array = x.array
-        if type(array) is Batch:  # the level around has a history of its own
-            physical = self._released(array.physical, seen)
+        if type(array) is BatchedArray:  # the level around has a history of its own
+            physical = self._detach_tensor(array.physical, seen)
             if physical is not array.physical:
-                array = Batch(physical, array.batched, array.level)
+                array = BatchedArray(physical, array.batched, array.level)
         pairs = [(level, held.value) for level, held in (tangents_of(x) or {}).items() if held.value is not None]
-        tangents = [(level, t, self._released(t, seen)) for level, t in pairs]
+        tangents = [(level, t, self._detach_tensor(t, seen)) for level, t in pairs]
         if node is x.node and array is x.array and all(t is cut for _, t, cut in tangents):
             return x
-        out = twin(x)
+        out = shallow_copy(x)
         out.array, out.node = array, node
         if tangents:
-            from adjoint.transforms.forward.dual_level import carry
+            from adjoint.transforms.forward.dual_level import set_tangent
 
             for level, _, cut in tangents:
-                carry(out, cut, level)
+                set_tangent(out, cut, level)
         return out
 
-    def _leads_out(self, node: Any, seen: dict[Any, bool]) -> bool:
+    def _leads_out_of_level(self, node: Any, seen: dict[Any, bool]) -> bool:
         """True if the history reaches a node that was there before, or a leaf of the user's or of a level around.
 
         A level around may be younger than this: a `vjp` from outside is called in a function that is differentiated.
@@ -109,7 +111,9 @@ class Origin:
             one = stack.pop()
             if one in seen:
                 continue
-            seen[one] = _lives(one) if one.order < self.start else type(one) is Leaf and self._foreign(one)
+            seen[one] = (
+                _has_live_leaf(one) if one.order < self.start else type(one) is Leaf and self._is_foreign_leaf(one)
+            )
             if not seen[one]:
                 newer.append(one)
                 stack.extend(parent for parent in one.parents if parent is not None)
@@ -118,19 +122,19 @@ class Origin:
             seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
         return seen[node]
 
-    def _foreign(self, one: Leaf) -> bool:
-        owner = TARGETS.get(one)
+    def _is_foreign_leaf(self, one: Leaf) -> bool:
+        owner = LEVEL_BY_LEAF.get(one)
         return owner is None or (owner is not self and owner.active)
 
 
-def _lives(node: Any) -> bool:
+def _has_live_leaf(node: Any) -> bool:
     """True unless the history leads to nothing but leaves of transforms that are done."""
     stack, met = [node], {node}
     while stack:
         one = stack.pop()
         parents = [parent for parent in one.parents if parent is not None and parent not in met]
         if type(one) is Leaf or not one.parents:
-            owner = TARGETS.get(one) if type(one) is Leaf else None
+            owner = LEVEL_BY_LEAF.get(one) if type(one) is Leaf else None
             if owner is None or owner.active:
                 return True
         met.update(parents)
@@ -138,10 +142,10 @@ def _lives(node: Any) -> bool:
     return False
 
 
-def ordinary(x: Tensor) -> Tensor:
+def as_normal_tensor(x: Tensor) -> Tensor:
     """`x`; in place of a tensor of inference mode one that counts writes and can have a history or tangents."""
     if not is_inference(x):
         return x
-    out = twin(x)
+    out = shallow_copy(x)
     out.memory = None
     return out

@@ -43,21 +43,23 @@ def call_for_per_sample_grads(
     @wraps(module.forward)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
-        size = batch_size or _size(leaves, batch)
+        size = batch_size or _find_batch_size(leaves, batch)
         scale = size if loss_reduction == "mean" else 1
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         copies = [Copies.apply(p, size, scale) for p in trained.values()]
         dims = [batch if _has_batch(leaf, batch, size) else None for leaf in leaves]
         results: Any = None
 
-        def one(copies: list[Tensor], leaves: list[Any]) -> list[Tensor]:
+        def call_one_example(copies: list[Tensor], leaves: list[Any]) -> list[Tensor]:
             nonlocal results
             given = [x if dim is None else x.unsqueeze(dim) for x, dim in zip(leaves, dims, strict=True)]
             args, kwargs = unflatten(structure, iter(given))
             found, results = flatten(functional_call(module, dict(zip(trained, copies, strict=True)), args, kwargs))
             return found
 
-        found = vmap(one, ([0] * len(copies), dims), out_dims=batch, randomness="different")(copies, leaves)
+        found = vmap(call_one_example, ([0] * len(copies), dims), out_dims=batch, randomness="different")(
+            copies, leaves
+        )
         return unflatten(results, iter([x.flatten(batch, batch + 1) for x in found]))
 
     return call
@@ -81,7 +83,7 @@ class Copies(Function):
         return None, None, None
 
 
-def _size(leaves: list[Any], batch: int) -> int:
+def _find_batch_size(leaves: list[Any], batch: int) -> int:
     sizes = {leaf.shape[batch]: None for leaf in leaves if isinstance(leaf, Tensor)}
     if not sizes:
         raise RuntimeError(

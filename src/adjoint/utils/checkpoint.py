@@ -10,12 +10,12 @@ from typing import Any
 from adjoint.autograd.backward import backward
 from adjoint.autograd.engine.engine import running_pass
 from adjoint.autograd.function.function import Function
-from adjoint.core.op.autocast import as_it_is
+from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.random.generator import default_generator
-from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.utils.checkpoint_debug import Comparison
-from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, Filling, Frame, GraphExecGroup
+from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, CheckpointFrame, GraphExecGroup, SlotRecorder
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
@@ -53,7 +53,7 @@ def checkpoint(
     second call is unlike the first.
     """
     if use_reentrant is None:
-        _ask_for_variant("checkpoint")
+        _warn_missing_variant("checkpoint")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -61,11 +61,11 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return _traced(function, args, {}) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
+        return _call_traced(function, args, {}) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in CHECKS:
         raise ValueError(f"determinism_check should be one of {list(CHECKS)}, but got {determinism_check}")
     explain = None
-    if debug if _overriding.debug is None else _overriding.debug:
+    if debug if _overrides.debug is None else _overrides.debug:
         if context_fn is not noop_context_fn:
             raise ValueError("debug=True is incompatible with non-default context_fn")
         comparison = Comparison()
@@ -75,12 +75,12 @@ def checkpoint(
     if not mode.recording:
         return function(*args, **kwargs)
     if _is_traced():
-        return _traced(function, args, kwargs)
-    frame = Frame(
+        return _call_traced(function, args, kwargs)
+    frame = CheckpointFrame(
         function, args, kwargs, preserve_rng_state=preserve, again=again, check=CHECKS[determinism_check],
-        early_stop=early_stop if _overriding.early_stop is None else _overriding.early_stop, explain=explain,
+        early_stop=early_stop if _overrides.early_stop is None else _overrides.early_stop, explain=explain,
     )  # fmt: skip
-    with Filling(frame), first:
+    with SlotRecorder(frame), first:
         return function(*args, **kwargs)
     raise RuntimeError(
         "the forward context provided by context_fn suppressed an exception raised during the checkpointed forward: "
@@ -93,7 +93,7 @@ def checkpoint_sequential(
 ) -> Any:
     """functions[-1](… functions[0](input)), in `segments` parts, of which all but the last are checkpointed."""
     if use_reentrant is None:
-        _ask_for_variant("checkpoint_sequential")
+        _warn_missing_variant("checkpoint_sequential")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -102,12 +102,12 @@ def checkpoint_sequential(
     size = len(chain) // segments
     starts = range(0, size * (segments - 1), size) if size else ()
     for start in starts:
-        part = _composed(chain[start : start + size])
+        part = _chain_functions(chain[start : start + size])
         input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
-    return _composed(chain[size * (segments - 1) :])(input)
+    return _chain_functions(chain[size * (segments - 1) :])(input)
 
 
-def _composed(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _chain_functions(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def run(input: Any) -> Any:
         for function in functions:
             input = function(input)
@@ -125,7 +125,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = default_generator.place() if preserve_rng_state else None
-        ctx.precision = as_it_is()
+        ctx.precision = capture_autocast()
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -135,7 +135,7 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Those of the tensors among `args`."""
         walk = running_pass()
-        if walk is not None and walk.wanted is not None:
+        if walk is not None and walk.capture_nodes is not None:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(); and so is this one. Set use_reentrant=False."
@@ -147,12 +147,12 @@ class CheckpointFunction(Function):
         before = default_generator.place()
         try:
             if ctx.random is not None:
-                default_generator.move_to(ctx.random)
-            with Scope(recording=True), ctx.precision:
+                default_generator.load_state_array(ctx.random)
+            with ModeScope(recording=True), ctx.precision:
                 outputs = ctx.run_function(*inputs)
         finally:
             if ctx.random is not None:
-                default_generator.move_to(before)
+                default_generator.load_state_array(before)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         pairs = [(out, g) for out, g in zip(outputs, gradients, strict=False) if isinstance(out, Tensor) and out.node]
         if not pairs:
@@ -174,7 +174,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
-class _Overriding:
+class _Overrides:
     """What blocks around say in place of a call's own `early_stop` and `debug`."""
 
     __slots__ = ("debug", "early_stop")
@@ -184,40 +184,40 @@ class _Overriding:
         self.early_stop: bool | None = None
 
 
-_overriding = _Overriding()
+_overrides = _Overrides()
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Checkpoints called within the block stop early, or do not, whatever they are called with."""
-    before, _overriding.early_stop = _overriding.early_stop, enable
+    before, _overrides.early_stop = _overrides.early_stop, enable
     try:
         yield
     finally:
-        _overriding.early_stop = before
+        _overrides.early_stop = before
 
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Checkpoints called within the block are debugged, or are not, whatever they are called with; None: as called."""
-    before, _overriding.debug = _overriding.debug, enabled
+    before, _overrides.debug = _overrides.debug, enabled
     try:
         yield
     finally:
-        _overriding.debug = before
+        _overrides.debug = before
 
 
 def _is_traced() -> bool:
-    return bool(unusual.count) and mode.tracer is not None
+    return bool(nondefault.count) and mode.tracer is not None
 
 
-def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call, of which the tracer knows that its equations are to be computed again for their gradient."""
-    with getattr(mode.tracer, "checkpointed", nullcontext)():
+    with getattr(mode.tracer, "checkpoint_scope", nullcontext)():
         return function(*args, **kwargs)
 
 
-def _ask_for_variant(called: str) -> None:
+def _warn_missing_variant(called: str) -> None:
     warnings.warn(
         f"{called}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; True "
         "is what it is without.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.utils.checkpoint_frames import CheckpointError
 
@@ -21,11 +21,11 @@ class Comparison:
 
     def first(self) -> AbstractContextManager[None]:
         """A block whose ops are noted as those of the first call."""
-        return _Noting(self.of_first)
+        return _LoggingBlock(self.of_first)
 
     def again(self) -> AbstractContextManager[None]:
         """A block whose ops are noted as those of the later call."""
-        return _Noting(self.of_again)
+        return _LoggingBlock(self.of_again)
 
     def explain(self, error: CheckpointError) -> CheckpointError:
         """The error, and before it what both calls did."""
@@ -41,18 +41,18 @@ class Comparison:
         )
 
 
-class _Noting:
+class _LoggingBlock:
     """A block whose ops are noted; it may be entered many times, for several backward passes."""
 
     __slots__ = ("lines", "scopes")
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self.scopes: list[Scope] = []
+        self.scopes: list[ModeScope] = []
 
     def __enter__(self) -> None:
         self.lines.clear()
-        scope = Scope(watcher=_Notes(self.lines, mode.watcher))
+        scope = ModeScope(watcher=_OpLogger(self.lines, mode.watcher))
         self.scopes.append(scope)
         scope.__enter__()
 
@@ -60,7 +60,7 @@ class _Noting:
         self.scopes.pop().__exit__(*error)
 
 
-class _Notes:
+class _OpLogger:
     """A watcher that writes a line for each op, beside the one that was there."""
 
     __slots__ = ("lines", "other")
@@ -69,8 +69,8 @@ class _Notes:
         self.lines = lines
         self.other = other
 
-    def look(self, op: Any, inputs: tuple[Any, ...], out: Tensor) -> None:
+    def observe_op(self, op: Any, inputs: tuple[Any, ...], out: Tensor) -> None:
         given = ", ".join(describe(x.array) if isinstance(x, Tensor) else repr(x) for x in inputs)
         self.lines.append(f"{describe(out.array)} = {op.name}({given})  at {user_site()}")
         if self.other is not None:
-            self.other.look(op, inputs, out)
+            self.other.observe_op(op, inputs, out)

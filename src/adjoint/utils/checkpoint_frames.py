@@ -1,6 +1,6 @@
 """One checkpointed call: which values its ops would have kept, and how they come back when backward asks for them.
 
-An op within the call keeps a `Slot`, its place among all that would be kept. When the first slot is opened in a
+An op within the call keeps a `SavedSlot`, its place among all that would be kept. When the first slot is opened in a
 backward pass, the function runs once more; what its ops keep then, in the same order, are the values of the slots. Each
 value is given out once in a pass, and let go.
 
@@ -16,11 +16,11 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 from adjoint.autograd.engine.engine import running_pass
-from adjoint.autograd.saved.hooks import Packer, keep, push
-from adjoint.core.graph.node import Packed
-from adjoint.core.op.autocast import as_it_is
+from adjoint.autograd.saved.hooks import SavedTensorPacker, push_packer, save_tensor
+from adjoint.core.graph.node import PackedValue
+from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.random.generator import default_generator
-from adjoint.core.runtime.mode import Scope, set_modes
+from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.runtime.mode import mode as current
 from adjoint.core.tensor.tensor import Tensor, detach
 
@@ -29,21 +29,21 @@ class CheckpointError(RuntimeError):
     """The function did something else when it ran again."""
 
 
-class Fact(NamedTuple):
+class SavedMetadata(NamedTuple):
     """What must be the same when a value is computed again."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
-Check = Callable[[Tensor], Fact | None]
+Check = Callable[[Tensor], SavedMetadata | None]
 CHECKS: dict[str, Check] = {
-    "default": lambda x: Fact(tuple(x.array.shape), x.array.dtype.name),
+    "default": lambda x: SavedMetadata(tuple(x.array.shape), x.array.dtype.name),
     "none": lambda _: None,
 }
 
 
-class Frame:
+class CheckpointFrame:
     """A checkpointed call. Its slots hold it, and it holds them weakly: one that is gone needs no value."""
 
     def __init__(
@@ -59,23 +59,23 @@ class Frame:
         explain: Callable[[CheckpointError], CheckpointError] | None,
     ) -> None:
         self.function, self.kwargs = function, kwargs
-        self.args = [keep(x) if isinstance(x, Tensor) else _constant(x) for x in args]
+        self.args = [save_tensor(x) if isinstance(x, Tensor) else _return_constant(x) for x in args]
         self.random = default_generator.place() if preserve_rng_state else None
-        self.precision = as_it_is()
+        self.precision = capture_autocast()
         self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
-        self.slots: list[weakref.ref[Slot]] = []
-        self.facts: list[Fact | None] = []
+        self.slots: list[weakref.ref[SavedSlot]] = []
+        self.facts: list[SavedMetadata | None] = []
         self.complete = False  # the first call has ended
         # what was computed again, for each backward pass, or group of passes, that is under way
-        self.rounds: weakref.WeakKeyDictionary[Any, Round] = weakref.WeakKeyDictionary()
+        self.rounds: weakref.WeakKeyDictionary[Any, Recomputation] = weakref.WeakKeyDictionary()
 
-    def value(self, slot: Slot) -> Tensor:
+    def value(self, slot: SavedSlot) -> Tensor:
         """What the op would have kept. Raises CheckpointError if it was given out in this round, or came out unlike."""
-        occasion = _group.active or running_pass() or _Occasion()
+        occasion = _group.active or running_pass() or _OutsideBackward()
         round = self.rounds.get(occasion)
         if round is None:
-            round = Round()
-            self._run_again(round)
+            round = Recomputation()
+            self._recompute(round)
             self.rounds[occasion] = round
         found = round.values.pop(slot, None)
         if found is None:
@@ -90,31 +90,31 @@ class Frame:
             )
         return found
 
-    def _run_again(self, round: Round) -> None:
+    def _recompute(self, round: Recomputation) -> None:
         try:
-            self._call_again(round)
-            self._compare(round)
+            self._call_function(round)
+            self._check_recomputed(round)
         except CheckpointError as error:
             if self.explain is None:
                 raise
             raise self.explain(error) from error
 
-    def _call_again(self, round: Round) -> None:
+    def _call_function(self, round: Recomputation) -> None:
         args = [arg() for arg in self.args]
         random = default_generator.place()
         try:
             if self.random is not None:
-                default_generator.move_to(self.random)
-            with Scope(recording=True, packers=current.packers), self.precision, self.again:
-                push(_Refilling(weakref.ref(self), round))
+                default_generator.load_state_array(self.random)
+            with ModeScope(recording=True, packers=current.packers), self.precision, self.again:
+                push_packer(_SlotFiller(weakref.ref(self), round))
                 self.function(*args, **self.kwargs)
-        except Filled:
+        except StopRecomputation:
             pass
         finally:
             if self.random is not None:
-                default_generator.move_to(random)
+                default_generator.load_state_array(random)
 
-    def _compare(self, round: Round) -> None:
+    def _check_recomputed(self, round: Recomputation) -> None:
         if round.went_on:
             return
         if round.count != len(self.slots):
@@ -139,12 +139,12 @@ class Frame:
 TIP = "Tip: pass debug=True to checkpoint(), or use set_checkpoint_debug_enabled(True), to see which ops ran each time."
 
 
-class Slot(Packed):
+class SavedSlot(PackedValue):
     """What a node keeps in place of a value that will be computed again."""
 
     __slots__ = ("__weakref__", "frame")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: CheckpointFrame) -> None:
         self.frame = frame
 
     def open(self) -> Tensor:
@@ -152,37 +152,37 @@ class Slot(Packed):
         return self.frame.value(self)
 
 
-class Round:
+class Recomputation:
     """What one recomputation has brought so far, by the slots that wait for it."""
 
     __slots__ = ("count", "values", "went_on")
 
     def __init__(self) -> None:
-        self.values: weakref.WeakKeyDictionary[Slot, Tensor] = weakref.WeakKeyDictionary()
+        self.values: weakref.WeakKeyDictionary[SavedSlot, Tensor] = weakref.WeakKeyDictionary()
         self.count = 0
         self.went_on = False  # it computed more than the first call, which has not ended, has so far
 
 
-class Filling:
+class SlotRecorder:
     """The first call: nodes get slots. A block around it."""
 
     __slots__ = ("before", "frame")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: CheckpointFrame) -> None:
         self.frame = frame
 
     def __enter__(self) -> Self:
         self.before = current.packers
-        push(self)
+        push_packer(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         set_modes(packers=self.before)
         self.frame.complete = error[0] is None
 
-    def pack(self, tensor: Tensor) -> Packed:
+    def pack(self, tensor: Tensor) -> PackedValue:
         """A new slot."""
-        frame, slot = self.frame, Slot(self.frame)
+        frame, slot = self.frame, SavedSlot(self.frame)
         frame.slots.append(weakref.ref(slot))
         frame.facts.append(frame.check(tensor))
         return slot
@@ -191,20 +191,20 @@ class Filling:
         """Nothing was packed that could lose its values."""
 
 
-class Filled(BaseException):
+class StopRecomputation(BaseException):
     """All values are there; the function need not go on. No `except Exception` of the user's is to stop this."""
 
 
-class _Refilling(Packer):
+class _SlotFiller(SavedTensorPacker):
     """A later call: the slots get their values. Nodes keep them too, for a backward pass within the function."""
 
     __slots__ = ("frame", "round")
 
-    def __init__(self, frame: weakref.ref[Frame], round: Round) -> None:
+    def __init__(self, frame: weakref.ref[CheckpointFrame], round: Recomputation) -> None:
         self.frame = frame
         self.round = round
 
-    def pack(self, tensor: Tensor) -> Packed:
+    def pack(self, tensor: Tensor) -> PackedValue:
         frame, round = self.frame(), self.round
         assert frame is not None  # it is running
         i = round.count
@@ -217,16 +217,16 @@ class _Refilling(Packer):
                     f"pass.\n{TIP}"
                 )
             round.went_on = not frame.complete
-            return _Value(value)
+            return _PlainValue(value)
         slot = frame.slots[i]()
         if slot is not None:
             round.values[slot] = value
         if frame.early_stop and round.count == len(frame.slots):
-            raise Filled
-        return _Value(value)
+            raise StopRecomputation
+        return _PlainValue(value)
 
 
-class _Value(Packed):
+class _PlainValue(PackedValue):
     __slots__ = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
@@ -259,9 +259,9 @@ class _Group(threading.local):
 _group = _Group()
 
 
-class _Occasion:
+class _OutsideBackward:
     """Someone looks at a saved value outside of any backward pass."""
 
 
-def _constant(x: Any) -> Callable[[], Any]:
+def _return_constant(x: Any) -> Callable[[], Any]:
     return lambda: x

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-from adjoint.autograd.engine.node_call import pull
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.autograd.engine.node_call import call_node
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
 
 __all__ = ["FlopCounterMode"]
 
-WHOLE = "Global"  # what is counted for no module in particular
+GLOBAL_SCOPE = "Global"  # what is counted for no module in particular
 SUFFIXES = ["", "K", "M", "B", "T"]
 Shape = tuple[int, ...]
 
@@ -35,13 +35,13 @@ class FlopCounterMode:
             raise NotImplementedError("FlopCounterMode: ops of one's own are not counted; leave custom_mapping out")
         self.flop_counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
-        self.inside = {WHOLE}
+        self.inside = {GLOBAL_SCOPE}
         self.names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self.ending: list[Callable[..., Any]] = []
 
     def get_total_flops(self) -> int:
         """What was counted in all."""
-        return sum(self.flop_counts[WHOLE].values())
+        return sum(self.flop_counts[GLOBAL_SCOPE].values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
         """What was counted, by module and by op."""
@@ -57,19 +57,19 @@ class FlopCounterMode:
             share = count / whole if whole else 0.0
             return [name, f"{count / 1000**level:.3f}{SUFFIXES[level]}" if count else "0", f"{share:.2%}"]
 
-        modules = sorted(name for name in self.flop_counts if name != WHOLE and name.count(".") < depth)
+        modules = sorted(name for name in self.flop_counts if name != GLOBAL_SCOPE and name.count(".") < depth)
         covered = any(sum(self.flop_counts[name].values()) >= whole for name in modules)
         rows = []
-        for name in modules if covered else [WHOLE, *modules]:
-            padding = " " * (name.count(".") + (name != WHOLE and not covered))
+        for name in modules if covered else [GLOBAL_SCOPE, *modules]:
+            padding = " " * (name.count(".") + (name != GLOBAL_SCOPE and not covered))
             rows.append(row(padding + name, sum(self.flop_counts[name].values())))
             rows += [row(f"{padding} - {op}", count) for op, count in self.flop_counts[name].items()]
-        return "\n".join(_aligned([["Module", "FLOP", "% Total"], *rows]))
+        return "\n".join(_format_table([["Module", "FLOP", "% Total"], *rows]))
 
     def __enter__(self) -> Self:
         self.flop_counts.clear()
-        self.inside = {WHOLE}
-        scope = Scope(watcher=_Counting(self, mode.watcher))
+        self.inside = {GLOBAL_SCOPE}
+        scope = ModeScope(watcher=_FlopObserver(self, mode.watcher))
         hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
@@ -99,7 +99,7 @@ class FlopCounterMode:
         self.inside = self.inside - {self.names[module]}
 
 
-class _Counting:
+class _FlopObserver:
     """What `mode.watcher` is: sees the results of ops, and runs the nodes of the walk."""
 
     __slots__ = ("counter", "other", "walking")
@@ -108,7 +108,7 @@ class _Counting:
         self.counter, self.other = counter, other
         self.walking = False
 
-    def look(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
+    def observe_op(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
         """Count what an op took, and let its node know for whom."""
         found = FORMULAS.get(op.name)
         if found is not None:
@@ -120,15 +120,15 @@ class _Counting:
             if out.node is not None:
                 out.node.metadata["flops_"] = self.counter.inside, flops
         if self.other is not None:
-            self.other.look(op, inputs, out)
+            self.other.observe_op(op, inputs, out)
 
     def pull(self, gradients: Any, node: Any, g: Any, mask: Any = None) -> Any:
         """`autograd.pull.pull`, counted for the modules that the node was made in."""
-        with self._within(node):
-            return getattr(self.other, "pull", pull)(gradients, node, g, mask)
+        with self._attribute_to_node(node):
+            return getattr(self.other, "pull", call_node)(gradients, node, g, mask)
 
     @contextmanager
-    def _within(self, node: Any) -> Iterator[None]:
+    def _attribute_to_node(self, node: Any) -> Iterator[None]:
         known = getattr(node, "metadata", {}).get("flops_")
         before = self.counter.inside, self.walking
         self.walking = True
@@ -142,24 +142,24 @@ class _Counting:
             self.counter.inside, self.walking = before
 
 
-def _product(x: Shape, y: Shape, out: Shape) -> int:
+def _matmul_flops(x: Shape, y: Shape, out: Shape) -> int:
     return 2 * math.prod(x) * y[-1]
 
 
-def _linear(x: Shape, weight: Shape, bias: Any, out: Shape) -> int:
+def _linear_flops(x: Shape, weight: Shape, bias: Any, out: Shape) -> int:
     return 2 * math.prod(x) * weight[0]
 
 
-def _attention(q: Shape, k: Shape, v: Shape, *_: Any) -> int:
+def _attention_flops(q: Shape, k: Shape, v: Shape, *_: Any) -> int:
     return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
 
 FORMULAS: dict[str, tuple[str, Callable[..., int]]] = {
-    "mm": ("aten.mm", _product),
-    "bmm": ("aten.bmm", _product),
-    "addmm": ("aten.addmm", lambda _, x, y, out: _product(x, y, out)),
-    "linear": ("aten.addmm", _linear),
-    "attention": ("aten._scaled_dot_product_flash_attention_for_cpu", _attention),
+    "mm": ("aten.mm", _matmul_flops),
+    "bmm": ("aten.bmm", _matmul_flops),
+    "addmm": ("aten.addmm", lambda _, x, y, out: _matmul_flops(x, y, out)),
+    "linear": ("aten.addmm", _linear_flops),
+    "attention": ("aten._scaled_dot_product_flash_attention_for_cpu", _attention_flops),
     "convolution": ("aten.convolution", lambda x, w, *out: 2 * math.prod(w) * x[0] * math.prod(out[-1][2:])),
     "convolution_input": ("aten.convolution", lambda g, w, *_: 2 * math.prod(w) * g[0] * math.prod(g[2:])),
     "convolution_weight": ("aten.convolution", lambda x, g, *out: 2 * math.prod(out[-1]) * g[0] * math.prod(g[2:])),
@@ -171,7 +171,7 @@ def _shape(x: Any) -> Any:
     return tuple(x.shape) if hasattr(x, "shape") else x
 
 
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
+def _format_table(rows: list[list[str]]) -> Iterator[str]:
     """The lines of a table, its header underlined, the first column to the left and the others to the right."""
     widths = [max(len(header) + 2, *map(len, cells)) for header, *cells in zip(*rows, strict=True)]
     for i, (name, *numbers) in enumerate(rows):

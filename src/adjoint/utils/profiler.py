@@ -11,7 +11,7 @@ from enum import Enum
 from functools import wraps
 from typing import Any, Self
 
-from adjoint.core.runtime.text_table import aligned
+from adjoint.core.runtime.text_table import format_columns
 
 __all__ = [
     "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available",
@@ -24,7 +24,7 @@ class Event:
     """One block, or all of a name: when it began and how long it took, in nanoseconds, and how often it was met."""
 
     key: str
-    began: int
+    start_ns: int
     taken: int
     count: int = 1
 
@@ -47,7 +47,7 @@ class Event:
 
     def trace(self) -> dict[str, Any]:
         """As browsers read it."""
-        return {"name": self.key, "ph": "X", "ts": self.began / 1000, "dur": self.taken / 1000, "pid": 0, "tid": 0}
+        return {"name": self.key, "ph": "X", "ts": self.start_ns / 1000, "dur": self.taken / 1000, "pid": 0, "tid": 0}
 
 
 class EventList(list[Event]):
@@ -61,7 +61,7 @@ class EventList(list[Event]):
                 found[event.key].taken += event.taken
                 found[event.key].count += event.count
             else:
-                found[event.key] = Event(event.key, event.began, event.taken, event.count)
+                found[event.key] = Event(event.key, event.start_ns, event.taken, event.count)
         return EventList(found.values())
 
     def total_average(self) -> Event:
@@ -75,7 +75,7 @@ class EventList(list[Event]):
             (event.key, f"{event.taken / 1e6:.3f} ms", f"{event.taken / event.count / 1e6:.3f} ms", str(event.count))
             for event in list(events)[:row_limit]
         ]
-        return "\n".join(aligned([("Name", "CPU total", "CPU time avg", "# of Calls"), *rows], right=(1, 2, 3)))
+        return "\n".join(format_columns([("Name", "CPU total", "CPU time avg", "# of Calls"), *rows], right=(1, 2, 3)))
 
 
 _running: list[profile] = []
@@ -106,24 +106,24 @@ class record_function:
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name
-        self._began = 0
+        self._start_ns = 0
 
     def __enter__(self) -> Self:
-        self._began = time.perf_counter_ns()
+        self._start_ns = time.perf_counter_ns()
         return self
 
     def __exit__(self, *error: object) -> None:
-        event = Event(self.name, self._began, time.perf_counter_ns() - self._began)
+        event = Event(self.name, self._start_ns, time.perf_counter_ns() - self._start_ns)
         for each in _running:
             each.record(event)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def call_timed(*args: Any, **kwargs: Any) -> Any:
             with record_function(self.name):
                 return function(*args, **kwargs)
 
-        return timed
+        return call_timed
 
 
 class profile:

@@ -12,14 +12,14 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import Function, anomaly_mode, detect_anomaly, set_detect_anomaly
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 
 
 @pytest.fixture(autouse=True)
 def _modes_are_put_back() -> Iterator[None]:
-    before = unusual.count
+    before = nondefault.count
     yield
-    assert unusual.count == before
+    assert nondefault.count == before
     assert not ad.is_anomaly_enabled()
 
 

@@ -16,7 +16,6 @@ needs_llvmlite = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None
 WAYS = [pytest.param(False, id="eager"), pytest.param(True, marks=needs_llvmlite, id="compiled")]
 
 
-
 def rows_of_length_above_zero(a: Any) -> Any:
     length = (a * a).sum(1).sqrt()
     return ad.where(length > 0, length, 0.0)

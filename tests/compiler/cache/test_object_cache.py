@@ -331,7 +331,7 @@ def test_drafts_of_the_dead_are_swept(directory: Path) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_cache, "MEMORY_LIMIT", 10_000)
+    monkeypatch.setattr(object_cache, "MAX_MEMORY_BYTES", 10_000)
     kept = ObjectCache(None)
     keys = [entry_key(str(i)) for i in range(25)]
     for key in keys:

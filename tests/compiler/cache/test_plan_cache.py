@@ -17,7 +17,7 @@ import adjoint.nn.functional as F
 from adjoint import nn, optim
 from adjoint.compiler import pipeline
 from adjoint.compiler.cache import plan_cache
-from adjoint.compiler.cache.disk_cache import Disk
+from adjoint.compiler.cache.disk_cache import DiskCache
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.llvm.jit import elf_loader
 from adjoint.core.op.families import unary
@@ -70,7 +70,7 @@ def test_another_process_takes_the_plan_and_needs_neither_passes_nor_llvm(tmp_pa
     assert len(kept(tmp_path / "cache")) == 1
     second = said(tmp_path / "cache", PYTHONHASHSEED="2")
     assert first[1] == "True True"
-    assert second[1] == f"False {not elf_loader.HERE}"
+    assert second[1] == f"False {not elf_loader.SUPPORTED_HOST}"
     assert first[0] == second[0]
     assert first[2:] == second[2:]
 
@@ -100,9 +100,9 @@ def test_a_kernel_that_is_gone_is_written_again(tmp_path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of this process's plans, which are kept however small."""
-    found = Disk.open(tmp_path / "plans")
-    monkeypatch.setattr(plan_cache, "own_disk", lambda: found)
-    monkeypatch.setattr(plan_cache, "ENOUGH", 1)
+    found = DiskCache.open(tmp_path / "plans")
+    monkeypatch.setattr(plan_cache, "default_disk_cache", lambda: found)
+    monkeypatch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", 1)
     return tmp_path / "plans"
 
 
@@ -111,7 +111,7 @@ def compared(function: Any, *arguments: Any) -> None:
     made, again = ad.compile(function), ad.compile(function)
     want = made(*arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "planned", None)
+        patch.setattr(pipeline, "run_pipeline", None)
         got = again(*arguments)
     for x, y in zip(want, got, strict=True):
         assert x.dtype == y.dtype
@@ -189,9 +189,11 @@ def test_memory_that_moves_is_bound_anew(folder: Path) -> None:
 
 def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[Any, list[Value], str, Any]] = []
-    monkeypatch.setattr(plan_cache, "own_disk", lambda: None)
-    made = plan_cache.plan_of
-    monkeypatch.setattr("adjoint.compiler.build.plan_of", lambda *given: (found.append(given), made(*given))[1])
+    monkeypatch.setattr(plan_cache, "default_disk_cache", lambda: None)
+    made = plan_cache.load_or_make_plan
+    monkeypatch.setattr(
+        "adjoint.compiler.build.load_or_make_plan", lambda *given: (found.append(given), made(*given))[1]
+    )
     keys = []
     for function, x in (
         (lambda x: x * 2.0 + 1.0, ad.ones(3)), (lambda x: x * 2.0 - 1.0, ad.ones(3)), (lambda x: x * 2 + 1, ad.ones(3)),
@@ -199,11 +201,11 @@ def test_the_key_tells_what_a_plan_depends_on(monkeypatch: pytest.MonkeyPatch) -
     ):  # fmt: skip
         ad.compile(function)(x)
         graph, written, precision, _ = found[-1]
-        keys.append(plan_cache._key(graph, written, precision))
-        assert keys[-1] == plan_cache._key(graph, written, precision)
+        keys.append(plan_cache._plan_key(graph, written, precision))
+        assert keys[-1] == plan_cache._plan_key(graph, written, precision)
     graph, written, *_ = found[0]
-    keys += [plan_cache._key(graph, written, "medium"), plan_cache._key(graph, graph.inputs, "highest")]
-    monkeypatch.setattr(plan_cache, "sources", lambda: "other files")
-    keys.append(plan_cache._key(graph, written, "highest"))
+    keys += [plan_cache._plan_key(graph, written, "medium"), plan_cache._plan_key(graph, graph.inputs, "highest")]
+    monkeypatch.setattr(plan_cache, "source_fingerprint", lambda: "other files")
+    keys.append(plan_cache._plan_key(graph, written, "highest"))
     assert None not in keys
     assert len(set(keys)) == len(keys)

@@ -18,7 +18,7 @@ import adjoint.nn.functional as F
 from adjoint import compiler, nn, optim
 from adjoint.core.op import eager_kernels
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import Native, source
+from adjoint.core.op.eager_kernels import KernelFunction, kernel_provider
 from adjoint.functions.elementwise import activation
 from adjoint.functions.nn import convolution as convolutions
 from adjoint.ops.elementwise import arithmetic
@@ -34,8 +34,8 @@ OVERLAPPING: Any = {"size": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilati
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while a kernel is made is one of the test; kernels of other tests do not fill the place."""
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr(source, "strict", True)
-    monkeypatch.setattr(source, "enabled", True)
+    monkeypatch.setattr(kernel_provider, "strict", True)
+    monkeypatch.setattr(kernel_provider, "enabled", True)
     for slot in slots():
         monkeypatch.setattr(slot, "kernels", {})
 
@@ -43,10 +43,10 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for the smallest arrays too."""
-    monkeypatch.setattr(source, "enough", 0.0)
+    monkeypatch.setattr(kernel_provider, "min_seconds", 0.0)
 
 
-def slots() -> list[Native]:
+def slots() -> list[KernelFunction]:
     """Every function of these tests that may have kernels."""
     ops = [
         convolution.convolution, convolution.convolution_input, convolution.convolution_weight,
@@ -63,7 +63,7 @@ def slots() -> list[Native]:
         normalization._dweight,
     ]
     found: list[Any] = [op.op.native for op in ops] + [rule.native for rule in rules]
-    return [*found, normalization._moments, optim.adam.MOVE, optim.sgd.MOVE]
+    return [*found, normalization._moments, optim.adam.UPDATE_KERNEL, optim.sgd.UPDATE_KERNEL]
 
 
 def draw(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Any:
@@ -234,8 +234,8 @@ class TestKernels:
             return p.array, state, p._version
 
         with monkeypatch.context() as patch:
-            patch.setattr(optim.adam, "_move", _never)
-            patch.setattr(optim.sgd, "_move", _never)
+            patch.setattr(optim.adam, "_update_parameter", _never)
+            patch.setattr(optim.sgd, "_update_parameter", _never)
             found, state, version = run()
         with compiler.eager_kernels(False):
             expected, wanted, count = run()
@@ -250,7 +250,7 @@ class TestKernels:
         loss = (p * p).sum()
         p.grad = ad.from_numpy(draw(7, 9, seed=1))
         optim.SGD([p], lr=0.1).step()
-        assert len(optim.sgd.MOVE.kernels) == 1
+        assert len(optim.sgd.UPDATE_KERNEL.kernels) == 1
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
 
@@ -263,7 +263,7 @@ class TestKernels:
             before = p.array.copy()
             optim.SGD([p], lr=0.5).step()
             close(p.array, before - np.float32(0.5) * (g if g is not own.array else before))
-        assert not optim.sgd.MOVE.kernels
+        assert not optim.sgd.UPDATE_KERNEL.kernels
 
     def test_threads(self) -> None:
         x = [draw(6, 40, seed=i) for i in range(8)]
@@ -320,7 +320,7 @@ class TestKernels:
         assert os.waitpid(child, 0)[1] == 0
 
     def test_shapes_that_keep_changing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(eager_kernels, "MOST", 2)
+        monkeypatch.setattr(eager_kernels, "MAX_SHAPES_PER_OP", 2)
         found = [activation._gelu.op.native.find((draw(n),), {}) is not None for n in (3, 4, 5, 3, 4, 6)]
         assert found == [True, True, False, True, True, False]
 
@@ -332,7 +332,7 @@ class TestKernels:
         x = draw(4, 5)
         with pytest.raises(ValueError, match="no kernel today"):
             activation._gelu.op.native.find((x,), {})
-        monkeypatch.setattr(source, "strict", False)
+        monkeypatch.setattr(kernel_provider, "strict", False)
         assert activation._gelu.op.native.find((x,), {}) is None
         close(F.gelu(ad.from_numpy(x)).array, activation._gelu.op.evaluate(x))
         assert list(activation._gelu.op.native.kernels.values()) == [None]

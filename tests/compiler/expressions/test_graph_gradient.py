@@ -13,7 +13,7 @@ from tests.support.tracing import graph_of
 
 import adjoint as ad
 from adjoint.compiler import compute_gradient, symbolic
-from adjoint.compiler.expressions.graph_gradient import extend
+from adjoint.compiler.expressions.graph_gradient import append_gradients
 from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.core.op.spec import Spec
 
@@ -73,7 +73,7 @@ def test_a_traced_graph_is_extended_for_several_roots_at_once() -> None:
     first, second = graph.outputs
     seeds = {root: graph.input(Spec(root.shape, root.dtype), None) for root in (first, second)}
     before = len(graph.equations)
-    found = extend(graph, seeds, graph.inputs[:2])
+    found = append_gradients(graph, seeds, graph.inputs[:2])
     graph.verify()
     graph.outputs = [found[v] for v in graph.inputs[:2]]
     given = dict(zip(graph.inputs, [x, w, np.array(2.0), np.array([10.0, 100.0])], strict=False))
@@ -81,7 +81,7 @@ def test_a_traced_graph_is_extended_for_several_roots_at_once() -> None:
     np.testing.assert_allclose(by_x, 2.0 * w + np.array([10.0, 100.0]) * np.exp(x))
     np.testing.assert_allclose(by_w, 2.0 * x)
     assert all(v.origin is not None and v.origin.backward for v in graph.equations[before:])
-    assert extend(graph, {first: seeds[first]}, []) == {}
+    assert append_gradients(graph, {first: seeds[first]}, []) == {}
 
 
 def test_an_equation_may_be_a_target_and_a_root() -> None:

@@ -15,12 +15,12 @@ import pytest
 from tests.support.tracing import graph_of
 
 import adjoint as ad
-from adjoint.compiler.build import conclude
-from adjoint.compiler.ir.graph import Argument, Graph, Setting, State, TraceError
-from adjoint.compiler.passes.materialize import lay_out
-from adjoint.compiler.passes.partition import Derived
+from adjoint.compiler.build import finish_trace
+from adjoint.compiler.ir.graph import Argument, Graph, Setting, StateInput, TraceError
+from adjoint.compiler.passes.materialize import materialize_views
+from adjoint.compiler.passes.partition import TracedBackward
 from adjoint.compiler.passes.simplify import rewrite
-from adjoint.compiler.trace.step_outputs import outcome_of
+from adjoint.compiler.trace.step_outputs import collect_effects
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.arithmetic import add, neg
@@ -41,12 +41,12 @@ def stages() -> dict[str, str]:
     try:
         for i, tensor in enumerate((x, y)):
             tracer.bind_argument(tensor, i, "xy"[i])
-        found = outcome_of(tracer, tracer.trace(mlp.step, (x, y), {}), [x, y])
-        conclude(tracer, *found, [x, y], Derived(None, [], {}))
+        found = collect_effects(tracer, tracer.trace(mlp.step, (x, y), {}), [x, y])
+        finish_trace(tracer, *found, [x, y], TracedBackward(None, [], {}))
     finally:
         tracer.restore()
     graph = tracer.graph
-    texts = {"traced": str(graph), "rewritten": str(rewrite(graph)), "laid_out": str(lay_out(rewrite(graph)))}
+    texts = {"traced": str(graph), "rewritten": str(rewrite(graph)), "laid_out": str(materialize_views(rewrite(graph)))}
     compiled = ad.compile(mlp.step)
     compiled(x, y)
     return {**texts, "explained": str(compiled.explain())}
@@ -65,8 +65,8 @@ def test_the_stages_of_a_training_step_read_as_before(stage: str, stages: dict[s
 def test_inputs_print_where_they_come_from() -> None:
     graph = Graph("inputs")
     graph.input(Spec((2,), F32), Argument(0, "x"))
-    graph.input(Spec((), F32), State(lambda: None, "weight"))
-    graph.input(Spec((), F32), State(lambda: None, ""))
+    graph.input(Spec((), F32), StateInput(lambda: None, "weight"))
+    graph.input(Spec((), F32), StateInput(lambda: None, ""))
     graph.input(Spec((), np.dtype(np.float64)), Setting({"lr": 0.5}, ("lr",), "lr"))
     graph.constant(np.float32(2.5))
     graph.constant(np.arange(3))
@@ -114,8 +114,8 @@ def test_users_names_and_kinds() -> None:
     square, total = graph.equations
     assert graph.users() == {x: [square, total], square: [total], total: []}
     assert list(graph.names().values()) == ["%0", "%1", "%2"]
-    assert graph.of_kind(Argument) == [x]
-    assert graph.of_kind(State) == []
+    assert graph.inputs_of_kind(Argument) == [x]
+    assert graph.inputs_of_kind(StateInput) == []
 
 
 class TestVerify:

@@ -12,7 +12,7 @@ from tests.support.programs import Program, programs
 import adjoint as ad
 from adjoint.compiler.ir.graph import Argument, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.passes.materialize import lay_out
+from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.simplify import rewrite
 from adjoint.compiler.trace.tracer import Tracer
 
@@ -35,7 +35,7 @@ def traced(program: Program) -> Graph:
 
 def on_numpy(graph: Graph, program: Program) -> list[Any]:
     """The graph's outputs, equation by equation."""
-    known: dict[Value, Any] = {v: program.arguments[v.source.number] for v in graph.of_kind(Argument)}
+    known: dict[Value, Any] = {v: program.arguments[v.source.number] for v in graph.inputs_of_kind(Argument)}
     return evaluate(graph, known)
 
 
@@ -65,7 +65,7 @@ def _check(program: Program, rough: float) -> None:
     tensors = [ad.from_numpy(a.copy()) for a in program.arguments]
     expected = [out.numpy() for out in program.run(*tensors)]
     graph = traced(program)
-    for change in (lambda g: g, rewrite, lay_out):
+    for change in (lambda g: g, rewrite, materialize_views):
         graph = change(graph)
         graph.verify()
         same(on_numpy(graph, program), expected, rough)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
-from adjoint.compiler.ir.strided_view import View, row_major, view_of
+from adjoint.compiler.ir.strided_view import StridedView, row_major, strided_view_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.arithmetic import neg
 from adjoint.ops.movement import movement
@@ -29,7 +29,7 @@ def base_of(shape: tuple[int, ...]) -> tuple[Value, Any]:
     return value, np.arange(math.prod(shape)).reshape(shape)
 
 
-def elements(view: View, flat: Any) -> Any:
+def elements(view: StridedView, flat: Any) -> Any:
     """What the view describes, one element at a time, from its definition."""
     out = np.empty(view.shape, flat.dtype)
     for at in np.ndindex(*view.shape):
@@ -94,9 +94,9 @@ def moved(array: Any, name: str, argument: Any) -> Any:
     return result if not array.size or np.may_share_memory(result, array) else None
 
 
-def applied(view: View, name: str, argument: Any) -> View | None:
+def applied(view: StridedView, name: str, argument: Any) -> StridedView | None:
     method = getattr(view, name)
-    result: View | None = method(*argument) if name == "select" else method(argument)
+    result: StridedView | None = method(*argument) if name == "select" else method(argument)
     return result
 
 
@@ -104,7 +104,7 @@ def applied(view: View, name: str, argument: Any) -> View | None:
 def test_any_chain_of_movements_reads_what_numpy_reads(data: st.DataObject) -> None:
     shape = data.draw(SHAPES)
     base, array = base_of(shape)
-    view, flat = View.whole(base), array.reshape(-1)
+    view, flat = StridedView.whole(base), array.reshape(-1)
     for _ in range(data.draw(st.integers(1, 5))):
         name, argument = data.draw(moves(view.shape))
         expected = moved(array, name, argument)
@@ -125,7 +125,7 @@ def test_any_chain_of_movements_reads_what_numpy_reads(data: st.DataObject) -> N
 def test_every_reshape_of_a_whole_array_is_a_view(shape: tuple[int, ...], data: st.DataObject) -> None:
     base, _ = base_of(shape)
     target = data.draw(reshapings(shape))
-    view = View.whole(base).reshape(target)
+    view = StridedView.whole(base).reshape(target)
     assert view is not None
     assert view.shape == target
     assert view.is_linear
@@ -145,21 +145,21 @@ def test_row_major_strides_are_numpys(shape: tuple[int, ...]) -> None:
 
 def test_a_scalar_is_one_element_under_any_number_of_ones() -> None:
     base, _ = base_of(())
-    view = View.whole(base)
-    assert view == View(base, (), (), 0)
+    view = StridedView.whole(base)
+    assert view == StridedView(base, (), (), 0)
     assert view.is_linear
     for shape in ((1,), (1, 1, 1)):
         wider = view.reshape(shape)
         assert wider is not None
         assert wider.is_linear
-        assert wider.reshape(()) == View(base, (), (), 0)
+        assert wider.reshape(()) == StridedView(base, (), (), 0)
     assert view.expand((2, 3)).strides == (0, 0)
     assert not view.expand((2, 3)).is_linear
 
 
 def test_nothing_is_read_where_there_are_no_elements() -> None:
     base, _ = base_of((2, 0, 3))
-    view = View.whole(base).reshape((3, 0))
+    view = StridedView.whole(base).reshape((3, 0))
     assert view is not None
     assert view.shape == (3, 0)
     assert view.reshape((0, 5, 7)) is not None
@@ -179,12 +179,12 @@ def test_nothing_is_read_where_there_are_no_elements() -> None:
 )
 def test_a_reshape_across_a_jump_needs_a_copy(shape: Any, build: Any, target: Any) -> None:
     base, _ = base_of(shape)
-    assert build(View.whole(base)).reshape(target) is None
+    assert build(StridedView.whole(base)).reshape(target) is None
 
 
 def test_a_reshape_within_the_runs_of_a_turned_array_is_a_view() -> None:
     base, array = base_of((4, 6))
-    view = View.whole(base).permute((1, 0)).reshape((2, 3, 2, 2))
+    view = StridedView.whole(base).permute((1, 0)).reshape((2, 3, 2, 2))
     assert view is not None
     np.testing.assert_array_equal(elements(view, array.reshape(-1)), array.T.reshape(2, 3, 2, 2))
 
@@ -198,20 +198,20 @@ def test_view_of_follows_equations_to_the_value_in_memory() -> None:
 
     turned = equation(movement.permute, base, axes=(1, 0))
     back = equation(movement.flip, turned, axes=(0,))
-    views: dict[Value, View] = {}
-    view = view_of(back, views)
+    views: dict[Value, StridedView] = {}
+    view = strided_view_of(back, views)
     assert view is not None
     assert view.base is base
     np.testing.assert_array_equal(elements(view, array.reshape(-1)), array.T[::-1])
-    assert view_of(equation(movement.reshape, back, shape=(6,)), views) is None
+    assert strided_view_of(equation(movement.reshape, back, shape=(6,)), views) is None
     computed = equation(neg, back)
-    assert view_of(computed, views) == View.whole(computed)
+    assert strided_view_of(computed, views) == StridedView.whole(computed)
     assert views[back] is view
 
 
 def test_elements_match_as_strided_as_the_runtime_uses_it() -> None:
     base, array = base_of((3, 4))
-    view = View.whole(base).flip((1,)).permute((1, 0))
+    view = StridedView.whole(base).flip((1,)).permute((1, 0))
     flat = array.reshape(-1)
     strided = as_strided(flat[view.offset :], view.shape, tuple(8 * s for s in view.strides))
     np.testing.assert_array_equal(strided, elements(view, flat))

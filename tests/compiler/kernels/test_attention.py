@@ -18,9 +18,9 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.attention.call import reason_against
-from adjoint.compiler.kernels.attention.lowering import Lowered, lower_attention
+from adjoint.compiler.kernels.attention.lowering import LoweredAttention, lower_attention
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.spec import Spec
@@ -122,9 +122,11 @@ def expected(case: Case, given: Sequence[Any], scale: float, g: Any = None) -> t
     return slopes @ k, slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ g
 
 
-def lowered(op: Any, operands: Sequence[Any], case: Case, scale: float, target: Target) -> tuple[Lowered, list[Any]]:
+def lowered(
+    op: Any, operands: Sequence[Any], case: Case, scale: float, target: Target
+) -> tuple[LoweredAttention, list[Any]]:
     """The kernel of the op on arrays, each a view of an array of its own or a shared one; and these arrays."""
-    views: dict[Value, View] = {}
+    views: dict[Value, StridedView] = {}
     bases: dict[int, Value] = {}
     arrays: dict[Value, Any] = {}
     values = []
@@ -138,17 +140,19 @@ def lowered(op: Any, operands: Sequence[Any], case: Case, scale: float, target: 
             arrays[bases[id(root)]] = root
         value = Value(None, (), {}, Spec(x.shape, x.dtype))
         offset = (x.ctypes.data - root.ctypes.data) // x.itemsize
-        views[value] = View(bases[id(root)], x.shape, tuple(s // x.itemsize for s in x.strides), offset)
+        views[value] = StridedView(bases[id(root)], x.shape, tuple(s // x.itemsize for s in x.strides), offset)
         values.append(value)
     settings = {"scale": scale, "causal": case.causal}
     result = Value(op.op, tuple(values), settings, op.op.spec(*values, **settings))
     made = lower_attention(result, views, target)
-    assert isinstance(made, Lowered), made
+    assert isinstance(made, LoweredAttention), made
     assert made.arguments[-1] is result
     return made, [arrays[v] for v in made.arguments[:-1]]
 
 
-def run(made: Lowered, arrays: Sequence[Any], shape: tuple[int, ...], dtype: Any, target: Target, back: bool) -> Any:
+def run(
+    made: LoweredAttention, arrays: Sequence[Any], shape: tuple[int, ...], dtype: Any, target: Target, back: bool
+) -> Any:
     """What the kernel writes, its tiles in either order, with the scratch memory of one of two threads."""
     engine = load([target.emit_object(made.text)])
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(engine.address(made.name))
@@ -271,17 +275,17 @@ def test_what_no_kernel_computes() -> None:
     def reason(q: Any, k: Any, v: Any) -> Any:
         values = [Value(None, (), {}, Spec(x.shape, x.dtype)) for x in (q, k, v)]
         views = {
-            value: View(value, x.shape, tuple(s // x.itemsize for s in x.strides), 0)
+            value: StridedView(value, x.shape, tuple(s // x.itemsize for s in x.strides), 0)
             for value, x in zip(values, (q, k, v), strict=True)
         }
         settings = {"scale": 1.0, "causal": False}
         result = Value(attention.op, tuple(values), settings, attention.op.spec(*values, **settings))  # type: ignore[attr-defined]
         made = lower_attention(result, views, host())
-        assert reason_against(result, views, host()) == ("" if isinstance(made, Lowered) else made)
+        assert reason_against(result, views, host()) == ("" if isinstance(made, LoweredAttention) else made)
         return made
 
     x = np.zeros((2, 4, 4), np.float32)
-    assert isinstance(reason(x, x, x), Lowered)
+    assert isinstance(reason(x, x, x), LoweredAttention)
     assert "one piece" in reason(x.swapaxes(1, 2), x, x)
     assert "no elements" in reason(x[:, :0], x, x)
     assert "dtype" in reason(*[x.astype(np.float16)] * 3)
@@ -317,7 +321,7 @@ def test_equations_of_a_step() -> None:
         known[value] = evaluate_equation(value, known)
         if value.op.family == "attention":
             made = lower_attention(value, views, host())
-            assert isinstance(made, Lowered), made
+            assert isinstance(made, LoweredAttention), made
             arrays = [np.ascontiguousarray(known[v]) for v in made.arguments[:-1]]
             close(run(made, arrays, value.shape, np.float32, host(), back=False), known[value], np.float32)
             checked.append((value.op.name, len(arrays)))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.support.kernels.single import Guarded, Native, equation, same_bits, write_storing
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
-from adjoint.compiler.kernels.gather_scatter.gather import Reading, plan_reading
-from adjoint.compiler.kernels.gather_scatter.scatter import Writing, plan_writing, write_writing
+from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, plan_gather
+from adjoint.compiler.kernels.gather_scatter.scatter import ScatterPlan, plan_scatter, write_scatter
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.spec import Spec
 from adjoint.ops.indexing.indexing import gather, index, index_add, scatter_add
@@ -38,9 +38,9 @@ def positions(shape: tuple[int, ...], size: int, dtype: Any = np.int64, seed: in
     return np.random.default_rng(seed).integers(-size, size, shape).astype(dtype)
 
 
-def written(plan: Reading | Writing, value: Value, arrays: list[Any], target: Target) -> Any:
+def written(plan: GatherPlan | ScatterPlan, value: Value, arrays: list[Any], target: Target) -> Any:
     """What the kernel makes, in whatever order its tiles run."""
-    text = write_storing(plan, target) if isinstance(plan, Reading) else write_writing(plan, target)
+    text = write_storing(plan, target) if isinstance(plan, GatherPlan) else write_scatter(plan, target)
     by_value = dict(zip(value.operands, arrays, strict=True))
     inputs = []
     for base in plan.arguments:
@@ -57,10 +57,10 @@ def written(plan: Reading | Writing, value: Value, arrays: list[Any], target: Ta
     return out.check()
 
 
-def check(op: Any, *inputs: Any, target: Target | None = None, **params: Any) -> Reading | Writing:
+def check(op: Any, *inputs: Any, target: Target | None = None, **params: Any) -> GatherPlan | ScatterPlan:
     value, expected, arrays = equation(op, *inputs, **params)
     target = target or host()
-    plan = plan_reading(value, target) or plan_writing(value, target)
+    plan = plan_gather(value, target) or plan_scatter(value, target)
     assert plan is not None
     same_bits(written(plan, value, arrays, target), np.ascontiguousarray(expected).reshape(expected.shape))
     return plan
@@ -115,7 +115,7 @@ def test_rows_are_added_in_the_order_of_the_source(rows: int, size: int, count: 
     for i, row in enumerate(at):
         expected[row] += g[i]
     value, theirs, arrays = equation(index_add, g, at, shape=(rows, size), pattern=(0,))
-    plan = plan_writing(value, host())
+    plan = plan_scatter(value, host())
     assert plan is not None
     assert (plan.tiles > 1) == (size > 1000)
     same_bits(written(plan, value, arrays, host()), expected)
@@ -261,9 +261,9 @@ def test_random_shapes(data: Any) -> None:
     check(put_index, x, g, *at, pattern=pattern)
 
 
-def seen_through(x: Value, array: Any, move: Any, views: dict[Value, View]) -> tuple[Value, Any]:
+def seen_through(x: Value, array: Any, move: Any, views: dict[Value, StridedView]) -> tuple[Value, Any]:
     """A value that is a view of x, and its elements."""
-    view = move(View.whole(x))
+    view = move(StridedView.whole(x))
     seen = Value(None, (), {}, _spec(view.shape, x.dtype))
     views[seen] = view
     strides = tuple(s * array.itemsize for s in view.strides)
@@ -276,7 +276,7 @@ def seen_through(x: Value, array: Any, move: Any, views: dict[Value, View]) -> t
 def test_operands_may_be_views(op: Any, pattern: Any) -> None:
     table, tokens, g = numbers((8, 7), np.float32), positions((4, 9), 7), numbers((60,), np.float32, 4)
     bases = [Value(None, (), {}, _spec(a.shape, a.dtype)) for a in (table, g, tokens)]
-    views: dict[Value, View] = {}
+    views: dict[Value, StridedView] = {}
     turned = seen_through(bases[0], table, lambda v: v.permute((1, 0)), views)
     some = seen_through(bases[1], g, lambda v: v.slice(((3, 59, 7),)).flip((0,)), views)
     part = seen_through(bases[2], tokens, lambda v: v.slice(((0, 4, 2), (1, 9, 1))), views)
@@ -287,9 +287,9 @@ def test_operands_may_be_views(op: Any, pattern: Any) -> None:
     expected = np.ascontiguousarray(op.op.evaluate(*(array for _, array in operands), pattern=pattern))
     symbols = tuple(symbol for symbol, _ in operands)
     value = Value(op.op, symbols, {"pattern": pattern}, _spec(expected.shape, expected.dtype))
-    plan = plan_reading(value, host(), views.__getitem__) or plan_writing(value, host(), views.__getitem__)
+    plan = plan_gather(value, host(), views.__getitem__) or plan_scatter(value, host(), views.__getitem__)
     assert plan is not None
-    text = write_storing(plan, host()) if isinstance(plan, Reading) else write_writing(plan, host())
+    text = write_storing(plan, host()) if isinstance(plan, GatherPlan) else write_scatter(plan, host())
     out = Guarded(expected.shape, expected.dtype)
     memory = dict(zip(bases, (table, g, tokens), strict=True))
     Native(text)([*(memory[v] for v in plan.arguments), out.array])
@@ -304,48 +304,48 @@ def test_a_wrong_index_touches_nothing_outside() -> None:
     wild = np.array([10**12, -(10**12), 9, -10, 2**63 - 1, -(2**63)])
     x = Guarded((9, 40), np.float32, 1.0)
     value, _, _ = equation(index, x.array, np.zeros(6, np.int64), pattern=(0,))
-    plan = plan_reading(value, host())
-    assert isinstance(plan, Reading)
+    plan = plan_gather(value, host())
+    assert isinstance(plan, GatherPlan)
     out = Guarded((6, 40), np.float32)
     Native(write_storing(plan, host()))([x.array, wild, out.array])
     assert (out.check() == 1).all()
     for op, params in ((index_add, {"pattern": (0,)}), (scatter_add, {"axis": 0})):
         at = wild if op is index_add else np.repeat(wild[:, None], 40, 1)
         value, _, _ = equation(op, np.ones((6, 40), np.float32), np.zeros_like(at), shape=(9, 40), **params)
-        writing = plan_writing(value, host())
+        writing = plan_scatter(value, host())
         assert writing is not None
-        Native(write_writing(writing, host()))([np.ones((6, 40), np.float32), at, x.array])
+        Native(write_scatter(writing, host()))([np.ones((6, 40), np.float32), at, x.array])
         assert x.check().sum() == 240
 
 
 def test_a_result_in_the_place_of_what_it_starts_as() -> None:
     x, g, at = numbers((40, 9), np.float32), numbers((5, 9), np.float32, 1), positions((5,), 40)
     value, expected, _ = equation(put_index, x.copy(), g, at, pattern=(0,))
-    plan = plan_writing(value, host())
+    plan = plan_scatter(value, host())
     assert plan is not None
-    Native(write_writing(plan, host()))([x, g, at, x])
+    Native(write_scatter(plan, host()))([x, g, at, x])
     same_bits(x, expected)
 
 
 def test_what_is_left_to_numpy() -> None:
     half = np.zeros((3, 4), np.float16)
     at = np.zeros(2, np.int64)
-    assert plan_reading(equation(index, half, at, pattern=(0,))[0], host()) is None
-    assert plan_writing(equation(put_index, half, half[:2], at, pattern=(0,))[0], host()) is None
+    assert plan_gather(equation(index, half, at, pattern=(0,))[0], host()) is None
+    assert plan_scatter(equation(put_index, half, half[:2], at, pattern=(0,))[0], host()) is None
     nothing = equation(index, np.zeros((0, 4)), np.zeros(0, np.int64), pattern=(0,))[0]
     indices = Value(None, (), {}, _spec((2,), np.int64))
     wrong = Value(nothing.op, (nothing.operands[0], indices), nothing.params, _spec((2, 4), np.float64))
-    assert plan_reading(wrong, host()) is None  # whatever the indices hold
+    assert plan_gather(wrong, host()) is None  # whatever the indices hold
 
 
 @pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu"])
 def test_other_machines(triple: str) -> None:
     target = Target.from_triple(triple)
     value, _, _ = equation(index, numbers((9, 7), np.float32), positions((30,), 7), pattern=(None, 0))
-    reading = plan_reading(value, target)
+    reading = plan_gather(value, target)
     assert reading is not None
     assert "KERNEL" in target.emit_assembly(write_storing(reading, target))
     value, _, _ = equation(index_add, numbers((3, 70), np.float32), positions((3,), 9), shape=(9, 70), pattern=(0,))
-    writing = plan_writing(value, target)
+    writing = plan_scatter(value, target)
     assert writing is not None
-    assert "KERNEL" in target.emit_assembly(write_writing(writing, target))
+    assert "KERNEL" in target.emit_assembly(write_scatter(writing, target))

@@ -13,7 +13,7 @@ from tests.compiler.cache.test_object_cache_processes import start
 import adjoint as ad
 from adjoint.compiler.cache import source_fingerprint as files
 from adjoint.compiler.kernels import kernel_text
-from adjoint.compiler.kernels.kernel_text import NAME, Code, coded
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelText, make_kernel_text
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.families import unary
 from adjoint.core.op.op import Op
@@ -25,10 +25,10 @@ STEP = """
 import hashlib
 import adjoint as ad
 from adjoint import nn, optim
-from adjoint.compiler.kernels.kernel_text import Code
+from adjoint.compiler.kernels.kernel_text import KernelText
 written = []
-text = Code.__str__
-Code.__str__ = lambda self: (written.append(self.key), text(self))[1]
+text = KernelText.__str__
+KernelText.__str__ = lambda self: (written.append(self.key), text(self))[1]
 ad.manual_seed(0)
 model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.LayerNorm(7), nn.Linear(7, 3))
 optimizer = optim.Adam(model.parameters())
@@ -48,13 +48,13 @@ print(hashlib.sha256(step.source().encode()).hexdigest())
 
 def written(times: list[int]) -> str:
     times.append(1)
-    return f"define void @{NAME}(ptr %args) {{}}"
+    return f"define void @{NAME_PLACEHOLDER}(ptr %args) {{}}"
 
 
 def test_a_text_is_written_when_it_is_read_and_then_kept() -> None:
     times: list[int] = []
-    name, made = coded("nest", ((1, 2), "add"), [ADD], host(), lambda: written(times))
-    assert isinstance(made, Code)
+    name, made = make_kernel_text("nest", ((1, 2), "add"), [ADD], host(), lambda: written(times))
+    assert isinstance(made, KernelText)
     assert name.startswith("nest_")
     assert not times
     assert str(made) == str(made) == f"define void @{name}(ptr %args) {{}}"
@@ -63,20 +63,20 @@ def test_a_text_is_written_when_it_is_read_and_then_kept() -> None:
 
 def test_the_key_tells_all_that_a_text_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def key(kind: str = "nest", structure: Any = ((1, 2), 0.0), op: Op = ADD, target: Target | None = None) -> str:
-        made = coded(kind, structure, [op], target or host(), lambda: "")[1]
-        assert isinstance(made, Code)
+        made = make_kernel_text(kind, structure, [op], target or host(), lambda: "")[1]
+        assert isinstance(made, KernelText)
         return made.key
 
     assert key() == key()
     lesser = Target(host().triple, "", "")
     others = [key("row"), key(structure=((1, 2), -0.0)), key(op=MUL), key(target=lesser)]
-    monkeypatch.setattr(kernel_text, "sources", lambda: "other files")
+    monkeypatch.setattr(kernel_text, "source_fingerprint", lambda: "other files")
     assert len({key(), *others}) == 5
 
 
 def test_every_op_of_the_library_is_told_from_the_others_and_a_users_op_is_not_told() -> None:
     ops = [x for x in gc.get_objects() if type(x) is Op and x.evaluate.__module__.startswith("adjoint.")]
-    told = [kernel_text._told(op) for op in ops if op.scalar is not None or op.combine is not None]
+    told = [kernel_text._fingerprint_op(op) for op in ops if op.scalar is not None or op.combine is not None]
     assert None not in told
     assert len(told) > 50
     assert len(set(told)) == len(told)
@@ -86,7 +86,7 @@ def test_every_op_of_the_library_is_told_from_the_others_and_a_users_op_is_not_t
         """-x."""
         return np.negative(x)
 
-    name, text = coded("nest", (), [opposite.op], host(), lambda: written([]))  # type: ignore[attr-defined]
+    name, text = make_kernel_text("nest", (), [opposite.op], host(), lambda: written([]))  # type: ignore[attr-defined]
     assert text == f"define void @{name}(ptr %args) {{}}"
 
 
@@ -94,10 +94,10 @@ def test_changed_files_make_other_keys(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "one.py").write_text("x = 1")
     monkeypatch.setattr(files, "PACKAGE", str(tmp_path))
-    before = files._state.__wrapped__("ops")
-    assert files._state.__wrapped__("ops") == before
+    before = files._layer_state.__wrapped__("ops")
+    assert files._layer_state.__wrapped__("ops") == before
     (tmp_path / "ops" / "one.py").write_text("x = 11")
-    assert files._state.__wrapped__("ops") != before
+    assert files._layer_state.__wrapped__("ops") != before
 
 
 def test_another_process_has_the_same_names_and_writes_nothing(tmp_path: Path) -> None:

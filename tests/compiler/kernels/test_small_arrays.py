@@ -15,7 +15,7 @@ import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.optim.adam
 import adjoint.optim.sgd
-from adjoint.core.op.eager_kernels import Routine, eager_kernels, source
+from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider
 
 pytest.importorskip("llvmlite")
 from adjoint.compiler.kernels.small_arrays.catalogue import ROUTINES
@@ -97,12 +97,12 @@ CALLS: dict[str, Call] = {
 ROWS_NEEDED = {"max", "min", "gather", "variance", "variance_of_all", "mean_nll", "mean_nll_dx"}
 
 
-def _routines() -> dict[str, Routine]:
+def _routines() -> dict[str, SmallArrayKernel]:
     """Those that the library has, by name."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("adjoint.")]
     held = [value for module in modules for value in vars(module).values()]
     held += [each for value in held if type(value) is dict for each in value.values()]
-    return {value.name: value for value in held if isinstance(value, Routine)}
+    return {value.name: value for value in held if isinstance(value, SmallArrayKernel)}
 
 
 def _operands(shape: tuple[int, ...], dtype: Any, special: bool) -> tuple[Any, Any]:
@@ -231,12 +231,12 @@ def test_without_kernels_numpy_does_all(monkeypatch: pytest.MonkeyPatch) -> None
     x = ad.ones(3, 4)
     with eager_kernels(False):
         assert F.softmax(x, -1).sum().item() == 3.0
-    assert source.enabled
+    assert kernel_provider.enabled
 
 
 def test_a_machine_without_routines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "routine", lambda name: None)
-    lone = Routine("softmax")
+    monkeypatch.setattr(kernel_provider, "routine", lambda name: None)
+    lone = SmallArrayKernel("softmax")
     assert lone.call(np.ones((2, 2))) is None
     assert lone.call(np.ones((2, 2))) is None
     assert repr(lone) == "<routine softmax>"

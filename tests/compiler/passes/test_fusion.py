@@ -12,15 +12,20 @@ from tests.support.tracing import fused, graph_of, ops
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.ir.strided_view import View, over
-from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.ir.strided_view import StridedView, view_over
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
 from adjoint.compiler.kernels.loop_nest.loop_nest import lower
-from adjoint.compiler.kernels.loop_nest.reduction_stages import Stages
+from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.passes.fusion import MOST, SMALL, WHOLE, Fusion
-from adjoint.compiler.passes.materialize import is_virtual, lay_out
-from adjoint.compiler.passes.memory_plan import Span, plan
+from adjoint.compiler.passes.fusion import (
+    MAX_ELEMENTS_AFTER_FULL_REDUCTION,
+    MAX_ELEMENTS_TO_JOIN_UNRELATED,
+    MAX_KERNEL_EQUATIONS,
+    Fusion,
+)
+from adjoint.compiler.passes.materialize import is_view_or_generated, materialize_views
+from adjoint.compiler.passes.memory_plan import Span, plan_memory
 from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
@@ -85,7 +90,7 @@ def test_softmax_is_one_kernel_whose_folds_wait_for_each_other() -> None:
     (group,) = fusion.order
     assert [v.op.name for v in group.reductions] == ["max", "sum"]
     assert temporaries(fusion) == 0
-    assert Stages(Space(group, fusion)).count == 3
+    assert ReductionStages(IterationSpace(group, fusion)).count == 3
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (64, 1), (33, 16), (3, 100), (6, 1000), (2, 3, 40)])
@@ -104,8 +109,8 @@ def test_folds_that_wait_for_each_other_in_rows_of_any_length(shape: tuple[int, 
 
 
 def test_what_waits_for_a_fold_over_all_of_many_elements_is_apart() -> None:
-    assert len(fused(lambda x: x / x.sum(), numbers(WHOLE)).order) == 1
-    assert len(fused(lambda x: x / x.sum(), numbers(WHOLE + 1)).order) == 2
+    assert len(fused(lambda x: x / x.sum(), numbers(MAX_ELEMENTS_AFTER_FULL_REDUCTION)).order) == 1
+    assert len(fused(lambda x: x / x.sum(), numbers(MAX_ELEMENTS_AFTER_FULL_REDUCTION + 1)).order) == 2
 
 
 def test_bias_and_relu_are_part_of_the_product_before() -> None:
@@ -139,7 +144,9 @@ def test_folds_over_other_axes_are_kernels_of_their_own() -> None:
     assert [g.axes for g in fusion.order] == [(0,), (1,)]
 
 
-@pytest.mark.parametrize(("size", "kernels"), [(SMALL, 1), (SMALL + 1, 2)])
+@pytest.mark.parametrize(
+    ("size", "kernels"), [(MAX_ELEMENTS_TO_JOIN_UNRELATED, 1), (MAX_ELEMENTS_TO_JOIN_UNRELATED + 1, 2)]
+)
 def test_small_unrelated_loops_over_one_shape_are_joined(size: int, kernels: int) -> None:
     fusion = fused(lambda x, y: (x * 2, y + 1), numbers(size), numbers(size))
     assert len(fusion.order) == kernels
@@ -147,28 +154,32 @@ def test_small_unrelated_loops_over_one_shape_are_joined(size: int, kernels: int
 
 def test_a_kernel_has_so_many_equations_at_most() -> None:
     def function(x: Any) -> Any:
-        for _ in range(MOST + 2):
+        for _ in range(MAX_KERNEL_EQUATIONS + 2):
             x = ad.sin(x)
         return x
 
     first, second = fused(function, numbers(1000)).order
-    assert [len(first.equations), len(second.equations)] == [MOST, 2]
-    assert second.reason == f"its operand's kernel has {MOST} equations already"
+    assert [len(first.equations), len(second.equations)] == [MAX_KERNEL_EQUATIONS, 2]
+    assert second.reason == f"its operand's kernel has {MAX_KERNEL_EQUATIONS} equations already"
 
 
 def test_small_loops_are_not_joined_beyond_the_most_equations_of_a_kernel() -> None:
-    fusion = fused(lambda x, y: [*(x * i for i in range(2, MOST)), *(y - i for i in range(9))], numbers(4), numbers(4))
-    assert [len(g.equations) for g in fusion.order] == [MOST, 7]
+    fusion = fused(
+        lambda x, y: [*(x * i for i in range(2, MAX_KERNEL_EQUATIONS)), *(y - i for i in range(9))],
+        numbers(4),
+        numbers(4),
+    )
+    assert [len(g.equations) for g in fusion.order] == [MAX_KERNEL_EQUATIONS, 7]
 
 
 def test_kernels_are_not_made_one_beyond_the_most_equations() -> None:
     def function(x: Any, y: Any) -> Any:
-        for _ in range(MOST // 2):
+        for _ in range(MAX_KERNEL_EQUATIONS // 2):
             x, y = ad.sin(x), ad.sin(y)
         return x + y
 
     fusion = fused(function, numbers(100, 100), numbers(100, 100))
-    assert [len(g.equations) for g in fusion.order] == [MOST // 2, MOST // 2 + 1]
+    assert [len(g.equations) for g in fusion.order] == [MAX_KERNEL_EQUATIONS // 2, MAX_KERNEL_EQUATIONS // 2 + 1]
 
 
 def test_small_loops_are_not_joined_across_what_lies_between_them() -> None:
@@ -250,28 +261,28 @@ def test_operands_follow_the_shape_they_were_broadcast_to() -> None:
 
 def test_what_an_equation_reads_over_the_space_of_its_kernel() -> None:
     (x,) = graph_of(lambda x: x * 1.5, numbers(3, 4)).inputs
-    whole = View.whole(x)
-    assert over(whole, (3, 4), (3, 4)) == whole
-    assert over(whole, (2, 3, 4), (2, 3, 4)) == whole.expand((2, 3, 4))
-    assert over(whole, (3, 4), (12,)) == whole.reshape((12,))
-    assert over(whole, (2, 3, 4), (2, 12)) == whole.expand((2, 3, 4)).reshape((2, 12))
-    assert over(whole.permute((1, 0)), (4, 3), (12,)) is None
-    assert over(whole, (2, 3, 4), (24,)) is None
+    whole = StridedView.whole(x)
+    assert view_over(whole, (3, 4), (3, 4)) == whole
+    assert view_over(whole, (2, 3, 4), (2, 3, 4)) == whole.expand((2, 3, 4))
+    assert view_over(whole, (3, 4), (12,)) == whole.reshape((12,))
+    assert view_over(whole, (2, 3, 4), (2, 12)) == whole.expand((2, 3, 4)).reshape((2, 12))
+    assert view_over(whole.permute((1, 0)), (4, 3), (12,)) is None
+    assert view_over(whole, (2, 3, 4), (24,)) is None
 
 
 @settings(max_examples=150)
 @given(programs(exact=True, most=16))
 def test_groups_are_complete_ordered_and_store_what_others_read(program: Program) -> None:
-    graph = lay_out(rewrite(graph_of(program.run, *program.arguments)))
+    graph = materialize_views(rewrite(graph_of(program.run, *program.arguments)))
     fusion = Fusion(graph)
     placed = [v for g in fusion.order for v in g.equations]
-    assert sorted(map(id, placed)) == sorted(id(v) for v in graph.equations if not is_virtual(v))
+    assert sorted(map(id, placed)) == sorted(id(v) for v in graph.equations if not is_view_or_generated(v))
     done: set[Any] = set()
     needed: dict[Any, set[Any]] = {}
     for group in fusion.order:
         assert group.needs <= done
         needed[group] = group.needs.union(*(needed[g] for g in group.needs))
-        assert {g for g in fusion.order if group.leads_back_to(g)} == needed[group]
+        assert {g for g in fusion.order if group.is_downstream_of(g)} == needed[group]
         for value in group.equations:
             for operand in value.operands:
                 base = fusion.views[operand].base
@@ -285,12 +296,12 @@ def test_groups_are_complete_ordered_and_store_what_others_read(program: Program
 @settings(max_examples=100)
 @given(programs(exact=True, most=16))
 def test_equal_kernels_have_equal_names_and_the_plan_is_sound(program: Program) -> None:
-    graph = lay_out(rewrite(graph_of(program.run, *program.arguments)))
+    graph = materialize_views(rewrite(graph_of(program.run, *program.arguments)))
     fusion = Fusion(graph)
     kernels = [lower(g, fusion, host()) for g in fusion.order if not g.call]
-    again = Fusion(lay_out(rewrite(graph_of(program.run, *program.arguments))))
+    again = Fusion(materialize_views(rewrite(graph_of(program.run, *program.arguments))))
     assert [k.text for k in kernels] == [k.text for k in lower_all(again, host()).values()]
     assert all(k.name in k.text for k in kernels)
     spans = [Span(v, i, len(fusion.order)) for i, g in enumerate(fusion.order) for v in g.stored]
-    made = plan(spans)
+    made = plan_memory(spans)
     assert made.size == made.unshared

@@ -267,9 +267,9 @@ def test_what_is_joined_is_stored_at_its_place() -> None:
         for a, b in zip(ad.compile(function)(*given), function(*given), strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-4)
     fusion = fused(columns, *arrays)
-    (joining,) = [g for g in fusion.order if g.joined]
+    (joining,) = [g for g in fusion.order if g.concatenations]
     assert ops(joining) == ["mm", "mul", "exp", "tanh", "mul", "cat"]
     assert [v.op.name for v in joining.stored] == ["mul", "exp", "cat"]  # of these two, other columns come from y
     fusion = fused(rows, *arrays)
-    assert len(fusion.assembled) == 1
+    assert len(fusion.elided_concats) == 1
     assert len(fusion.inside) == 3

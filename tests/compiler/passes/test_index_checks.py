@@ -11,7 +11,7 @@ from tests.support.tracing import graph_of, names, values
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Graph
-from adjoint.compiler.passes.index_checks import checked
+from adjoint.compiler.passes.index_checks import insert_index_checks
 from adjoint.compiler.passes.simplify import rewrite
 
 X = np.arange(35.0, dtype=np.float32).reshape(7, 5)
@@ -19,7 +19,7 @@ GOOD, BAD = np.array([0, -7, 6]), np.array([0, -8, 6])
 
 
 def graph(function: Any, *arrays: Any) -> Graph:
-    made = checked(rewrite(graph_of(function, *arrays)))
+    made = insert_index_checks(rewrite(graph_of(function, *arrays)))
     made.verify()
     return made
 

@@ -11,7 +11,7 @@ from tests.support.tracing import fused, ops
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.passes.fusion import Fusion
-from adjoint.compiler.passes.inline_producers import Placed, place
+from adjoint.compiler.passes.inline_producers import InlinedGraph, inline_producers
 
 pytest.importorskip("llvmlite")
 
@@ -20,8 +20,8 @@ def numbers(*shape: int) -> Any:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
-def placed(function: Any, *arrays: Any) -> tuple[Placed, Fusion]:
-    made = place(fused(function, *arrays).graph, ())
+def placed(function: Any, *arrays: Any) -> tuple[InlinedGraph, Fusion]:
+    made = inline_producers(fused(function, *arrays).graph, ())
     return made, Fusion(made.graph, made.late)
 
 
@@ -61,8 +61,8 @@ def test_what_takes_long_or_reads_more_than_it_saves_is_stored() -> None:
 
 def test_what_the_step_overwrites_is_not_read_late() -> None:
     graph = fused(centred, numbers(300, 400)).graph
-    assert place(graph, ()).late
-    assert not place(graph, graph.inputs).late
+    assert inline_producers(graph, ()).late
+    assert not inline_producers(graph, graph.inputs).late
 
 
 @pytest.mark.parametrize("shape", [(8, 5), (40, 33), (300, 64)])

@@ -9,7 +9,7 @@ import pytest
 from tests.support.tracing import graph_of, names, values
 
 import adjoint as ad
-from adjoint.compiler.passes.materialize import is_kernel_op, is_made, is_virtual, lay_out
+from adjoint.compiler.passes.materialize import is_generated, is_kernel_op, is_view_or_generated, materialize_views
 from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
@@ -17,7 +17,7 @@ X = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 
 
 def laid_out(function: Any, *arrays: Any) -> Any:
-    graph = lay_out(rewrite(graph_of(function, *arrays)))
+    graph = materialize_views(rewrite(graph_of(function, *arrays)))
     graph.verify()
     for ours, theirs in zip(values(graph, *arrays), values(graph_of(function, *arrays), *arrays), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -27,7 +27,7 @@ def laid_out(function: Any, *arrays: Any) -> Any:
 def test_movements_between_computed_values_need_no_copy() -> None:
     graph = laid_out(lambda x: (x.T.reshape(2, 2, 3).flip(0)[1:] * 2).sum(), X)
     assert "copy" not in names(graph)
-    assert [is_virtual(v) for v in graph.equations] == [v.op.index is not None for v in graph.equations]
+    assert [is_view_or_generated(v) for v in graph.equations] == [v.op.index is not None for v in graph.equations]
 
 
 def test_a_reshape_that_strides_cannot_say_copies_what_it_reads() -> None:
@@ -65,7 +65,7 @@ def test_a_call_gets_fills_in_memory() -> None:
     graph = laid_out(lambda x: ad.cat([x, ad.zeros(1, 4)]), X)
     cat = next(v for v in graph.equations if v.op.name == "cat")
     assert [i.op and i.op.name for i in cat.inputs] == [None, "copy"]
-    assert is_made(cat.inputs[1].inputs[0])
+    assert is_generated(cat.inputs[1].inputs[0])
 
 
 @pytest.mark.parametrize(

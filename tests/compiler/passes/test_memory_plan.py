@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint.compiler.ir.graph import Graph
-from adjoint.compiler.passes.memory_plan import ALIGNMENT, Plan, Span, aligned_array, aligned_bytes, plan
+from adjoint.compiler.passes.memory_plan import ALIGNMENT, MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
 from adjoint.core.op.spec import Spec
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.bool_))
@@ -30,7 +30,7 @@ def spans(draw: Any) -> Span:
 
 @given(st.lists(spans(), max_size=24))
 def test_values_needed_at_once_do_not_overlap(needed: list[Span]) -> None:
-    made = plan(needed)
+    made = plan_memory(needed)
     assert made.offsets.keys() == {s.value for s in needed}
     ends = {s.value: made.offsets[s.value] + max(s.value.nbytes, 1) for s in needed}
     for a, b in combinations(needed, 2):
@@ -44,11 +44,11 @@ def test_values_needed_at_once_do_not_overlap(needed: list[Span]) -> None:
 @given(st.lists(spans(), min_size=1, max_size=24))
 def test_the_arena_is_no_smaller_than_what_is_needed_at_one_time(needed: list[Span]) -> None:
     at_once = max(sum(s.value.nbytes for s in needed if s.first <= t <= s.last) for t in range(20))
-    assert plan(needed).size >= at_once
+    assert plan_memory(needed).size >= at_once
 
 
 def test_a_chain_needs_two_places_however_long() -> None:
-    made = plan([span(100, i, i + 1) for i in range(50)])
+    made = plan_memory([span(100, i, i + 1) for i in range(50)])
     assert made.size == 2 * 448  # 400 bytes each, up to a multiple of 64
     assert made.unshared == 50 * 448
     assert str(made) == "arena of 896 bytes for 50 values, 22400 without reuse"
@@ -56,19 +56,19 @@ def test_a_chain_needs_two_places_however_long() -> None:
 
 def test_a_small_value_goes_where_a_large_one_was() -> None:
     large, small = span(1000, 0, 1), span(10, 2, 3)
-    made = plan([large, small])
+    made = plan_memory([large, small])
     assert made.offsets == {large.value: 0, small.value: 0}
 
 
 def test_a_value_goes_into_the_first_gap_that_holds_it() -> None:
     first, gone, last = span(128, 0, 9), span(64, 0, 2), span(32, 0, 9)
     late = span(64, 3, 4)
-    made = plan([first, gone, last, late])
+    made = plan_memory([first, gone, last, late])
     assert made.offsets[late.value] == made.offsets[gone.value]
 
 
 def test_nothing_needs_nothing() -> None:
-    assert plan([]) == Plan({}, 0, 0, {}, {})
+    assert plan_memory([]) == MemoryPlan({}, 0, 0, {}, {})
 
 
 @st.composite
@@ -80,7 +80,7 @@ def large_spans(draw: Any) -> Span:
 @given(st.lists(large_spans(), max_size=24), st.lists(large_spans(), max_size=6), st.integers(0, 8))
 def test_what_is_lent_is_free_for_as_long(needed: list[Span], late: list[Span], since: int) -> None:
     late = [s._replace(last=99) for s in late]
-    made, alone = plan(needed, late, since), plan(needed)
+    made, alone = plan_memory(needed, late, since), plan_memory(needed)
     assert made.offsets.keys() | made.lent.keys() == {s.value for s in needed}
     assert not made.offsets.keys() & made.lent.keys()
     assert made.late.keys() == ({s.value for s in late} if made.lent else set())
@@ -99,11 +99,11 @@ def test_what_is_lent_is_free_for_as_long(needed: list[Span], late: list[Span], 
 
 def test_late_memory_is_lent_until_it_is_filled() -> None:
     early, gradient = span(1 << 18, 0, 4), span(1 << 18, 5, 9)
-    made = plan([early], [gradient])
-    assert made == Plan({}, 0, 0, {gradient.value: 0}, {early.value: 0})
+    made = plan_memory([early], [gradient])
+    assert made == MemoryPlan({}, 0, 0, {gradient.value: 0}, {early.value: 0})
     assert str(made).endswith("; 1 values of 1048576 bytes lie where gradients will")
-    assert not plan([early._replace(last=5)], [gradient]).lent, "the kernel that fills it reads what lay there"
-    assert not plan([early], [gradient], since=1).lent
+    assert not plan_memory([early._replace(last=5)], [gradient]).lent, "the kernel that fills it reads what lay there"
+    assert not plan_memory([early], [gradient], since=1).lent
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])

@@ -13,7 +13,7 @@ import adjoint.nn.functional as F
 from adjoint import nn, optim
 from adjoint.compiler import pipeline
 from adjoint.compiler.cache import plan_cache
-from adjoint.compiler.report.memory_report import memory
+from adjoint.compiler.report.memory_report import report_memory
 
 LAYERS, ROWS, WIDTH = 6, 512, 256
 MATRIX = ROWS * WIDTH * 4  # bytes of an activation
@@ -59,8 +59,8 @@ def states(model: nn.Module) -> list[Any]:
 
 @pytest.fixture
 def kept_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "remake", lambda graph, written: graph)
-    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)  # none is read, or kept for others
+    monkeypatch.setattr(pipeline, "rematerialize", lambda graph, written: graph)
+    monkeypatch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)  # none is read, or kept for others
 
 
 def needed(layers: int) -> int:
@@ -83,9 +83,9 @@ def test_without_it_a_layer_keeps_activations_too(kept_all: None) -> None:
 
 def test_the_bits_are_those_of_a_program_that_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
-    for pass_ in (pipeline.remake, lambda graph, written: graph):
-        monkeypatch.setattr(pipeline, "remake", pass_)
+    monkeypatch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
+    for pass_ in (pipeline.rematerialize, lambda graph, written: graph):
+        monkeypatch.setattr(pipeline, "rematerialize", pass_)
         step, model = training(compiled=True)
         losses = [step(inputs()).item() for _ in range(3)]
         found.append((losses, states(model)))
@@ -105,7 +105,7 @@ def test_the_numbers_are_those_of_eager() -> None:
 def test_the_report_says_what_is_computed_again() -> None:
     step, _ = training(compiled=True)
     step(inputs())
-    report = memory(step._program())
+    report = report_memory(step._program())
     assert report.again
     assert all(line.endswith("· again") for line in report.again)
     assert f"; {sum(report.again.values())} equations are computed again for it" in str(report)
@@ -125,7 +125,7 @@ def test_a_small_step_keeps_what_it_has() -> None:
 
     compiled = ad.compile(step)
     compiled(ad.ones(8, 64))
-    assert not memory(compiled._program()).again
+    assert not report_memory(compiled._program()).again
 
 
 def test_activations_lie_where_gradients_will() -> None:
@@ -133,7 +133,7 @@ def test_activations_lie_where_gradients_will() -> None:
     for _ in range(2):
         step(inputs())
     binding = step._program().binding
-    lent = [value for value in memory(step._program()).values if value.kind == "lent"]
+    lent = [value for value in report_memory(step._program()).values if value.kind == "lent"]
     assert sum(value.nbytes for value in lent) > LAYERS * MATRIX
     assert len(lent) == len(binding.plan.lent)
     eager, other = training(compiled=False)

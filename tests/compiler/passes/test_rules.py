@@ -14,14 +14,14 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.passes.pattern import RULES, Rule, replacement
-from adjoint.compiler.passes.rewriter import _rules
-from adjoint.compiler.passes.simplify import rewrite, without_dead
+from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
+from adjoint.compiler.passes.rewriter import _rules_by_op
+from adjoint.compiler.passes.simplify import eliminate_dead_code, rewrite
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import wrap
 
-_rules()  # fills RULES
+_rules_by_op()  # fills RULES
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 5e-324, 3.4e38, -3.4e38, 1.5, -2.5]
 INTEGERS = [0, 1, -1, 2, -7, 127, -128, 255, 46341, 2**31 - 1, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)]
 DTYPES = [np.dtype(t) for t in (np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.bool_)]
@@ -172,9 +172,9 @@ def applications(rule: Rule) -> Iterator[tuple[Graph, list[Any]]]:
         arrays = [a for a in given if isinstance(a, np.ndarray)]
         inputs = iter([wrap(tracer.graph.input(a, None)) for a in arrays])
         try:
-            with Scope(recording=False, tracer=tracer):
+            with ModeScope(recording=False, tracer=tracer):
                 tensors = sample.prepare(*(next(inputs) if isinstance(a, np.ndarray) else a for a in given))
-                before = next(rule.function(*tensors, **sample.params, **rule.fixed))
+                before = next(rule.function(*tensors, **sample.params, **rule.fixed_params))
             tracer.graph.outputs = [before.array]
             applied(tracer.graph, arrays)
         except (TypeError, RuntimeError):
@@ -218,7 +218,7 @@ def around(graph: Graph, output: Value) -> Graph:
 def test_a_rule_changes_no_bit(rule: Rule) -> None:
     applications_found = 0
     for graph, arrays in applications(rule):
-        after = replacement(rule, graph.outputs[0])
+        after = apply_rule(rule, graph.outputs[0])
         if after is None:
             continue
         applications_found += 1
@@ -233,8 +233,8 @@ def test_a_rule_fires_and_rewriting_changes_no_bit(rule: Rule) -> None:
     for graph, arrays in applications(rule):
         simpler = rewrite(graph)
         simpler.verify()
-        before = without_dead(graph)
-        if replacement(rule, graph.outputs[0]) is not None:
+        before = eliminate_dead_code(graph)
+        if apply_rule(rule, graph.outputs[0]) is not None:
             if rule.name not in LONGER:
                 assert len(simpler.equations) <= len(before.equations)
             assert names(simpler) != names(before) or replaced(simpler) != replaced(before)

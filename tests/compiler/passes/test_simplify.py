@@ -11,7 +11,7 @@ from tests.support.programs import Program, programs
 from tests.support.tracing import graph_of, names, values
 
 import adjoint as ad
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, Origin, Value
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value, ValueOrigin
 from adjoint.compiler.passes import rewriter as rewriting
 from adjoint.compiler.passes.simplify import rewrite
 from adjoint.core.op.spec import Spec
@@ -133,13 +133,13 @@ def test_rewriting_keeps_specs_shrinks_and_is_done_in_one_go(program: Program) -
     simpler.verify()
     assert len(simpler.equations) <= len(graph.equations)
     assert [(v.shape, v.dtype) for v in simpler.outputs] == [(v.shape, v.dtype) for v in graph.outputs]
-    assert [v for v in simpler.inputs if not isinstance(v.source, Constant)] == graph.of_kind(Argument)
+    assert [v for v in simpler.inputs if not isinstance(v.source, Constant)] == graph.inputs_of_kind(Argument)
     again = rewrite(simpler)
     assert names(again) == names(simpler)
 
 
 def constants(graph: Graph) -> list[Any]:
-    return [v.source.array.tolist() for v in graph.of_kind(Constant)]
+    return [v.source.array.tolist() for v in graph.inputs_of_kind(Constant)]
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_an_equation_remembers_the_lines_that_share_it_and_what_replaces_one_has
     first = function.__code__.co_firstlineno
     assert exp.origin is not None
     assert unequal.op.name == "ne"
-    assert [o.site.line - first for o in (exp.origin, *exp.origin.also)] == [1, 2]
-    assert isinstance(unequal.origin, Origin)
+    assert [o.site.line - first for o in (exp.origin, *exp.origin.merged_origins)] == [1, 2]
+    assert isinstance(unequal.origin, ValueOrigin)
     assert unequal.origin.site.line - first == 3
-    assert unequal.origin.also == ()
+    assert unequal.origin.merged_origins == ()
 
 
 def chain(length: int) -> Graph:
@@ -243,14 +243,14 @@ def chain(length: int) -> Graph:
 
 def test_a_chain_of_20000_equations_takes_attempts_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = 0
-    attempt = rewriting.replacement
+    attempt = rewriting.apply_rule
 
     def counted(rule: Any, value: Value) -> Any:
         nonlocal attempts
         attempts += 1
         return attempt(rule, value)
 
-    monkeypatch.setattr(rewriting, "replacement", counted)
+    monkeypatch.setattr(rewriting, "apply_rule", counted)
     counts = []
     for length in (2_000, 20_000):
         attempts = 0

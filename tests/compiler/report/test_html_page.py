@@ -10,7 +10,7 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.compiler.report.html_page import page
-from adjoint.compiler.report.memory_report import memory
+from adjoint.compiler.report.memory_report import report_memory
 
 pytest.importorskip("llvmlite")
 VOID = {"meta", "br", "path", "rect"}
@@ -81,7 +81,7 @@ def test_everything_is_there(model: Any) -> None:
         assert half.graph.equations
     assert sum(name.startswith("entry-") for name in read.ids) == len(program.fusion.order)
     assert read.counts["rect"] == sum(
-        v.kind == "arena" for half in (program, program.backward.program) for v in memory(half).values
+        v.kind == "arena" for half in (program, program.backward.program) for v in report_memory(half).values
     )
     assert "model(ad.ones(6, 5)).sum().backward()" in text  # the line itself, not only its number
     assert "Sequential.1" in text

@@ -11,8 +11,8 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
 from adjoint.compiler.passes.memory_plan import ALIGNMENT
-from adjoint.compiler.report.memory_report import ProgramMemory, memory
-from adjoint.compiler.report.source_listing import source
+from adjoint.compiler.report.memory_report import ProgramMemory, report_memory
+from adjoint.compiler.report.source_listing import format_listing
 from adjoint.utils.checkpoint import checkpoint
 
 pytest.importorskip("llvmlite")
@@ -21,7 +21,7 @@ pytest.importorskip("llvmlite")
 def held(step: Any, *arguments: Any) -> ProgramMemory:
     compiled = ad.compile(step)
     compiled(*arguments)
-    return memory(compiled._program())
+    return report_memory(compiled._program())
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def program() -> Any:
 
 @pytest.mark.claim("U15")
 def test_bytes_add_up(program: Any) -> None:
-    report = memory(program)
+    report = report_memory(program)
     assert report.saved_total == sum(v.nbytes for v in report.values if v.saved) > 0
     assert report.saved_total == sum(int(row[0].replace(",", "")) for row in report.saved_rows())
     assert len(report.saved) == sum(int(row[1]) for row in report.saved_rows())
@@ -61,7 +61,7 @@ def test_bytes_add_up(program: Any) -> None:
 
 
 def test_what_is_alive_at_once_fits_into_the_arena_without_overlap(program: Any) -> None:
-    inside = [v for v in memory(program).values if v.kind == "arena"]
+    inside = [v for v in report_memory(program).values if v.kind == "arena"]
     assert len(inside) == len(program.binding.plan.offsets) > 5
     for i, a in enumerate(inside):
         assert 0 <= a.offset <= program.binding.plan.size - a.nbytes
@@ -72,7 +72,7 @@ def test_what_is_alive_at_once_fits_into_the_arena_without_overlap(program: Any)
 
 
 def test_every_saved_value_has_its_line_and_backward_reads_it(program: Any) -> None:
-    report = memory(program)
+    report = report_memory(program)
     for value in report.saved:
         assert value.origin is not None
         assert value.origin.site.file == __file__
@@ -111,7 +111,7 @@ def test_what_a_backward_outside_needs_is_saved() -> None:
     model = ad.compile(layer)
     x = ad.ones(6, 5)
     model(x).sum().backward()
-    report = memory(model._program())
+    report = report_memory(model._program())
     (kept,) = [v for v in report.values if v.kind == "kept"]
     assert (kept.op, kept.shape, kept.nbytes, kept.saved) == ("tanh", (6, 4), 96, True)
     assert report.saved_total - report.saved_of_inputs == 96
@@ -144,18 +144,18 @@ def test_a_checkpoint_saves_less() -> None:
 
 
 def test_the_text_is_two_tables_with_the_eager_reports_words(program: Any) -> None:
-    text = str(memory(program))
+    text = str(report_memory(program))
     assert text.startswith("step: arena of ")
     assert "\nsaved for backward:\nbytes  times  line" in text
     assert "bytes in " in text
     assert "which are there anyway" in text
     assert "\nin the arena:\n" in text
     assert all("test_memory_report.py:" in line for line in text.splitlines() if " f32" in line)
-    assert text == repr(memory(program))
+    assert text == repr(report_memory(program))
 
 
 def test_the_listing_has_every_kernel_once_and_the_entry(program: Any) -> None:
-    text = source(program)
+    text = format_listing(program)
     for group in program.fusion.order:
         kernel = program.kernels.get(group)
         if kernel is not None:
@@ -172,12 +172,12 @@ def test_a_kernel_used_twice_is_listed_once() -> None:
     names = [kernel.name for kernel in program.kernels.values()]
     assert len(names) == 2
     assert len(set(names)) == 1
-    text = source(program)
+    text = format_listing(program)
     assert text.count(f"define void @{names[0]}(") == 1
     assert text.count("; the kernel of [") == 1
 
 
 def test_a_notebook_gets_tables(program: Any) -> None:
-    shown = memory(program)._repr_html_()
+    shown = report_memory(program)._repr_html_()
     assert shown.count("<table>") == 2
     assert "<script" not in shown

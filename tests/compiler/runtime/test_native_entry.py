@@ -19,7 +19,7 @@ from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F64
 from adjoint.compiler.runtime import cpython_layout as objects
 from adjoint.compiler.runtime import native_entry as runtime
-from adjoint.compiler.runtime.native_entry import Check, Segment, Step
+from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 
 ENTRIES: dict[str, Callable[..., Any]] = {"native": runtime._native_entry, "ctypes": runtime._ctypes_entry}
 
@@ -41,15 +41,15 @@ class Bench:
     """Two kernels and their tables: y = 2 x, then z = y + z. `call(x, z)`; y stays where it is."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
-        if entry == "native" and not objects.reads_arrays():
+        if entry == "native" and not objects.can_read_arrays():
             pytest.skip("this Python cannot be read from outside")
-        monkeypatch.setattr(objects, "reads_arrays", lambda: entry == "native")
+        monkeypatch.setattr(objects, "can_read_arrays", lambda: entry == "native")
         self.engine = kernels()
         self.y = np.zeros(1)
         self.tables = [(ctypes.c_void_p * 2)() for _ in range(2)]
         self.tables[0][1] = self.tables[1][0] = self.y.ctypes.data
         first, second = map(ctypes.addressof, self.tables)
-        steps = [Step(self.engine.address("twice"), first), Step(self.engine.address("plus"), second)]
+        steps = [KernelCall(self.engine.address("twice"), first), KernelCall(self.engine.address("plus"), second)]
         self.steps, self.bindings = steps, [(0, first), (1, second + 8)]
         self.segment = Segment([(0, first), (1, second + 8)], steps, self)
         self.call = self.segment.call
@@ -76,7 +76,7 @@ def test_memory_may_move_from_call_to_call(monkeypatch: pytest.MonkeyPatch, entr
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_segment_with_nothing_to_bind_and_nothing_to_run(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
-    monkeypatch.setattr(objects, "reads_arrays", lambda: entry == "native")
+    monkeypatch.setattr(objects, "can_read_arrays", lambda: entry == "native")
     if entry == "ctypes" or sys.implementation.name == "cpython":
         assert Segment([], [], None).call() is None
 
@@ -165,7 +165,7 @@ def test_a_long_segment_lets_other_threads_run_and_a_brief_one_does_not(seconds:
     engine = load([host().emit_object(WAITS)])
     words = np.array([0, 20_000_000_000 if seconds else 1_000_000])  # a flag, and for how many turns to wait for it
     table = (ctypes.c_void_p * 2)(words.ctypes.data, words.ctypes.data + 8)
-    call = Segment([], [Step(engine.address("waits"), ctypes.addressof(table))], None, seconds).call
+    call = Segment([], [KernelCall(engine.address("waits"), ctypes.addressof(table))], None, seconds).call
     about_to = threading.Event()
 
     def work() -> None:

@@ -25,10 +25,10 @@ SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "or
 @pytest.fixture(params=["python", "native"])
 def maker(request: pytest.FixtureRequest) -> Iterator[str]:
     before = make.recorded, make.note, make.seen
-    make.recorded, make.note, make.seen = recorder.recorded, recorder.note, recorder.seen
+    make.recorded, make.note, make.seen = recorder.record_output, recorder.attach_node, recorder.record_view
     if request.param == "native":
-        native.install()
-        if make.recorded is recorder.recorded:
+        native.install_native_recorder()
+        if make.recorded is recorder.record_output:
             pytest.skip("this Python is not as known")
     yield request.param
     make.recorded, make.note, make.seen = before
@@ -61,7 +61,7 @@ def test_the_graph_is_that_of_python(maker: str) -> None:
             assert type(view) is View
             assert view.base is (y if name == "plain view" else x)
             assert view.memory is view.base.memory
-            assert any(t is out for t in storage.storage_of(out).living())
+            assert any(t is out for t in storage.storage_of(out).alive_aliases())
             assert view.steps[-1].after == out.array.shape
         else:
             assert view is None
@@ -97,7 +97,7 @@ def test_the_place_is_the_innermost_line_of_the_user(maker: str) -> None:
 def test_nothing_is_kept(maker: str) -> None:
     x, y = ad.ones(4, 4, requires_grad=True), ad.full((4, 4), 2.0)
     results(x, y)
-    kept = [x.node, x, y, storage.NORMALLY, x.memory, node.Node, View]
+    kept = [x.node, x, y, storage.DEFAULT_CREATION, x.memory, node.Node, View]
     counts = []
     for _ in range(3):
         for _ in range(50):

@@ -14,22 +14,22 @@ pytest.importorskip("llvmlite")
 import adjoint as ad
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.object_checks import (
-    Look,
-    absent,
-    argument,
-    attribute,
-    entries,
-    few,
-    item,
-    method,
-    nonzero,
-    slot,
-    watcher,
+    PointerCheck,
+    check_argument,
+    check_attribute,
+    check_entries,
+    check_item,
+    check_key_absent,
+    check_method,
+    check_nonzero,
+    check_refcount,
+    check_slot,
+    make_checker,
 )
 
-if cpython_layout.slots() is None:
+if cpython_layout.find_slot_offsets() is None:
     pytest.skip("this Python cannot be read from outside", allow_module_level=True)
-SLOTS: Any = cpython_layout.slots()
+SLOTS: Any = cpython_layout.find_slot_offsets()
 FLOAT = np.dtype(np.float32)
 
 
@@ -53,9 +53,9 @@ class Odd:
         raise ValueError("do not compare")
 
 
-def holds(*looks: Look | None, given: tuple[Any, ...] = ()) -> bool:
+def holds(*looks: PointerCheck | None, given: tuple[Any, ...] = ()) -> bool:
     assert None not in looks
-    answer = watcher([look for look in looks if look is not None])(*given)
+    answer = make_checker([look for look in looks if look is not None])(*given)
     assert type(answer) is bool
     return answer
 
@@ -66,7 +66,9 @@ def test_no_look_at_all_holds() -> None:
 
 def test_a_slot() -> None:
     x, other = ad.ones(2), np.zeros(3)
-    looks = watcher([slot(x, SLOTS.array, x.array), slot(x, SLOTS.node, None), slot(x, SLOTS.grad, None)])
+    looks = make_checker(
+        [check_slot(x, SLOTS.array, x.array), check_slot(x, SLOTS.node, None), check_slot(x, SLOTS.grad, None)]
+    )
     assert looks()
     held, x.array = x.array, other
     assert not looks()
@@ -83,7 +85,7 @@ def test_a_variable_of_a_closure() -> None:
         return value
 
     (cell,) = inner.__closure__ or ()
-    look = watcher([slot(cell, cpython_layout.CELL, value)])
+    look = make_checker([check_slot(cell, cpython_layout.CELL, value)])
     assert look()
     value = object()
     assert not look()
@@ -93,7 +95,7 @@ def test_a_variable_of_a_closure() -> None:
 def test_items(kind: Callable[..., Any]) -> None:
     a, b = object(), object()
     held = kind(key=a, other=b)
-    looks = watcher([item(held, "key", a), absent(held, "none")])
+    looks = make_checker([check_item(held, "key", a), check_key_absent(held, "none")])
     assert looks()
     held["key"] = b
     assert not looks()
@@ -109,7 +111,7 @@ def test_items(kind: Callable[..., Any]) -> None:
 def test_an_error_in_a_comparison_is_a_difference_and_no_error() -> None:
     value = object()
     held: dict[Any, Any] = {"key": value}
-    looks = [watcher([item(held, key, value)]) for key in ("key", 7)]
+    looks = [make_checker([check_item(held, key, value)]) for key in ("key", 7)]
     del held["key"]
     held[Odd()] = value
     assert [look() for look in looks] == [False, False]
@@ -118,7 +120,7 @@ def test_an_error_in_a_comparison_is_a_difference_and_no_error() -> None:
 
 def test_a_number_that_is_not_zero() -> None:
     held: dict[str, Any] = {"momentum": 0.9}
-    look = watcher([nonzero(held, "momentum")])
+    look = make_checker([check_nonzero(held, "momentum")])
     for value in (0.5, -1e-300, float("inf")):
         held["momentum"] = value
         assert look()
@@ -132,7 +134,7 @@ def test_a_number_that_is_not_zero() -> None:
 def test_all_that_a_list_holds() -> None:
     a, b, c = object(), object(), object()
     held = [a, b]
-    look = watcher([look for look in [entries(held)] if look])
+    look = make_checker([look for look in [check_entries(held)] if look])
     assert look()
     for change in (lambda: held.append(c), lambda: held.pop(0), lambda: held.__setitem__(0, b), held.clear):
         held[:] = [a, b]
@@ -147,11 +149,11 @@ def test_all_that_a_list_holds() -> None:
 def test_all_that_a_dict_holds(kind: type[dict[Any, Any]]) -> None:
     a, b = object(), object()
     held = kind()
-    empty = watcher([look for look in [entries(held)] if look])
+    empty = make_checker([look for look in [check_entries(held)] if look])
     assert empty()
     held.update(x=a, y=b)
     assert not empty()
-    look = watcher([look for look in [entries(held)] if look])
+    look = make_checker([look for look in [check_entries(held)] if look])
     assert look()
     for change in (
         lambda: held.update(x=b), lambda: held.update(z=a), lambda: held.pop("y"), held.clear,
@@ -165,19 +167,19 @@ def test_all_that_a_dict_holds(kind: type[dict[Any, Any]]) -> None:
 
 
 def test_containers_that_cannot_be_looked_at() -> None:
-    assert entries(OrderedDict(a=1)) is None
-    assert entries({1, 2}) is None
-    assert entries((1, 2)) is None
-    assert entries(OrderedDict()) is not None
+    assert check_entries(OrderedDict(a=1)) is None
+    assert check_entries({1, 2}) is None
+    assert check_entries((1, 2)) is None
+    assert check_entries(OrderedDict()) is not None
 
 
 def test_attributes_and_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     part = object()
     thing = Thing(part)
     looks = {
-        "part": watcher([attribute(thing, "part", part)]),
-        "kind": watcher([attribute(thing, "kind", Thing.kind)]),
-        "work": watcher([method(thing, "work", Thing.work)]),
+        "part": make_checker([check_attribute(thing, "part", part)]),
+        "kind": make_checker([check_attribute(thing, "kind", Thing.kind)]),
+        "work": make_checker([check_method(thing, "work", Thing.work)]),
     }
     assert all(look() for look in looks.values())
     thing.part = object()
@@ -200,23 +202,23 @@ class Derived(ad.Tensor):
 
 def test_an_argument() -> None:
     wide = ad.zeros(4, 3).t()
-    cases: dict[str, tuple[Look, Any, list[Any]]] = {
+    cases: dict[str, tuple[PointerCheck, Any, list[Any]]] = {
         "plain": (
-            argument(0, None, False, FLOAT, (3, 4), None, True), ad.zeros(3, 4),
+            check_argument(0, None, False, FLOAT, (3, 4), None, True), ad.zeros(3, 4),
             [ad.zeros(4, 3), ad.zeros(3), ad.zeros(3, 4, 1), ad.zeros(3, 4, dtype=ad.float64), wide, 1.0, None,
              np.zeros((3, 4), np.float32), ad.zeros(3, 4, requires_grad=True), Derived(np.zeros((3, 4), np.float32))],
         ),
         "leaf": (
-            argument(0, None, True, FLOAT, (2,), None, True), ad.zeros(2, requires_grad=True),
+            check_argument(0, None, True, FLOAT, (2,), None, True), ad.zeros(2, requires_grad=True),
             [ad.zeros(2), ad.zeros(2, requires_grad=True) * 2],
         ),
         "with a history": (
-            argument(0, None, None, FLOAT, (2,), None, True), ad.zeros(2, requires_grad=True) * 2, [ad.zeros(2)],
+            check_argument(0, None, None, FLOAT, (2,), None, True), ad.zeros(2, requires_grad=True) * 2, [ad.zeros(2)],
         ),
         "of strides": (
-            argument(0, None, False, FLOAT, (3, 4), (4, 12), False), wide, [ad.zeros(3, 4), ad.zeros(4, 3)],
+            check_argument(0, None, False, FLOAT, (3, 4), (4, 12), False), wide, [ad.zeros(3, 4), ad.zeros(4, 3)],
         ),
-        "a number": (argument(0, None, False, FLOAT, (), None, False), ad.tensor(1.0), [ad.zeros(1)]),
+        "a number": (check_argument(0, None, False, FLOAT, (), None, False), ad.tensor(1.0), [ad.zeros(1)]),
     }  # fmt: skip
     for look, right, wrong in cases.values():
         assert holds(look, given=(right,))
@@ -226,10 +228,10 @@ def test_an_argument() -> None:
 
 def test_an_argument_of_its_own_and_one_with_hooks() -> None:
     x, y = ad.zeros(2, requires_grad=True), ad.zeros(2, requires_grad=True)
-    own = argument(1, x, None, FLOAT, (2,), None, True)
+    own = check_argument(1, x, None, FLOAT, (2,), None, True)
     assert holds(own, given=(y, x))
     assert not holds(own, given=(x, y))
-    leaf = argument(0, None, True, FLOAT, (2,), None, True)
+    leaf = check_argument(0, None, True, FLOAT, (2,), None, True)
     assert holds(leaf, given=(x,))
     x.register_hook(lambda g: g)
     assert not holds(leaf, given=(x,))
@@ -238,7 +240,7 @@ def test_an_argument_of_its_own_and_one_with_hooks() -> None:
 def test_few_references() -> None:
     owner = object()
     references = sys.getrefcount(owner) - 1
-    look = watcher([few(owner, references)])
+    look = make_checker([check_refcount(owner, references)])
     assert look()
     other = owner
     assert not look()
@@ -249,9 +251,18 @@ def test_few_references() -> None:
 def test_looks_leak_no_reference() -> None:
     part, key = object(), "a key of its own"
     thing, held, things, x = Thing(part), {key: part}, [part], ad.zeros(2)
-    looks = [attribute(thing, "part", part), method(thing, "work", Thing.work), item(held, key, part), entries(held)]
-    looks += [entries(things), slot(x, SLOTS.node, None), argument(0, None, False, FLOAT, (2,), None, True)]  # type: ignore[list-item]
-    good, bad = watcher(looks), watcher([attribute(thing, "part", None), item(held, key, None)])
+    looks = [
+        check_attribute(thing, "part", part),
+        check_method(thing, "work", Thing.work),
+        check_item(held, key, part),
+        check_entries(held),
+    ]
+    looks += [
+        check_entries(things),
+        check_slot(x, SLOTS.node, None),
+        check_argument(0, None, False, FLOAT, (2,), None, True),
+    ]  # type: ignore[list-item]
+    good, bad = make_checker(looks), make_checker([check_attribute(thing, "part", None), check_item(held, key, None)])
     counted = [part, key, thing, held, things, x, x.array, Thing.work, Thing]
     before = [sys.getrefcount(each) for each in counted]
     for _ in range(1000):
@@ -262,7 +273,7 @@ def test_looks_leak_no_reference() -> None:
 
 def test_what_is_looked_at_stays_alive() -> None:
     held = {"key": object()}
-    look = watcher([item(held, "key", held["key"])])
+    look = make_checker([check_item(held, "key", held["key"])])
     held["key"] = object()
     for _ in range(1000):
         held["key"] = object()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.runtime.result_buffers import KEPT, LARGE
+from adjoint.compiler.runtime.result_buffers import MAX_ARRAYS_PER_RESULT, MIN_REUSED_BYTES
 
 pytest.importorskip("llvmlite")
-COUNT = LARGE // 4
+COUNT = MIN_REUSED_BYTES // 4
 
 
 def address(tensor: ad.Tensor) -> int:
@@ -25,7 +25,7 @@ def test_a_loop_that_holds_the_last_result_takes_two_memories_in_turn() -> None:
         out = double(ad.full((COUNT,), float(i)))
         assert out[7].item() == 2.0 * i
         seen.append(address(out))
-    assert len(set(seen)) == KEPT
+    assert len(set(seen)) == MAX_ARRAYS_PER_RESULT
 
 
 def test_what_is_held_is_never_written_again() -> None:

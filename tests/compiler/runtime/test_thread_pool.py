@@ -18,7 +18,7 @@ import adjoint as ad
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.runtime import thread_pool
-from adjoint.compiler.runtime.native_entry import Check, Segment, Step
+from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 
 COUNT = """
 define void @count(ptr %args, i64 %tile, i64 %thread) {
@@ -73,8 +73,8 @@ class Bench:
         self.table = (ctypes.c_int64 * 4)(*addresses, meeting)
         self.tiles = tiles
 
-    def step(self, kernel: str = "count", tiles: int | None = None) -> Step:
-        return Step(self.engine.address(kernel), ctypes.addressof(self.table), tiles or self.tiles)
+    def step(self, kernel: str = "count", tiles: int | None = None) -> KernelCall:
+        return KernelCall(self.engine.address(kernel), ctypes.addressof(self.table), tiles or self.tiles)
 
     def segment(self, *steps: Any, threads: int = 4) -> Segment:
         return Segment([], steps, self, 1.0, 1.0, threads)
@@ -181,10 +181,10 @@ def test_one_program_runs_alone_while_another_has_the_pool() -> None:
 def test_phases_of_more_tiles_than_a_word_can_count_run_on_one_thread() -> None:
     ad.set_num_threads(2)
     bench = Bench(1)
-    many = Bench(thread_pool.TILES)
+    many = Bench(thread_pool.TILE_COUNT_LIMIT)
     many.segment(many.step(), bench.step()).call()
     assert int(many.counts.min()) == int(many.counts.max()) == 1
-    assert set(many.threads[:: thread_pool.TILES // 64]) == {0}
+    assert set(many.threads[:: thread_pool.TILE_COUNT_LIMIT // 64]) == {0}
 
 
 def in_a_child(work: Callable[[], bool]) -> None:
@@ -235,7 +235,7 @@ def test_where_no_thread_can_be_started_one_does_all() -> None:
     def work() -> bool:
         refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 11)
         address = ctypes.cast(refuse, ctypes.c_void_p).value or 0
-        thread_pool._word(thread_pool.memory() + thread_pool.CREATE).value = address
+        thread_pool._word(thread_pool.pool_address() + thread_pool.CREATE).value = address
         bench = Bench(50)
         call = Segment([], [bench.step()], bench, 0.0, 1.0, 4).call  # it keeps Python's lock
         call(), call()

@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("llvmlite")
 import adjoint as ad
 from adjoint.compiler.runtime import cpython_layout
-from adjoint.compiler.runtime.write_marks import marker
+from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.core.graph.source_location import Site
-from adjoint.core.tensor.mutation_log import Write, writes
-from adjoint.core.tensor.storage import INFERENCE, Renewed, Storage
+from adjoint.core.tensor.mutation_log import Write, mutation_log
+from adjoint.core.tensor.storage import INFERENCE, ReplacedStorage, Storage
 
-if cpython_layout.marks() is None:
+if cpython_layout.find_write_slot_offsets() is None:
     pytest.skip("this Python cannot be written to from outside", allow_module_level=True)
 HERE = Site("somewhere", 1, "step")
 
@@ -24,9 +24,9 @@ HERE = Site("somewhere", 1, "step")
 @pytest.fixture(autouse=True)
 def _order_of_writes() -> Iterator[None]:
     """The orders that are made up here are far ahead: real writes would seem to be of the past."""
-    last = writes.last
+    last = mutation_log.last
     yield
-    writes.last = last
+    mutation_log.last = last
 
 
 def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
@@ -36,11 +36,11 @@ def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
         group[0].outside, group[1].place, group[2].order = True, Site("elsewhere", 2, "f"), 10**12
     storages = [Storage(), Storage()]
     storages[1].version = 2**40
-    mark = marker(ours, [*storages, storages[0]], HERE)
+    mark = make_write_marker(ours, [*storages, storages[0]], HERE)
     assert mark is not None
     for order in (5, 2**35, 2**35 + 1):
         assert mark(order) is None
-        writes.stamp(theirs, HERE, order)
+        mutation_log.stamp(theirs, HERE, order)
         for a, b in zip(ours, theirs, strict=True):
             assert (a.order, a.place, a.outside) == (b.order, b.place, b.outside) == (order, HERE, False)
             assert a.place is HERE
@@ -51,7 +51,7 @@ def test_nothing_is_leaked_and_nothing_lost() -> None:
     x = ad.ones(2)
     entries, storages = [Write(weakref.ref(x)) for _ in range(2)], [Storage()]
     before = sys.getrefcount(HERE), sys.getrefcount(entries[0])
-    mark = marker(entries, storages, HERE)
+    mark = make_write_marker(entries, storages, HERE)
     assert mark is not None
     order = 2**50
     for _ in range(1000):
@@ -67,8 +67,8 @@ def test_nothing_is_leaked_and_nothing_lost() -> None:
 
 
 def test_storages_that_count_otherwise_are_left_to_python() -> None:
-    assert marker([], [Renewed(Storage())], HERE) is None
-    assert marker([], [Storage(), INFERENCE], HERE) is not None
+    assert make_write_marker([], [ReplacedStorage(Storage())], HERE) is None
+    assert make_write_marker([], [Storage(), INFERENCE], HERE) is not None
 
 
 def test_versions_and_errors_after_many_calls() -> None:

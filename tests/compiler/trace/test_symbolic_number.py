@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.trace.symbolic_number import Arithmetic, Number, guard_code, plain
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, guard_code, specialize_numbers
 
 pytest.importorskip("llvmlite")
 
 
 def number(value: float) -> Any:
     """A number of a step."""
-    return Arithmetic().given("x0", value, lambda name: "x0", "argument 0")
+    return NumberArithmetic().add_source("x0", value, lambda name: "x0", "argument 0")
 
 
 def replayed(result: Any, value: float) -> Any:
@@ -49,9 +49,9 @@ def replayed(result: Any, value: float) -> Any:
 @pytest.mark.parametrize("values", [(3, 5), (2.5, 4.75), (1, 9)])
 def test_arithmetic_is_pythons(f: Callable[[Any], Any], values: tuple[float, float]) -> None:
     result = f(number(values[0]))
-    assert plain(result) == f(values[0])
+    assert specialize_numbers(result) == f(values[0])
     again = f(number(values[0]))
-    if type(again) is Number:
+    if type(again) is SymbolicNumber:
         found = replayed(again, values[1])
         assert found is None or found == f(values[1])
         assert found is not None or type(values[0]) is int, "only an int's power is settled"

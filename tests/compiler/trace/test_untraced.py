@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from adjoint.compiler.trace.untraced import CHEAP, unwatched
+from adjoint.compiler.trace.untraced import SETTRACE_IS_CHEAP, without_frame_tracing
 
-pytestmark = pytest.mark.skipif(not CHEAP, reason="this version of Python is told of all calls")
+pytestmark = pytest.mark.skipif(not SETTRACE_IS_CHEAP, reason="this version of Python is told of all calls")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def inner() -> int:
     return 1
 
 
-@unwatched
+@without_frame_tracing
 def outer(then: Callable[[], Any]) -> Any:
     """As it is called."""
     assert sys.gettrace() is None

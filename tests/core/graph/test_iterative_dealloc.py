@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 import adjoint as ad
-from adjoint.core.graph.iterative_dealloc import dismantle
+from adjoint.core.graph.iterative_dealloc import dealloc_iteratively
 
 
 def _chain(length: int) -> tuple[Any, list[weakref.ref[Any]]]:
@@ -20,7 +20,7 @@ def _chain(length: int) -> tuple[Any, list[weakref.ref[Any]]]:
 
 def test_a_chain_is_freed_one_level_at_a_time() -> None:
     y, nodes = _chain(50)
-    dismantle(y.grad_fn)
+    dealloc_iteratively(y.grad_fn)
     assert [n() is None for n in nodes[:-1]] == [True] * 49
     assert y.grad_fn.next_functions == ()
 
@@ -29,7 +29,7 @@ def test_what_somebody_holds_stays_whole() -> None:
     y, nodes = _chain(50)
     held = nodes[20]()
     assert held is not None
-    dismantle(y.grad_fn)
+    dealloc_iteratively(y.grad_fn)
     assert [n() is None for n in nodes[21:-1]] == [True] * 28
     assert all(n() is not None for n in nodes[:21])
     assert len(held.next_functions) == 2
@@ -52,5 +52,5 @@ def test_functions_and_their_outputs_are_freed_too() -> None:
         y = a + b
         nodes.append(weakref.ref(y.grad_fn))
     del a, b
-    dismantle(y.grad_fn)
+    dealloc_iteratively(y.grad_fn)
     assert [n() is None for n in nodes[:-1]] == [True] * 9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.core.op.families import binary, fused, movement, primitive, unary
+from adjoint.core.op.families import binary, movement_op, primitive, unary, with_eager_fast_path
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
 
 
@@ -129,7 +129,7 @@ def test_parameters_reach_rules_and_title() -> None:
 
 
 def test_a_movement_that_is_a_view_shares_its_storage() -> None:
-    @movement(spec=lambda x: x)
+    @movement_op(spec=lambda x: x)
     def tail(x: Any) -> Any:
         """x without its first element."""
         return x[1:]
@@ -144,7 +144,7 @@ def test_a_movement_that_is_a_view_shares_its_storage() -> None:
 def test_a_fused_op_has_its_own_evaluation() -> None:
     calls = []
 
-    @fused(composite=lambda x: x * 2.0, dx=lambda g: g * 2.0)
+    @with_eager_fast_path(composite=lambda x: x * 2.0, dx=lambda g: g * 2.0)
     def twice(x: Any) -> Any:
         calls.append(x.shape)
         return x * 2

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjoint.core.random.generator import Generator, default_generator
-from adjoint.core.random.generator_state import STATE
+from adjoint.core.random.generator_state import TORCH_STATE
 
 SIZES: list[Any] = [
     0,
@@ -293,7 +293,7 @@ class TestStates:
         pair = Pair(7)
         pair.random(words, "int32")
         pair.normal(normals, "float32")
-        ours = Generator().move_to(pair.theirs.get_state().numpy())
+        ours = Generator().load_state_array(pair.theirs.get_state().numpy())
         pair.theirs.manual_seed(1)
         pair.theirs.set_state(pair.torch.from_numpy(pair.ours.place()))
         pair.ours = ours
@@ -340,7 +340,7 @@ class TestStates:
     def test_manual_seed_and_set_state_return_the_generator(self) -> None:
         generator = Generator()
         assert generator.manual_seed(1) is generator
-        assert generator.move_to(generator.place()) is generator
+        assert generator.load_state_array(generator.place()) is generator
 
     def test_a_state_is_not_shared(self) -> None:
         generator = Generator().manual_seed(3)
@@ -349,7 +349,7 @@ class TestStates:
         generator.uniform(1000, "float32")
         np.testing.assert_array_equal(state, kept)
         state[:] = 0
-        np.testing.assert_array_equal(Generator().move_to(kept).place(), kept)
+        np.testing.assert_array_equal(Generator().load_state_array(kept).place(), kept)
 
     def test_threads_share_a_stream(self) -> None:
         generator, alone = Generator().manual_seed(5), Generator().manual_seed(5)
@@ -378,7 +378,7 @@ class TestStates:
 def damaged(**fields: Any) -> np.ndarray[Any, Any]:
     state = Generator().manual_seed(1).place()
     for name, value in fields.items():
-        state.view(STATE)[name] = value
+        state.view(TORCH_STATE)[name] = value
     return state
 
 
@@ -416,14 +416,14 @@ def damaged(**fields: Any) -> np.ndarray[Any, Any]:
         (lambda g: g.manual_seed(2.0), RuntimeError, "manual_seed expected an integer, but got float"),
         (lambda g: g.manual_seed(2**64), ValueError, "Overflow when unpacking long long"),
         (lambda g: g.manual_seed(-(2**63) - 1), ValueError, "Overflow when unpacking long long"),
-        (lambda g: g.move_to(np.zeros(10, np.uint8)), RuntimeError, r"shape \(5056,\), but got \(10,\)"),
-        (lambda g: g.move_to(np.zeros(5056)), TypeError, "must be an array of uint8, but got float64"),
-        (lambda g: g.move_to(np.zeros(5056, np.uint8)), RuntimeError, "not the state of a Mersenne Twister"),
-        (lambda g: g.move_to(damaged(left=0)), RuntimeError, "not the state"),
-        (lambda g: g.move_to(damaged(left=2)), RuntimeError, "not the state"),
-        (lambda g: g.move_to(damaged(next=625, left=0)), RuntimeError, "not the state"),
-        (lambda g: g.move_to(damaged(seeded=0)), RuntimeError, "not the state"),
-        (lambda g: g.move_to(damaged(words=2**32)), RuntimeError, "not the state"),
+        (lambda g: g.load_state_array(np.zeros(10, np.uint8)), RuntimeError, r"shape \(5056,\), but got \(10,\)"),
+        (lambda g: g.load_state_array(np.zeros(5056)), TypeError, "must be an array of uint8, but got float64"),
+        (lambda g: g.load_state_array(np.zeros(5056, np.uint8)), RuntimeError, "not the state of a Mersenne Twister"),
+        (lambda g: g.load_state_array(damaged(left=0)), RuntimeError, "not the state"),
+        (lambda g: g.load_state_array(damaged(left=2)), RuntimeError, "not the state"),
+        (lambda g: g.load_state_array(damaged(next=625, left=0)), RuntimeError, "not the state"),
+        (lambda g: g.load_state_array(damaged(seeded=0)), RuntimeError, "not the state"),
+        (lambda g: g.load_state_array(damaged(words=2**32)), RuntimeError, "not the state"),
         (lambda g: Generator("cuda"), RuntimeError, "cuda"),
     ],
 )

@@ -65,7 +65,7 @@ thread.join()
 
 def test_an_import_that_does_not_end_begins_anew() -> None:
     job = """
-forking.PATIENCE = 0.05
+forking.FORK_WAIT_SECONDS = 0.05
 thread = threading.Thread(target=slow)
 thread.start()
 begun.wait()
@@ -92,7 +92,7 @@ print(forked(lambda: 3), thread.is_alive())
 
 def test_locks_that_another_thread_holds() -> None:
     job = """
-apart, inside = forking.renewed(threading.Lock()), forking.awaited(threading.RLock())
+apart, inside = forking.reset_after_fork(threading.Lock()), forking.hold_across_fork(threading.RLock())
 free = threading.Event()
 def work():
     with inside, apart:

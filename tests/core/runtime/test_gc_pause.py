@@ -7,21 +7,21 @@ import weakref
 
 import pytest
 
-from adjoint.core.runtime.gc_pause import MANY, uncollected
+from adjoint.core.runtime.gc_pause import MIN_OBJECTS_TO_PAUSE, gc_paused
 
 
 def test_nothing_is_collected_in_the_block() -> None:
     assert gc.isenabled()
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
-        with uncollected():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_after_an_error_it_collects_again() -> None:
-    with pytest.raises(KeyError), uncollected():
+    with pytest.raises(KeyError), gc_paused():
         raise KeyError
     assert gc.isenabled()
 
@@ -29,7 +29,7 @@ def test_after_an_error_it_collects_again() -> None:
 def test_one_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -37,7 +37,7 @@ def test_one_that_was_off_stays_off() -> None:
 
 
 def test_what_was_made_counts_as_old() -> None:
-    with uncollected():
+    with gc_paused():
         held: list[list[int]] = [[]]
     assert not any(x is held for x in gc.get_objects(generation=0))
 
@@ -45,13 +45,13 @@ def test_what_was_made_counts_as_old() -> None:
 def test_what_was_made_old_and_is_garbage_goes_in_time() -> None:
     """Many small compilations: the collector itself would never look at what they leave."""
     gc.collect()
-    with uncollected():
+    with gc_paused():
         gone = weakref.ref(_cycle(1))
-    needed = len(gc.get_objects()) // MANY + 4
+    needed = len(gc.get_objects()) // MIN_OBJECTS_TO_PAUSE + 4
     for _ in range(needed):
         assert gc.isenabled()
-        with uncollected():
-            _cycle(MANY // 2)
+        with gc_paused():
+            _cycle(MIN_OBJECTS_TO_PAUSE // 2)
     assert gone() is None
 
 
@@ -64,7 +64,7 @@ def test_what_the_user_has_frozen_stays_so() -> None:
     held: list[list[int]] = [[]]
     gc.freeze()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert gc.get_freeze_count() > 0
         assert not any(x is held for x in gc.get_objects())  # they are those that are not frozen

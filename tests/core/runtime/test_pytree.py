@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adjoint.core.runtime.pytree import flatten, mapped, spread
+from adjoint.core.runtime.pytree import broadcast_prefix, flatten, tree_map
 
 Pair = namedtuple("Pair", "a b")
 
@@ -28,12 +28,12 @@ Pair = namedtuple("Pair", "a b")
     ],
 )
 def test_spread(value: Any, over: Any, found: Any) -> None:
-    assert spread(value, flatten(over)[1]) == found
+    assert broadcast_prefix(value, flatten(over)[1]) == found
 
 
 def test_mapped() -> None:
     tree = OrderedDict(x=[1, (2,)], y=Pair(3, None))
-    assert mapped(lambda leaf: leaf and leaf * 10, tree) == OrderedDict(x=[10, (20,)], y=Pair(30, None))
+    assert tree_map(lambda leaf: leaf and leaf * 10, tree) == OrderedDict(x=[10, (20,)], y=Pair(30, None))
 
 
 def test_a_structure_prints_as_its_containers_do() -> None:

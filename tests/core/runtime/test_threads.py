@@ -69,7 +69,7 @@ def test_what_was_set_goes_before_the_environment(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("wish", ["", "many", "-1", "1.5", "²"])
 def test_a_wish_that_is_no_number_is_none(monkeypatch: pytest.MonkeyPatch, wish: str) -> None:
     monkeypatch.setenv("ADJOINT_NUM_THREADS", wish)
-    assert ad.get_num_threads() == threads._cores()
+    assert ad.get_num_threads() == threads._count_cores()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")

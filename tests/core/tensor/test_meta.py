@@ -12,7 +12,7 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 
 META = ad.device("meta")
 
@@ -206,12 +206,12 @@ def test_writes_in_place_keep_nothing() -> None:
 
 def test_others_pay_nothing_once_none_is_left() -> None:
     gc.collect()
-    before = unusual.count, unusual.absent
+    before = nondefault.count, nondefault.absent
     x = ad.ones(2, device="meta") + 1
-    assert (unusual.absent, x.is_meta) == (before[1] + 1, True)
+    assert (nondefault.absent, x.is_meta) == (before[1] + 1, True)
     del x
     gc.collect()
-    assert (unusual.count, unusual.absent) == before
+    assert (nondefault.count, nondefault.absent) == before
 
 
 def test_nothing_lies_at_address_zero() -> None:

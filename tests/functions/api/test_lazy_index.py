@@ -21,11 +21,12 @@ from importlib import import_module
 import adjoint as ad
 from adjoint.functions.api import lazy_index as late
 ours = dict(vars(ad.Tensor))
-loaded = [name for name in set(late.SOURCES.values()) if name in sys.modules]
-late.load()
-still = [name for name, value in vars(ad.Tensor).items() if isinstance(value, late.Late)]
+loaded = [name for name in set(late.MODULE_BY_NAME.values()) if name in sys.modules]
+late.import_all_modules()
+still = [name for name, value in vars(ad.Tensor).items() if isinstance(value, late.LazyMethod)]
 untold = [name for name in vars(ad.Tensor) if name not in ours]
-changed = [n for n, v in vars(ad.Tensor).items() if n in ours and v is not ours[n] and type(ours[n]) is not late.Late]
+kept = {name for name in ours if type(ours[name]) is not late.LazyMethod}
+changed = [name for name, value in vars(ad.Tensor).items() if name in kept and value is not ours[name]]
 print(json.dumps([loaded, still, untold, changed]))
 """
 
@@ -46,14 +47,14 @@ PARTLY = ("channel_ops", "similarity", "top_level_names", "interpolate", "dropou
 
 
 def test_functions_are_in_the_tables() -> None:
-    for source in set(lazy_index.SOURCES.values()):
+    for source in set(lazy_index.MODULE_BY_NAME.values()):
         names = import_module(source).__all__
         if source.rpartition(".")[2] in PARTLY:
             continue
-        assert [name for name in names if lazy_index.SOURCES.get(name) != source] == []
+        assert [name for name in names if lazy_index.MODULE_BY_NAME.get(name) != source] == []
 
 
-@pytest.mark.parametrize("name", sorted({*lazy_index.SOURCES} - {"name", "resize", "resize_as"}))
+@pytest.mark.parametrize("name", sorted({*lazy_index.MODULE_BY_NAME} - {"name", "resize", "resize_as"}))
 def test_names_are_found(name: str) -> None:
     found: Any = getattr(ad, name, None)
     if found is None:

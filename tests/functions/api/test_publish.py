@@ -105,7 +105,7 @@ def test_keywords_of_the_array_api() -> None:
 
 
 def test_integers_one_by_one() -> None:
-    given = public(method=False, listed=True)(lambda input, shape: shape)
+    given = public(method=False, varargs_ints=True)(lambda input, shape: shape)
     forms = [given(0, 1, 2), given(0, (1, 2)), given(0, [1, 2]), given(0, shape=(1, 2)), given(input=0, shape=[1, 2])]
     assert forms == [(1, 2)] * 5
     assert given(0) == given(0, ()) == ()

@@ -145,8 +145,8 @@ def test_op_is_its_composite_form(causal: bool, masked: bool, monkeypatch: pytes
     g = ad.tensor(normal(2, 9, 3, 4))
     theirs = ad.autograd.grad(composed, given, g)
     for block, rows in ((2**15, 128), (130, 128), (20, 128), (2**15, 2), (1, 1)):
-        monkeypatch.setattr(ops, "BLOCK", block)
-        monkeypatch.setattr(ops, "ROWS", rows)
+        monkeypatch.setattr(ops, "BLOCK_WEIGHTS", block)
+        monkeypatch.setattr(ops, "MAX_CAUSAL_ROWS", rows)
         out = ops.attention(*given, mask, scale=0.7, causal=causal)
         np.testing.assert_allclose(out.detach().numpy(), composed.detach().numpy(), rtol=1e-12, atol=1e-13)
         for ours, expected in zip(ad.autograd.grad(out, given, g), theirs, strict=True):
@@ -239,8 +239,8 @@ def test_nothing_is_kept_when_the_gradient_is_gone() -> None:
     g = ad.tensor(normal(*out.shape))
     ad.autograd.grad(out, q, g)
     del g
-    assert ops._latest.found is None
-    assert ops._latest.arrays == ()
+    assert ops._gradient_cache.found is None
+    assert ops._gradient_cache.arrays == ()
 
 
 def test_backward_from_outside_of_a_compiled_function() -> None:

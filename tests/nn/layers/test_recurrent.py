@@ -165,7 +165,7 @@ def test_the_quick_form_is_the_composite_one(
         begin = (h, c[0]) if kind == "LSTM" else (h,)
         w = recurrent.Weights(ih, hh, *((b1, b2) if biased else ()))
         used = [x, ih, hh, h, *([b1, b2] if biased else []), *([c] if kind == "LSTM" else [])]
-        out, end = recurrent._direction(kind, x, [B] * T, begin, w, reverse)
+        out, end = recurrent._run_direction(kind, x, [B] * T, begin, w, reverse)
         results = [out, *end]
         for i, part in enumerate((out, *end)):
             results += ad.autograd.grad(part.sin().sum(), used, retain_graph=True, allow_unused=i > 0)
@@ -174,7 +174,9 @@ def test_the_quick_form_is_the_composite_one(
         return [*results, *first, *ad.autograd.grad(sum((g * g).sum() for g in first), used)]
 
     quick = found()
-    monkeypatch.setattr(recurrent.Sweep, "apply", lambda kind, reverse, composite, *a: composite(kind, reverse, *a))
+    monkeypatch.setattr(
+        recurrent.RecurrentSweep, "apply", lambda kind, reverse, composite, *a: composite(kind, reverse, *a)
+    )
     for a, b in zip(quick, found(), strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
 

@@ -15,7 +15,7 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.compile_slot import compile_slot
-from adjoint.nn.module.hooks import CALL, REGISTRATION, everywhere, hooked
+from adjoint.nn.module.hooks import CALL_HOOK_NAMES, REGISTRATION_HOOK_NAMES, global_hooks, has_hooks
 
 
 class Scale(nn.Module):
@@ -26,9 +26,9 @@ class Scale(nn.Module):
 @pytest.fixture(autouse=True)
 def no_hooks_remain() -> Iterator[None]:
     yield
-    left = [name for name in (*CALL, *REGISTRATION) if getattr(everywhere, name)]
+    left = [name for name in (*CALL_HOOK_NAMES, *REGISTRATION_HOOK_NAMES) if getattr(global_hooks, name)]
     for name in left:
-        getattr(everywhere, name).clear()
+        getattr(global_hooks, name).clear()
     assert not left
 
 
@@ -263,15 +263,15 @@ def test_the_complete_order_of_hooks_around_a_call(library: str) -> None:
 def test_global_hooks_reach_all_modules_and_leave_no_trace() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     seen: list[str] = []
-    before = everywhere._version
+    before = global_hooks._version
     handle = nn.register_module_forward_hook(lambda m, a, o: seen.append(type(m).__name__))
     assert isinstance(handle, RemovableHandle)
     net(ad.ones(1, 2))
     handle.remove()
     net(ad.ones(1, 2))
     assert seen == ["Linear", "ReLU", "Sequential"]
-    assert not hooked(net)
-    assert everywhere._version == before + 2
+    assert not has_hooks(net)
+    assert global_hooks._version == before + 2
 
 
 def test_no_backward_hooks_without_recording() -> None:
@@ -344,7 +344,7 @@ def test_hooks_that_remove_themselves_run_once(kind: str) -> None:
     for _ in range(2):
         module(ad.ones(1, requires_grad=True)).backward()
     assert seen == [kind]
-    assert not hooked(module)
+    assert not has_hooks(module)
 
 
 def test_warnings_for_hooks_that_fail_while_another_error_is_on_its_way() -> None:

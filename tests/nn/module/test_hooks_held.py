@@ -19,8 +19,8 @@ from tests.support.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.core.graph.hooks import attach
-from adjoint.nn.module.hooks import CALL, REGISTRATION, everywhere, hooked
+from adjoint.core.graph.hooks import add_hook
+from adjoint.nn.module.hooks import CALL_HOOK_NAMES, REGISTRATION_HOOK_NAMES, global_hooks, has_hooks
 
 
 class Scale(nn.Module):
@@ -31,9 +31,9 @@ class Scale(nn.Module):
 @pytest.fixture(autouse=True)
 def no_hooks_remain() -> Iterator[None]:
     yield
-    left = [name for name in (*CALL, *REGISTRATION) if getattr(everywhere, name)]
+    left = [name for name in (*CALL_HOOK_NAMES, *REGISTRATION_HOOK_NAMES) if getattr(global_hooks, name)]
     for name in left:
-        getattr(everywhere, name).clear()
+        getattr(global_hooks, name).clear()
     assert not left
 
 
@@ -111,7 +111,7 @@ def test_a_module_without_hooks_holds_no_dictionaries() -> None:
     module(1)
     assert not [name for name in vars(module) if "hook" in name]
     assert hasattr(module, "_forward_hooks")
-    assert not hooked(module)
+    assert not has_hooks(module)
     with pytest.raises(AttributeError, match="no attribute '_other_hooks'"):
         _ = module._other_hooks
 
@@ -132,7 +132,7 @@ def test_init_again_starts_without_hooks() -> None:
     module.register_forward_pre_hook(doubled)
     nn.Module.__init__(module)
     assert module(1) == 2
-    assert not hooked(module)
+    assert not has_hooks(module)
 
 
 def test_handle_of_any_dictionaries() -> None:
@@ -147,7 +147,7 @@ def test_handle_of_any_dictionaries() -> None:
         assert len(two) == (extra is None or extra is one)
         one.clear()
         two.clear()
-    assert attach(hooks, nothing).hooks_dict_ref() is hooks
+    assert add_hook(hooks, nothing).hooks_dict_ref() is hooks
 
 
 def test_handles_hold_nothing_alive() -> None:
@@ -227,10 +227,10 @@ def test_hooks_of_all_modules_under_torchs_names() -> None:
     assert list(shared._global_forward_hooks) == [handle.id]
     assert shared._global_forward_hooks_always_called == {handle.id: True}
     assert shared._global_forward_hooks_with_kwargs == {handle.id: True}
-    before = everywhere._version
+    before = global_hooks._version
     module(1, scale=2)
     shared._global_forward_hooks = OrderedDict()
-    assert everywhere._version > before
+    assert global_hooks._version > before
     module(1, scale=3)
     assert seen == [{"scale": 2}]
     shared._global_forward_pre_hooks[7] = doubled

@@ -13,7 +13,7 @@ from tests.support.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn.module.from_function import FromFunction
+from adjoint.nn.module.from_function import FunctionModule
 
 
 class Block(nn.Module):
@@ -266,7 +266,7 @@ def test_copies(twin: Any) -> None:
     [
         name
         for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
-        if isinstance(kind, type) and FromFunction in kind.__mro__ and name.endswith(("LU", "Loss"))
+        if isinstance(kind, type) and FunctionModule in kind.__mro__ and name.endswith(("LU", "Loss"))
     ],
 )
 def test_modules_made_from_functions_are_classes_like_others(name: str) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.core.runtime.mode import Scope
-from adjoint.nn.module.hooks import everywhere
+from adjoint.core.runtime.mode import ModeScope
+from adjoint.nn.module.hooks import global_hooks
 
 
 class Encoder(nn.Module):
@@ -119,7 +119,7 @@ class Recorder:
 @contextmanager
 def tracing() -> Iterator[Recorder]:
     recorder = Recorder()
-    with Scope(tracer=recorder):
+    with ModeScope(tracer=recorder):
         yield recorder
     assert not recorder.path
 
@@ -170,7 +170,7 @@ def test_tracer_watches_all_parts_and_the_global_hooks() -> None:
     with tracing() as tracer:
         net(1)
     subjects = {id(subject): (probe, what) for subject, probe, what in tracer.watched}
-    assert id(everywhere) in subjects
+    assert id(global_hooks) in subjects
     for name, part in net.named_modules():
         probe, what = subjects[id(part)]
         assert name in what

@@ -40,6 +40,6 @@ def test_leading_is_the_head_of_argsort(kind: str, count: int, descending: bool)
 def test_ranked_is_an_element_of_argsort(kind: str, rank: int) -> None:
     for missing in (0.0, 0.5) if "float" in kind else (0.0,):
         x = ad.from_numpy(rows_of(kind, missing))
-        found = sort.ranked(x, axis=1, rank=rank)
+        found = sort.index_at_rank(x, axis=1, rank=rank)
         whole = indexing.argsort(x, axis=1, descending=False)
         np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, rank : rank + 1])

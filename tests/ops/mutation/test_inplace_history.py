@@ -175,9 +175,9 @@ def test_versions_count_writes() -> None:
 
 
 def test_the_recorded_writes_do_not_pile_up() -> None:
-    from adjoint.core.tensor.mutation_log import writes
+    from adjoint.core.tensor.mutation_log import mutation_log
 
-    before = len(writes.by_memory)
+    before = len(mutation_log.by_memory)
     for _ in range(100):
         ad.ones(3).add_(1.0)
-    assert len(writes.by_memory) == before
+    assert len(mutation_log.by_memory) == before

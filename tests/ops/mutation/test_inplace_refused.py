@@ -18,9 +18,7 @@ import adjoint as ad
         lambda x: x.as_strided((2, 2), (1, 1)),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "write", [lambda y: y.add_(1.0), lambda y: y.__setitem__(..., 0.0), lambda y: y.mul_(y)]
-)
+@pytest.mark.parametrize("write", [lambda y: y.add_(1.0), lambda y: y.__setitem__(..., 0.0), lambda y: y.mul_(y)])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_that_repeats_elements_is_not_written(view: Any, write: Any, recorded: bool) -> None:
     x = leaf(3, 4) * 1 if recorded else constant(3, 4)

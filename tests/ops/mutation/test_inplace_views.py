@@ -149,9 +149,7 @@ def test_a_write_into_a_view_reaches_its_base_and_other_views(view: Any) -> None
     got = ad.autograd.grad(other, [x, w], ad.tensor(np.cos(np.arange(12.0)).reshape(4, 3)))
     written = ad.zeros(3, 4)
     view(written).fill_(1.0)
-    want = ad.autograd.grad(
-        ad.where(written > 0, x * w, x).T, [x, w], ad.tensor(np.cos(np.arange(12.0)).reshape(4, 3))
-    )
+    want = ad.autograd.grad(ad.where(written > 0, x * w, x).T, [x, w], ad.tensor(np.cos(np.arange(12.0)).reshape(4, 3)))
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 

@@ -10,7 +10,7 @@ import pytest
 from tests.optim.test_every_optimizer import CASES
 
 import adjoint as ad
-from adjoint.core.op.eager_kernels import eager_kernels, source
+from adjoint.core.op.eager_kernels import eager_kernels, kernel_provider
 
 pytest.importorskip("llvmlite")
 LARGE = [(name, options) for name, options in CASES if name != "Adafactor"]  # which has no kernel of its own
@@ -31,9 +31,9 @@ def walked(name: str, options: dict[str, Any], dtype: Any, kernels: bool) -> lis
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64], ids=str)
 @pytest.mark.parametrize(("name", "options"), LARGE)
 def test_kernels_and_ops_agree(name: str, options: dict[str, Any], dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "strict", True)
-    monkeypatch.setattr(source, "enough", 0.0)
-    native = import_module("adjoint.optim." + name.lower().replace("adamw", "adam")).MOVE
+    monkeypatch.setattr(kernel_provider, "strict", True)
+    monkeypatch.setattr(kernel_provider, "min_seconds", 0.0)
+    native = import_module("adjoint.optim." + name.lower().replace("adamw", "adam")).UPDATE_KERNEL
     monkeypatch.setattr(native, "kernels", {})
     tolerance = 2e-5 if dtype is ad.float32 else 1e-12
     for a, b in zip(walked(name, options, dtype, True), walked(name, options, dtype, False), strict=True):

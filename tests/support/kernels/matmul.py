@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.kernels.kernel import Part
-from adjoint.compiler.kernels.kernel_text import NAME
-from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
+from adjoint.compiler.kernels.kernel import ResultRegister
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
+from adjoint.compiler.kernels.matmul.matmul import MatmulPlan, MatrixStrides, plan_matmul, write_matmul
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import engine, target
 from adjoint.compiler.llvm.jit.target import Target
@@ -29,22 +29,22 @@ def narrowed() -> Target:
 
 def plan(
     x: Array, y: Array, machine: Target | None = None, *, direct: bool = False, precision: str = "highest"
-) -> Product:
+) -> MatmulPlan:
     """The plan of x @ y, whose batch dimensions broadcast."""
     x, y = _aligned(x, y)
-    sides = (Matrix(s[:-2], s[-2], s[-1]) for s in (_strides(x), _strides(y)))
+    sides = (MatrixStrides(s[:-2], s[-2], s[-1]) for s in (_strides(x), _strides(y)))
     kind = from_dtype(x.dtype)
     shape = (x.shape[:-2], x.shape[-2], y.shape[-1], x.shape[-1])
-    return plan_product(*shape, *sides, kind, machine or target.host(), direct=direct, precision=precision)
+    return plan_matmul(*shape, *sides, kind, machine or target.host(), direct=direct, precision=precision)
 
 
-def write(product: Product, result: Sequence[int]) -> str:
+def write(product: MatmulPlan, result: Sequence[int]) -> str:
     """A kernel that adds each finished element to what is at its place, which `result` gives the strides of."""
     b = Builder()
-    with b.kernel(NAME) as (args, tile, _):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         left, right, out, scratch = (b.argument(args, i) for i in range(4))
 
-        def finish(origin: Sequence[Reg], parts: Sequence[Part]) -> None:
+        def finish(origin: Sequence[Reg], parts: Sequence[ResultRegister]) -> None:
             start = out
             for index, stride in zip(origin, result, strict=True):
                 start = b.gep(start, b.mul(index, stride), product.type)
@@ -53,7 +53,7 @@ def write(product: Product, result: Sequence[int]) -> str:
                 at = b.gep(start, by, product.type)
                 b.store(b.add(b.load(at, value.type, mask), value), at, mask)
 
-        write_product(b, product, left, right, scratch, tile, finish)
+        write_matmul(b, product, left, right, scratch, tile, finish)
     return b.text()
 
 
@@ -65,7 +65,7 @@ def multiply(
     direct: bool = False,
     out: Array | None = None,
     order: Sequence[int] | None = None,
-    product: Product | None = None,
+    product: MatmulPlan | None = None,
 ) -> Array:
     """x @ y by the kernel, added to `out` (zeros); its last stride is one element. `order`: of the tiles."""
     machine = machine or target.host()
@@ -77,7 +77,7 @@ def multiply(
     scratch = np.full(product.scratch + 128, 0xFF, np.uint8)  # NaN in any float type
     start = -scratch.ctypes.data % 64
     table = (ctypes.c_void_p * 4)(x.ctypes.data, y.ctypes.data, out.ctypes.data, scratch.ctypes.data + start)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.address(NAME))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.address(NAME_PLACEHOLDER))
     for tile in range(product.tiles) if order is None else order:
         function(ctypes.addressof(table), tile, 0)
     beyond = np.delete(scratch, slice(start, start + product.scratch))

@@ -11,10 +11,10 @@ import numpy as np
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import row_major
-from adjoint.compiler.kernels.gather_scatter.gather import Reading, write_reading
-from adjoint.compiler.kernels.gather_scatter.index_space import Shape, moved
-from adjoint.compiler.kernels.kernel import Finish, Part
-from adjoint.compiler.kernels.kernel_text import NAME, named
+from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, write_gather
+from adjoint.compiler.kernels.gather_scatter.index_space import Shape, add_strided
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, name_by_digest
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import Target
@@ -29,7 +29,7 @@ class Native:
     """A kernel's text as a function of arrays."""
 
     def __init__(self, text: str, kind: str = "test") -> None:
-        name, text = named(text, kind)
+        name, text = name_by_digest(text, kind)
         self.engine: Engine = load([compile_kernel(text)])
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self.function = prototype(self.engine.address(name))
@@ -80,10 +80,10 @@ def storing(b: Builder, pointer: Reg, shape: Shape, kind: Type) -> Finish:
     """What only stores, at a row-major array."""
     strides = row_major(shape)
 
-    def finish(origin: Sequence[Reg], parts: Sequence[Part]) -> None:
+    def finish(origin: Sequence[Reg], parts: Sequence[ResultRegister]) -> None:
         offset = b.constant(0, I64)
         for index, stride in zip(origin, strides, strict=True):
-            offset = moved(b, offset, index, stride)
+            offset = add_strided(b, offset, index, stride)
         place = b.gep(pointer, offset, kind)
         for part in parts:
             by = sum(o * s for o, s in zip(part.offset, strides, strict=True))
@@ -92,11 +92,11 @@ def storing(b: Builder, pointer: Reg, shape: Shape, kind: Type) -> Finish:
     return finish
 
 
-def write_storing(plan: Reading, target: Target) -> str:
+def write_storing(plan: GatherPlan, target: Target) -> str:
     """The module of a kernel that reads and stores: its table is `arguments`, then the result."""
     b = Builder()
-    with b.kernel(NAME) as (args, tile, _):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
         out = b.argument(args, len(plan.arguments))
-        write_reading(plan, b, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
+        write_gather(plan, b, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
     return b.text()

@@ -167,8 +167,15 @@ done:
 }
 """
 
-WORDS = ("ldtilecfg", "tilerelease", "tilezero", "tileloadd64", "tilestored64", "tdpbf16ps",
-         "avx512bf16.cvtne2ps2bf16.512")
+WORDS = (
+    "ldtilecfg",
+    "tilerelease",
+    "tilezero",
+    "tileloadd64",
+    "tilestored64",
+    "tdpbf16ps",
+    "avx512bf16.cvtne2ps2bf16.512",
+)
 
 
 class TileRegisters(Target):

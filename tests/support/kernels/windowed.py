@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tests.support.kernels.single import MARK, Native, equation
 
-from adjoint.compiler.kernels.conv_pool.windowed_op import Spatial, plan_spatial
-from adjoint.compiler.kernels.kernel import Finish, Part
-from adjoint.compiler.kernels.kernel_text import NAME
+from adjoint.compiler.kernels.conv_pool.windowed_op import WindowedOp, plan_windowed_op
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import I8, Reg, Type, from_dtype
@@ -21,11 +21,11 @@ from adjoint.compiler.llvm.types import I8, Reg, Type, from_dtype
 NARROW = Target(host().triple, "", "-avx512f,+avx2,+fma" if host().vector_bits >= 256 else "")
 
 
-def check(op: Any, *inputs: Any, target: Target | None = None, flat: bool = True, **params: Any) -> Spatial:
+def check(op: Any, *inputs: Any, target: Target | None = None, flat: bool = True, **params: Any) -> WindowedOp:
     """The kernel against NumPy: values, every element finished once, tiles in any order, nothing else touched."""
     target = target or host()
     value, expected, arrays = equation(op, *inputs, **params)
-    spatial = plan_spatial(value, target, flat)
+    spatial = plan_windowed_op(value, target, flat)
     assert spatial is not None
     text = text_of(spatial, from_dtype(value.dtype))
     native = Native(text)
@@ -47,11 +47,11 @@ def check(op: Any, *inputs: Any, target: Target | None = None, flat: bool = True
     return spatial
 
 
-def text_of(spatial: Spatial, type: Type) -> str:
+def text_of(spatial: WindowedOp, type: Type) -> str:
     """A kernel that stores its result, and counts in another array how often each element was finished."""
     b = Builder()
     count = len(spatial.operands)
-    with b.kernel(NAME) as (args, tile, thread):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, thread):
         pointers = [b.argument(args, i) for i in range(count)]
         out, times, scratch = (b.argument(args, count + i) for i in range(3))
         own = b.gep(scratch, b.mul(thread, spatial.scratch), I8)
@@ -62,7 +62,7 @@ def text_of(spatial: Spatial, type: Type) -> str:
 def stored(b: Builder, out: Reg, times: Reg, shape: Sequence[int], type: Type) -> Finish:
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
-    def finish(origin: Sequence[Reg], parts: Sequence[Part]) -> None:
+    def finish(origin: Sequence[Reg], parts: Sequence[ResultRegister]) -> None:
         assert len(origin) == len(shape)
         at: Any = 0
         for index, step in zip(origin, steps, strict=True):

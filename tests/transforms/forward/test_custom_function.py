@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.transforms.forward.dual_level import attach, new_level, tangent_of
+from adjoint.transforms.forward.dual_level import attach_tangent, new_level, tangent_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # PyTorch's own, on first use
@@ -168,7 +168,7 @@ def test_levels_nest() -> None:
     f = function(ad, forward, jvp)
     one = ad.ones(1, dtype=ad.float64)
     with new_level() as outer, new_level() as inner:
-        x = attach(attach(ad.tensor([2.0], dtype=ad.float64), one, outer), one, inner)
+        x = attach_tangent(attach_tangent(ad.tensor([2.0], dtype=ad.float64), one, outer), one, inner)
         out = f.apply(x)
         first = tangent_of(out, inner)
         assert first is not None

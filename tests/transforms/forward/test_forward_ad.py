@@ -18,7 +18,7 @@ from adjoint.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
 import adjoint as ad
 from adjoint.autograd import forward_ad, grad
-from adjoint.autograd.engine.graph_task import leading_to
+from adjoint.autograd.engine.graph_task import nodes_leading_to
 from adjoint.core.graph.node import Node
 from adjoint.transforms.forward import dual_level as forward
 
@@ -407,7 +407,7 @@ def test_what_is_older_than_all_that_is_wanted_is_not_searched() -> None:
     wanted = New(2)
     between = New(3, Old(), wanted)
     last = New(4, between, Old())
-    assert leading_to({wanted}, [last]) == {between, last}
+    assert nodes_leading_to({wanted}, [last]) == {between, last}
 
 
 def test_hessian_vector_product_by_forward_over_reverse() -> None:
@@ -475,9 +475,9 @@ def test_hooks_of_saved_tensors_see_duals() -> None:
 def test_nested_levels_keep_their_tangents_apart() -> None:
     """d/dx (x · d/dy (x y)) = 2 x, which a confusion of the two perturbations would miss."""
     with forward.new_level() as outer:
-        x = forward.attach(ad.tensor(3.0), ad.tensor(1.0), outer)
+        x = forward.attach_tangent(ad.tensor(3.0), ad.tensor(1.0), outer)
         with forward.new_level() as inner:
-            y = forward.attach(ad.tensor(5.0), ad.tensor(1.0), inner)
+            y = forward.attach_tangent(ad.tensor(5.0), ad.tensor(1.0), inner)
             slope: Any = forward.tangent_of(x * y, inner)
             assert forward.tangent_of(slope, inner) is None
         found: Any = forward.tangent_of(x * slope, outer)
@@ -490,7 +490,7 @@ def test_derivatives_of_any_order(order: int) -> None:
         if n == 0:
             return x.exp() * x
         with forward.new_level() as level:
-            return forward.tangent_of(derivative(n - 1, forward.attach(x, ad.ones_like(x), level)), level)
+            return forward.tangent_of(derivative(n - 1, forward.attach_tangent(x, ad.ones_like(x), level)), level)
 
     x = ad.tensor(0.3, dtype=ad.float64)
     assert derivative(order, x).item() == pytest.approx(np.exp(0.3) * (0.3 + order), rel=1e-12)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.engine.graph_task import NOTHING, Gradients
-from adjoint.autograd.engine.node_call import pull
-from adjoint.core.graph.node import Output
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
+from adjoint.autograd.engine.node_call import call_node
+from adjoint.core.graph.node import OutputSlot
 from adjoint.core.graph.source_location import PACKAGE, Site, user_frame, user_site
-from adjoint.core.runtime.mode import Scope, mode, set_modes
+from adjoint.core.runtime.mode import ModeScope, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -39,7 +39,7 @@ class detect_anomaly:
             UserWarning,
             stacklevel=2,
         )
-        self.scope = Scope(watcher=Watcher(check_nan))
+        self.scope = ModeScope(watcher=AnomalyDetector(check_nan))
 
     def __enter__(self) -> None:
         self.scope.__enter__()
@@ -52,8 +52,8 @@ class set_detect_anomaly:
     """Switch anomaly detection on or off at once; as a context, until the end of the block."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.before = _watcher()
-        set_modes(watcher=Watcher(check_nan) if mode else None)
+        self.before = _current_detector()
+        set_modes(watcher=AnomalyDetector(check_nan) if mode else None)
 
     def __enter__(self) -> None:
         pass
@@ -64,23 +64,23 @@ class set_detect_anomaly:
 
 def is_anomaly_enabled() -> bool:
     """True if this thread detects anomalies."""
-    return _watcher() is not None
+    return _current_detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """True if NaN counts as an anomaly: the default."""
-    watcher = _watcher()
+    watcher = _current_detector()
     return watcher is None or watcher.check_nan
 
 
-def _watcher() -> Watcher | None:
+def _current_detector() -> AnomalyDetector | None:
     watcher = mode.watcher
-    while watcher is not None and not isinstance(watcher, Watcher):
+    while watcher is not None and not isinstance(watcher, AnomalyDetector):
         watcher = getattr(watcher, "other", None)  # one of another kind, which passes on what it sees
     return watcher
 
 
-class Watcher:
+class AnomalyDetector:
     """What `mode.watcher` is: sees the results of ops, and runs the nodes of the walk."""
 
     __slots__ = ("check_nan", "first_infinity", "running")
@@ -90,24 +90,24 @@ class Watcher:
         self.first_infinity: str | None = None
         self.running: Any = None  # the node whose rules run: the ops called now are its own
 
-    def look(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
+    def observe_op(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
         """See what an op, or a Function, made. Raises RuntimeError for the first NaN."""
         if not isinstance(out, Tensor) or type(out.array) is not ndarray:
             return
         if out.node is not None:
-            self._describe(out.node)
+            self._attach_traceback(out.node)
         if not self.check_nan or self.running is not None or _is_finite(out.array):
             return
-        operands = {given: value for given, value in _named(op, inputs) if _is_number(value)}
+        operands = {given: value for given, value in _name_operands(op, inputs) if _is_number(value)}
         if not operands:
             return
         if np.isnan(out.array).any():
             if not any(np.isnan(_array(x)).any() for x in operands.values()):
-                raise RuntimeError(self._first_nan(op.name, operands, out))
+                raise RuntimeError(self._first_nan_message(op.name, operands, out))
         elif self.first_infinity is None and all(_is_finite(_array(x)) for x in operands.values()):
             self.first_infinity = f"{op.name}, at {user_site()}, of {_ranges(operands)}"
 
-    def _first_nan(self, name: str, operands: dict[str, Any], out: Tensor) -> str:
+    def _first_nan_message(self, name: str, operands: dict[str, Any], out: Tensor) -> str:
         said = (
             f"{name} made the first NaN, at {user_site()}: {int(np.isnan(out.array).sum())} in a result of shape "
             f"{list(out.array.shape)}. Its operands have none: {_ranges(operands)}."
@@ -116,45 +116,45 @@ class Watcher:
             said += f" The first infinity was made by {self.first_infinity}."
         return said
 
-    def _describe(self, node: Any) -> None:
+    def _attach_traceback(self, node: Any) -> None:
         """Let the node keep the traceback of this call, and the node in whose backward it is made."""
-        node = node.owner if type(node) is Output else node
+        node = node.owner if type(node) is OutputSlot else node
         if "traceback_" not in node.metadata:
             node.metadata["traceback_"] = _user_traceback()
             if self.running is not None and self.running is not node:
                 node.metadata["parent_"] = self.running
 
-    def pull(self, gradients: Gradients, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
+    def pull(self, gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
         """`autograd.pull.pull`, and a look at what comes out. Raises RuntimeError for a NaN."""
         before, self.running = self.running, node
         try:
-            pulled = pull(gradients, node, g, mask)
-            if self.check_nan and type(node) is not Output:
+            pulled = call_node(gradients, node, g, mask)
+            if self.check_nan and type(node) is not OutputSlot:
                 for i, d in enumerate(pulled):
-                    if d is not NOTHING and _has_nan(d):
+                    if d is not UNDEFINED and _has_nan(d):
                         raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
         except Exception:
-            _tell(node)
+            _warn_with_forward_trace(node)
             raise
         finally:
             self.running = before
         return pulled
 
 
-def _tell(node: Any) -> None:
+def _warn_with_forward_trace(node: Any) -> None:
     """Warn with the traceback of the call that recorded the node, and of those whose backward that was part of."""
-    node = node.owner if type(node) is Output else node
-    _warn(f"Error detected in {node.name()}. " + _recorded(node, "caused the error"))
+    node = node.owner if type(node) is OutputSlot else node
+    _warn(f"Error detected in {node.name()}. " + _forward_trace_text(node, "caused the error"))
     parent = node.metadata.get("parent_")
     while parent is not None:
         _warn(
             f"The previous calculation was part of the backward of {parent.name()}. "
-            + _recorded(parent, "induced the previous calculation")
+            + _forward_trace_text(parent, "induced the previous calculation")
         )
         parent = parent.metadata.get("parent_")
 
 
-def _recorded(node: Any, what: str) -> str:
+def _forward_trace_text(node: Any, what: str) -> str:
     lines = node.metadata.get("traceback_")
     if lines is not None:
         return f"Traceback of forward call that {what}:\n{''.join(lines)}"
@@ -178,7 +178,7 @@ def _user_traceback() -> list[str]:
     return traceback.StackSummary.from_list(frame for frame in stack if not frame.filename.startswith(PACKAGE)).format()
 
 
-def _named(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
+def _name_operands(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
     """The operands with their names."""
     names = op.inputs
     if len(names) != len(inputs):

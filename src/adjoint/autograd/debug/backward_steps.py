@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.autograd.backward import seed
+from adjoint.autograd.backward import make_seed
 from adjoint.autograd.engine.accumulate_grad import accumulate
-from adjoint.autograd.engine.engine import walk, within
-from adjoint.autograd.engine.error_notes import locate
-from adjoint.autograd.engine.graph_task import NOTHING, Gradients, Slots
-from adjoint.core.graph.node import Leaf, Output
-from adjoint.core.runtime.mode import Scope
+from adjoint.autograd.engine.engine import pass_scope, run_nodes
+from adjoint.autograd.engine.error_notes import add_node_note
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
+from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 
 
@@ -42,26 +42,26 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
     The gradients are accumulated when the iterator has run to its end, not if it is dropped before.
     """
     counts = dependencies(root)
-    gradients = Gradients([seed(0, root, gradient)], retain_graph, create_graph=False)
-    nodes = walk(gradients, stepwise=True)
+    gradients = GraphTask([make_seed(0, root, gradient)], retain_graph, create_graph=False)
+    nodes = run_nodes(gradients, stepwise=True)
     while True:
-        with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
+        with np.errstate(all="ignore"), ModeScope(recording=False), pass_scope(gradients):
             try:
                 running = next(nodes, None)
             except Exception as error:
-                locate(error, walk.__code__)
+                add_node_note(error, run_nodes.__code__)
                 raise
         if running is None:
             break
         node, g = running
         del counts[node]
         queue = tuple(sorted((n for n, count in counts.items() if count == 0), key=lambda n: -n.order))
-        arrived = {other: _shown(gradients, value) for other, value in gradients.arrived.items()}
-        yield Step(node, _shown(gradients, g), {node: 0, **counts}, queue, arrived)
+        arrived = {other: _snapshot_gradient(gradients, value) for other, value in gradients.input_buffers.items()}
+        yield Step(node, _snapshot_gradient(gradients, g), {node: 0, **counts}, queue, arrived)
         for parent in node.parents:
             if parent in counts:
                 counts[parent] -= 1
-    with np.errstate(all="ignore"), Scope(recording=False), within(gradients):
+    with np.errstate(all="ignore"), ModeScope(recording=False), pass_scope(gradients):
         accumulate(gradients)
 
 
@@ -86,15 +86,15 @@ def _nodes(parents: Iterable[Any]) -> list[Any]:
     return [parent for parent in parents if parent is not None and type(parent) is not Leaf]
 
 
-def _shown(gradients: Gradients, g: Any) -> Any:
+def _snapshot_gradient(gradients: GraphTask, g: Any) -> Any:
     """A gradient as it is now: later steps do not change it."""
-    if type(g) is Slots:
-        return tuple(_shown(gradients, one) for one in g)
-    tensor = None if g is NOTHING else gradients.to_tensor(g)
-    if tensor is not None and gradients.bare:
+    if type(g) is OutputGrads:
+        return tuple(_snapshot_gradient(gradients, one) for one in g)
+    tensor = None if g is UNDEFINED else gradients.wrap_gradient(g)
+    if tensor is not None and gradients.on_arrays:
         tensor.array = tensor.array.copy()
     return tensor
 
 
 def _name(node: Any) -> str:
-    return f"{_name(node.owner)}[{node.number}]" if type(node) is Output else str(node.name())
+    return f"{_name(node.owner)}[{node.number}]" if type(node) is OutputSlot else str(node.name())

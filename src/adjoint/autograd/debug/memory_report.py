@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.autograd.function.saved import Kept, KeptPacked
+from adjoint.autograd.function.saved import PackedVariable, SavedVariable
 from adjoint.autograd.saved.hooks import PackedByHook
-from adjoint.core.graph.node import Leaf, Node, Output, Packed
+from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
@@ -43,7 +43,7 @@ class MemoryReport:
 
     def __repr__(self) -> str:
         rows: list[tuple[str, ...]] = [("bytes", "times", "line", "op", "value", "shape", "dtype")]
-        rows += sorted(self._grouped(), key=lambda row: -int(row[0].replace(",", "")))
+        rows += sorted(self._group_rows(), key=lambda row: -int(row[0].replace(",", "")))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = [
             "  ".join(
@@ -58,7 +58,7 @@ class MemoryReport:
         )
         return "\n".join(line.rstrip() for line in lines)
 
-    def _grouped(self) -> list[tuple[str, ...]]:
+    def _group_rows(self) -> list[tuple[str, ...]]:
         """One row for the values of one line, op and shape."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for value in self.values:
@@ -74,7 +74,7 @@ def memory_report(root: Tensor) -> MemoryReport:
     Memory that several values see is counted once, whole: a slice that is kept holds on to all of its base. After
     backward() nothing is left, unless `retain_graph=True`.
     """
-    nodes = _graph(root)
+    nodes = _reachable_nodes(root)
     of_leaves = set()
     for node in nodes:
         tensor = node.variable if type(node) is Leaf else None
@@ -83,7 +83,7 @@ def memory_report(root: Tensor) -> MemoryReport:
     values, seen = [], set()
     for node in sorted((n for n in nodes if type(n) is not Leaf), key=lambda n: n.order):
         site = getattr(node, "site", None)
-        for what, array in _kept(node):
+        for what, array in _iter_saved_arrays(node):
             memory = owner(array)
             nbytes = 0 if id(memory) in seen else memory.nbytes
             seen.add(id(memory))
@@ -91,13 +91,13 @@ def memory_report(root: Tensor) -> MemoryReport:
     return MemoryReport(tuple(values))
 
 
-def _graph(root: Tensor) -> set[Any]:
+def _reachable_nodes(root: Tensor) -> set[Any]:
     """All nodes that `root` was made by, leaves among them; the outputs of a node are not counted as nodes."""
     stack = [] if root.node is None else [root.node]
     found: set[Any] = set()
     while stack:
         node = stack.pop()
-        if type(node) is Output:
+        if type(node) is OutputSlot:
             node = node.owner
         if node not in found:
             found.add(node)
@@ -105,7 +105,7 @@ def _graph(root: Tensor) -> set[Any]:
     return found
 
 
-def _kept(node: Any) -> Iterator[tuple[str, Any]]:
+def _iter_saved_arrays(node: Any) -> Iterator[tuple[str, Any]]:
     """The arrays that a node keeps, each with what it is to the node."""
     if isinstance(node, Node):
         last = len(node.op.inputs) - 1
@@ -124,13 +124,13 @@ def _kept(node: Any) -> Iterator[tuple[str, Any]]:
 
 def _arrays(value: Any) -> Iterator[Any]:
     """The arrays in what was kept."""
-    if isinstance(value, (Tensor, Kept)):
+    if isinstance(value, (Tensor, SavedVariable)):
         value = value.array
-    if isinstance(value, KeptPacked):
+    if isinstance(value, PackedVariable):
         value = value.packed
     if isinstance(value, PackedByHook):
         value = value.data
-    elif isinstance(value, Packed):
+    elif isinstance(value, PackedValue):
         value = tuple(value.arrays())
     if type(value) is ndarray:
         yield value

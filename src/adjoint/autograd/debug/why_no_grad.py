@@ -6,10 +6,10 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-from adjoint.autograd.engine.last_pass import called, latest, owner_of
-from adjoint.core.graph.hooks import Hooked
-from adjoint.core.graph.node import Leaf, Output
-from adjoint.core.tensor.detach_record import cut_of
+from adjoint.autograd.engine.last_pass import describe_node, last_pass, owning_node
+from adjoint.core.graph.hooks import HookableNode
+from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.storage import InferenceLeaf, storage_of
 from adjoint.core.tensor.tensor import Tensor
 
@@ -35,7 +35,7 @@ def why_no_grad(tensor: Tensor) -> Reason:
         return Reason(_why_not_required(tensor))
     if type(leaf) is not Leaf and not tensor.retains_grad:
         return Reason(
-            f"It is no leaf: it was made by {called(leaf)}, and backward() keeps .grad of leaves alone. Call "
+            f"It is no leaf: it was made by {describe_node(leaf)}, and backward() keeps .grad of leaves alone. Call "
             "retain_grad() on it before backward(), or ask autograd.grad() for its gradient."
         )
     return Reason(_why_not_reached(leaf))
@@ -44,7 +44,7 @@ def why_no_grad(tensor: Tensor) -> Reason:
 def _why_not_required(tensor: Tensor) -> str:
     if tensor.array.dtype.kind not in "fcV":
         return f"Its elements are {tensor.dtype}: only floating and complex tensors have gradients."
-    cut = cut_of(tensor)
+    cut = detach_record_of(tensor)
     if cut is None and tensor.is_inference():
         return "It was made in inference mode, where ops are not recorded."
     if cut is None:
@@ -62,18 +62,18 @@ def _why_not_required(tensor: Tensor) -> str:
 
 
 def _why_not_reached(node: Any) -> str:
-    if latest.order < node.order:
+    if last_pass.order < node.order:
         return "No backward() has run since it began to require grad."
-    users = _users()
-    roots = [root for root in (reference() for reference in latest.roots) if root is not None]
-    start = " and ".join(map(called, roots))
+    users = _users_by_node()
+    roots = [root for root in (reference() for reference in last_pass.roots) if root is not None]
+    start = " and ".join(map(describe_node, roots))
     uses = sorted(users.get(node, ()), key=lambda n: n.order)
-    reached = _below(roots)
+    reached = _reachable_from(roots)
     through = [use for use in uses if use in reached]
-    if latest.limited and (through or not roots):
+    if last_pass.limited and (through or not roots):
         return "The last backward pass was asked for the gradients of certain inputs alone, and it was not among them."
     if through or node in reached:
-        by = f" through {called(through[-1])}" if through else ""
+        by = f" through {describe_node(through[-1])}" if through else ""
         return (
             f"The last backward(), of {start}, reached it{by}. So its gradient was cleared since (zero_grad(), "
             "`.grad = None`), or a rule on the way returned None."
@@ -84,33 +84,35 @@ def _why_not_reached(node: Any) -> str:
             "did not use it, or only in what was detached, made under no_grad() or thrown away."
         )
     goal = f"what the last backward() started from: {start}" if roots else "the last backward(), whose graph is gone"
-    told = f"It was last used by {called(uses[-1])}. That does not lead to {goal}."
-    return told + _ends_of(uses[-1], users)
+    told = f"It was last used by {describe_node(uses[-1])}. That does not lead to {goal}."
+    return told + _describe_branch_end(uses[-1], users)
 
 
-def _ends_of(use: Any, users: dict[Any, set[Any]]) -> str:
+def _describe_branch_end(use: Any, users: dict[Any, set[Any]]) -> str:
     """Where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
-    branch = _above(use, users)
+    branch = _living_users_of(use, users)
     last = max(branch, key=lambda node: node.order)
-    told = "" if owner_of(last) is owner_of(use) else f" The branch ends with {called(last)}."
+    told = "" if owning_node(last) is owning_node(use) else f" The branch ends with {describe_node(last)}."
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
     memory = {id(storage_of(t)) for t in tensors if t.memory is not None and t.node in branch}
-    cuts = {str(cut_of(t)) for t in tensors if cut_of(t) is not None and id(storage_of(t)) in memory}
+    cuts = {
+        str(detach_record_of(t)) for t in tensors if detach_record_of(t) is not None and id(storage_of(t)) in memory
+    }
     return told + (f" In it: {', '.join(sorted(cuts))}." if cuts else "")
 
 
-def _users() -> dict[Any, set[Any]]:
+def _users_by_node() -> dict[Any, set[Any]]:
     """For each node, the living nodes that were made from what it stands for."""
     users: dict[Any, set[Any]] = {}
     for thing in gc.get_objects():
-        if issubclass(type(thing), (Hooked, Output)) and type(thing) is not Leaf:
+        if issubclass(type(thing), (HookableNode, OutputSlot)) and type(thing) is not Leaf:
             for parent in getattr(thing, "parents", ()):
                 if parent is not None:
                     users.setdefault(parent, set()).add(thing)
     return users
 
 
-def _below(roots: Iterable[Any]) -> set[Any]:
+def _reachable_from(roots: Iterable[Any]) -> set[Any]:
     """The nodes from which the roots were made, and these."""
     stack, found = list(roots), set(roots)
     while stack:
@@ -121,7 +123,7 @@ def _below(roots: Iterable[Any]) -> set[Any]:
     return found
 
 
-def _above(node: Any, users: dict[Any, set[Any]]) -> set[Any]:
+def _living_users_of(node: Any, users: dict[Any, set[Any]]) -> set[Any]:
     """The living nodes that were made from a node, and that."""
     stack, found = [node], {node}
     while stack:

@@ -12,44 +12,47 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.engine.graph_task import NOTHING, Gradients
-from adjoint.autograd.engine.node_call import run_after, run_before
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
+from adjoint.autograd.engine.node_call import run_post_hooks, run_pre_hooks
 from adjoint.core.graph.node import Leaf
-from adjoint.core.op.apply import bare_node
-from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.op.apply import make_node
+from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, touch_gradient
-from adjoint.core.tensor.as_strided import laid_as
-from adjoint.core.tensor.mutation_log import writes
-from adjoint.core.tensor.tensor import Tensor, twin, wrap
+from adjoint.core.tensor.as_strided import match_stride_order
+from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.select import copy
-from adjoint.ops.mutation.inplace import write
-from adjoint.ops.mutation.view_update import taken
+from adjoint.ops.mutation.inplace import write_in_place
+from adjoint.ops.mutation.view_update import replace_content
 
 ndarray = np.ndarray
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
 _set_array: Callable[[Tensor, Any], None] = vars(Tensor)["array"].__set__
-_storing = renewed(threading.Lock())  # two threads may accumulate in one leaf
+_store_lock = reset_after_fork(threading.Lock())  # two threads may accumulate in one leaf
 
 
-def collect(gradients: Gradients) -> dict[Any, Tensor]:
+def collect_captures(gradients: GraphTask) -> dict[Any, Tensor]:
     """The gradients that arrived at the targets."""
-    _at_leaves(gradients, captured=True)
-    found = gradients.captured
-    return {node: wrap(owned(found, node)) if gradients.bare else _own(gradients, found[node]) for node in found}
+    _finish_leaves(gradients, captured=True)
+    found = gradients.captured_grads
+    return {
+        node: wrap(take_array(found, node)) if gradients.on_arrays else _own_symbol(gradients, found[node])
+        for node in found
+    }
 
 
-def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) -> None:
+def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) -> None:
     """Add the gradients to the `.grad` of the leaves, or of `targets`, and of the tensors that retain theirs."""
-    leaves = _at_leaves(gradients)
-    found = leaves if targets is None else gradients.captured
+    leaves = _finish_leaves(gradients)
+    found = leaves if targets is None else gradients.captured_grads
     tensors = [(leaf.reference(), leaf) for leaf in found] if targets is None else [(t, t.node) for t in targets]
     # a leaf that no longer asks for its gradient gets none
     resting = {
         t: node for t, node in tensors if t is not None and (t.node is node or t.requires_grad) and node in found
     }
     if len(resting) < len(tensors) and targets is None:
-        _join(tensors, resting, gradients)
+        _merge_leaves(tensors, resting, gradients)
     if targets is None and any(t.node is not node and not t.is_leaf for t, node in resting.items()):
         raise RuntimeError(
             "leaf variable has been moved into the graph interior: its memory was written through another tensor that "
@@ -57,63 +60,63 @@ def accumulate(gradients: Gradients, targets: Iterable[Tensor] | None = None) ->
         )
     retained = {tensor: g for tensor, g in gradients.kept if tensor not in resting}
     gradients.kept.clear()
-    with _storing:
-        stores = [_store(tensor, found, node, gradients) for tensor, node in resting.items()]
-        stores += [_store(tensor, retained, tensor, gradients) for tensor in retained]
+    with _store_lock:
+        stores = [_make_store(tensor, found, node, gradients) for tensor, node in resting.items()]
+        stores += [_make_store(tensor, retained, tensor, gradients) for tensor in retained]
         deque(map(call, stores), maxlen=0)  # one call into C: no signal comes between two leaves
     for tensor, node in resting.items():
         if type(node) is Leaf and node.hooks is not None:
-            _tell(gradients, node, tensor, found[node])
+            _run_post_accumulate_hooks(gradients, node, tensor, found[node])
 
 
-def _join(tensors: Iterable[tuple[Any, Any]], resting: dict[Tensor, Any], gradients: Gradients) -> None:
+def _merge_leaves(tensors: Iterable[tuple[Any, Any]], resting: dict[Tensor, Any], gradients: GraphTask) -> None:
     """Add up what arrived at several leaves of one tensor, which `set_` gives a new one."""
-    found = gradients.arrived
+    found = gradients.input_buffers
     for tensor, leaf in tensors:
         if tensor in resting and resting[tensor] is not leaf:
             found[resting[tensor]] = gradients.total(found[resting[tensor]], found[leaf])
 
 
-def rest(gradients: Gradients, leaf: Leaf) -> None:
+def finish_hooked_leaf(gradients: GraphTask, leaf: Leaf) -> None:
     """All that is to arrive at a leaf with hooks has: they run, and if some of them follow its `.grad`, so is that set.
 
     Otherwise the gradient waits for the others: it comes to rest with them.
     """
-    leaves = gradients.arrived
-    _receive(gradients, leaf, gradients.capturing)
-    if gradients.wanted is not None:
+    leaves = gradients.input_buffers
+    _run_leaf_hooks(gradients, leaf, gradients.capture_only)
+    if gradients.capture_nodes is not None:
         return
     tensor, hooks = leaf.reference(), leaf.hooks
     if not isinstance(tensor, Tensor) or not tensor.requires_grad:
         return
-    if hooks is None or not (hooks.accumulated or hooks.after):
+    if hooks is None or not (hooks.post_accumulate_hooks or hooks.after):
         return
-    if leaves[leaf] is not NOTHING:
-        with _storing:
-            _store(tensor, leaves, leaf, gradients)()
-    _tell(gradients, leaf, tensor, leaves.pop(leaf))
+    if leaves[leaf] is not UNDEFINED:
+        with _store_lock:
+            _make_store(tensor, leaves, leaf, gradients)()
+    _run_post_accumulate_hooks(gradients, leaf, tensor, leaves.pop(leaf))
 
 
-def _tell(gradients: Gradients, leaf: Leaf, tensor: Tensor, g: Any) -> None:
+def _run_post_accumulate_hooks(gradients: GraphTask, leaf: Leaf, tensor: Tensor, g: Any) -> None:
     """Let the hooks that follow the `.grad` of a leaf see it."""
     hooks: Any = leaf.hooks
-    for hook in list(hooks.accumulated.values()):
+    for hook in list(hooks.post_accumulate_hooks.values()):
         if hook(tensor) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-    run_after(leaf, [], [gradients.to_tensor(g)])
+    run_post_hooks(leaf, [], [gradients.wrap_gradient(g)])
 
 
-def _receive(gradients: Gradients, leaf: Leaf, captured: bool = False) -> None:
+def _run_leaf_hooks(gradients: GraphTask, leaf: Leaf, captured: bool = False) -> None:
     """What arrived at a leaf, as its hooks leave it."""
-    leaves = gradients.arrived
-    leaves[leaf] = gradients.receive(leaf, leaves[leaf])
+    leaves = gradients.input_buffers
+    leaves[leaf] = gradients.run_tensor_hooks(leaf, leaves[leaf])
     if leaf.hooks is not None and leaf.hooks.before and not captured:
-        leaves[leaf] = gradients.to_own(run_before(leaf, [gradients.to_tensor(leaves[leaf])])[0])
-        if leaf in gradients.captured:
-            gradients.captured[leaf] = leaves[leaf]
+        leaves[leaf] = gradients.unwrap_gradient(run_pre_hooks(leaf, [gradients.wrap_gradient(leaves[leaf])])[0])
+        if leaf in gradients.captured_grads:
+            gradients.captured_grads[leaf] = leaves[leaf]
 
 
-def owned(holder: dict[Any, Any], key: Any) -> Any:
+def take_array(holder: dict[Any, Any], key: Any) -> Any:
     """The array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
 
     The copy takes its place there, so that of those to whom one array was handed, the last gets it itself.
@@ -124,58 +127,58 @@ def owned(holder: dict[Any, Any], key: Any) -> Any:
     return holder[key]
 
 
-def _at_leaves(gradients: Gradients, captured: bool = False) -> dict[Any, Any]:
+def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, Any]:
     """The gradients that arrived at leaves, as their hooks leave them.
 
     `captured`: they go to the caller, the leaves themselves take no part.
     """
-    leaves = gradients.arrived
+    leaves = gradients.input_buffers
     for leaf in list(leaves):
-        if (leaf.hooks is not None or gradients.wanted is not None) and leaf not in gradients.awaited:
-            _receive(gradients, leaf, captured)
-        if leaves[leaf] is NOTHING:
+        if (leaf.hooks is not None or gradients.capture_nodes is not None) and leaf not in gradients.pending_edges:
+            _run_leaf_hooks(gradients, leaf, captured)
+        if leaves[leaf] is UNDEFINED:
             del leaves[leaf]
-    if gradients.wanted is not None:
+    if gradients.capture_nodes is not None:
         leaves.clear()
     return leaves
 
 
-def _store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gradients) -> Callable[[], Any]:
+def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: GraphTask) -> Callable[[], Any]:
     """The call that stores one gradient, PyTorch's way: a new one replaces None, a later one is added in place."""
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
-    if not gradients.bare:
+    if not gradients.on_arrays:
         dual = not gradients.create_graph and mode.tracer is None
         if have is None:
-            g = copy(g) if dual else _as_content(g) if gradients.create_graph else _own(gradients, g, tensor, key)
+            g = copy(g) if dual else _as_grad(g) if gradients.create_graph else _own_symbol(gradients, g, tensor, key)
             return partial(_set_grad, tensor, g)
         total = add(have, g)
         if dual:
-            return partial(write, have, total, "accumulation")
+            return partial(write_in_place, have, total, "accumulation")
         rebind = getattr(mode.tracer, "rebind", None)
         if rebind is not None and have.node is None and not gradients.create_graph:
             return partial(rebind, have, total, "accumulation", None)
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
-        g = owned(holder, key)
-        return partial(_set_grad, tensor, wrap(laid_as(g, tensor.array) if type(key) is Leaf else g))
+        g = take_array(holder, key)
+        return partial(_set_grad, tensor, wrap(match_stride_order(g, tensor.array) if type(key) is Leaf else g))
     if have.node is not None or have.array.shape != g.shape or not have.array.flags.writeable:
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
-    writes.record(have.array, None)
+    mutation_log.record(have.array, None)
     return partial(np.add, have.array, g, have.array)
 
 
-def _own(gradients: Gradients, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
+def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
     """The gradient in a symbol of its own, where a step is traced: what is written into one leaf's is not another's."""
-    as_own = None if gradients.create_graph else getattr(mode.tracer, "as_own", None)
+    as_own = None if gradients.create_graph else getattr(mode.tracer, "own_gradient", None)
     return g if as_own is None else as_own(g, tensor if type(key) is Leaf else None)
 
 
-def _as_content(g: Tensor) -> Tensor:
+def _as_grad(g: Tensor) -> Tensor:
     """`g` as `.grad` takes it over: with a node of its own, so that nobody takes the one for the other."""
-    out = twin(g)
+    out = shallow_copy(g)
     if g.node is not None and mode.recording:
         shapes = ((), g.array.shape)
-        out.node = bare_node(taken.op, (None, g.node), {}, shapes, g.array)  # type: ignore[attr-defined]
+        out.node = make_node(replace_content.op, (None, g.node), {}, shapes, g.array)  # type: ignore[attr-defined]
     return out

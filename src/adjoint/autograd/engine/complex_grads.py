@@ -16,7 +16,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.complex import conj
 
 
-def by_rule(op: Op, i: int, dtype: Any, g: Any, given: list[Any]) -> Any:
+def call_gradient_rule(op: Op, i: int, dtype: Any, g: Any, given: list[Any]) -> Any:
     """The gradient of input `i` of an op whose output, of type `dtype`, has the gradient g; `given`: what is kept."""
     rule: Any = op.rule(i)
     if dtype.kind != "c" or not op.holomorphic or not _reads_values(op, i):

@@ -5,8 +5,8 @@ users have run by then: nothing needs counting, and branches that lead nowhere a
 the same walk with PyTorch's dependency counts.) Iterative throughout.
 
 Unless the walk itself is recorded or traced, gradients are bare arrays: an op's rules are NumPy programs too. One turn
-of `walk` for a product of two 16-element tensors costs about 2.4 µs, of which NumPy takes 0.9 and the two rules 0.1
-(benchmarks/overhead.py).
+of `run_nodes` for a product of two 16-element tensors costs about 2.4 µs, of which NumPy takes 0.9 and the two rules
+0.1 (benchmarks/overhead.py).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.engine.accumulate_grad import accumulate, collect, rest
-from adjoint.autograd.engine.error_notes import locate
-from adjoint.autograd.engine.graph_task import NOTHING, Gradients
-from adjoint.autograd.engine.last_pass import latest
-from adjoint.autograd.engine.node_call import fit, pull, remade
-from adjoint.autograd.engine.saved_values import arguments, usable
-from adjoint.autograd.engine.where_masks import passed_on
-from adjoint.core.graph.node import RELEASED, Leaf, Output
-from adjoint.core.runtime.mode import CARRIED, Scope, follow, mode, set_modes, unusual
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
+from adjoint.autograd.engine.error_notes import add_node_note
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
+from adjoint.autograd.engine.last_pass import last_pass
+from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
+from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
+from adjoint.autograd.engine.where_masks import propagate_where_mask
+from adjoint.core.graph.node import FREED, Leaf, OutputSlot
+from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
 
 ndarray = np.ndarray
-COMPLEX = np.dtype(np.complex64), np.dtype(np.complex128)
+COMPLEX_DTYPES = np.dtype(np.complex64), np.dtype(np.complex128)
 Root = tuple[Any, Tensor]
 
 
@@ -43,50 +43,50 @@ def run_backward(
 
     All of them or, after an exception, none.
     """
-    gradients = Gradients(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
-    gradients.run_hooks_of(gradients.wanted or ())
-    _run(gradients, lambda: accumulate(gradients, targets))
-    latest.note(roots, targets is not None)
+    gradients = GraphTask(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
+    gradients.include_hooked_targets(gradients.capture_nodes or ())
+    _run_pass(gradients, lambda: accumulate(gradients, targets))
+    last_pass.note(roots, targets is not None)
 
 
 def run_grad(
     roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Any]
 ) -> dict[Any, Tensor]:
     """Send each root's gradient back; return what arrives at the nodes `targets`."""
-    gradients = Gradients(roots, retain_graph, create_graph, targets)
-    gradients.capturing = True
-    found: dict[Any, Tensor] = _run(gradients, lambda: collect(gradients))
+    gradients = GraphTask(roots, retain_graph, create_graph, targets)
+    gradients.capture_only = True
+    found: dict[Any, Tensor] = _run_pass(gradients, lambda: collect_captures(gradients))
     return found
 
 
-class _Running(threading.local):
+class _RunningPasses(threading.local):
     """The backward passes that this thread is in, the innermost last: a node may start another."""
 
     def __init__(self) -> None:
-        self.passes: list[Gradients] = []
+        self.passes: list[GraphTask] = []
 
 
-_running = _Running()
-NESTED = 40  # so many passes within each other fit in the frames that Python gives a thread
+_running = _RunningPasses()
+MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames that Python gives a thread
 
 
-def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
+def _run_pass(gradients: GraphTask, finish: Callable[[], Any]) -> Any:
     """The whole pass, then `finish`, then the callbacks that were queued meanwhile."""
     passes = _running.passes
-    if passes and len(passes) % NESTED == 0:
-        return _in_new_thread(gradients, finish, passes)
+    if passes and len(passes) % MAX_NESTED_PASSES == 0:
+        return _run_pass_in_thread(gradients, finish, passes)
     depth, recording = len(passes), mode.recording
     try:
         passes.append(gradients)
-        with np.errstate(all="ignore"), Scope(recording=gradients.create_graph):
-            for _ in walk(gradients):
+        with np.errstate(all="ignore"), ModeScope(recording=gradients.create_graph):
+            for _ in run_nodes(gradients):
                 pass
             result = finish()
             for callback in gradients.callbacks:
                 callback()
         return result
     except Exception as error:
-        locate(error, walk.__code__)
+        add_node_note(error, run_nodes.__code__)
         raise
     except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
         set_modes(recording=recording)
@@ -95,17 +95,17 @@ def _run(gradients: Gradients, finish: Callable[[], Any]) -> Any:
         del passes[depth:]
 
 
-def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list[Gradients]) -> Any:
-    """`_run` where the stack is empty, under the modes of this thread."""
-    modes = {name: getattr(mode, name) for name in CARRIED}
+def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Any], passes: list[GraphTask]) -> Any:
+    """`_run_pass` where the stack is empty, under the modes of this thread."""
+    modes = {name: getattr(mode, name) for name in INHERITED_BY_THREADS}
     outcome: list[Any] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         _running.passes = [passes[-1]]
         try:
-            with Scope(**modes):
-                outcome.append(_run(gradients, finish))
+            with ModeScope(**modes):
+                outcome.append(_run_pass(gradients, finish))
         except BaseException as error:  # noqa: BLE001  it is raised again in the thread that waits
             errors.append(error)
 
@@ -118,7 +118,7 @@ def _in_new_thread(gradients: Gradients, finish: Callable[[], Any], passes: list
 
 
 @contextmanager
-def within(gradients: Gradients) -> Iterator[None]:
+def pass_scope(gradients: GraphTask) -> Iterator[None]:
     """Count this pass, which the caller walks by itself, among those that run."""
     _running.passes.append(gradients)
     try:
@@ -127,7 +127,7 @@ def within(gradients: Gradients) -> Iterator[None]:
         _running.passes.pop()
 
 
-def running_pass() -> Gradients | None:
+def running_pass() -> GraphTask | None:
     """The backward pass that this thread is in, the innermost of several."""
     return _running.passes[-1] if _running.passes else None
 
@@ -139,23 +139,28 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     _running.passes[-1].callbacks.append(callback)
 
 
-def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
+def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
     """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient."""
-    arrived, summed, useful, running = gradients.arrived, gradients.summed, gradients.useful, gradients.running
+    arrived, summed, useful, running = (
+        gradients.input_buffers,
+        gradients.owned_buffers,
+        gradients.needed_nodes,
+        gradients.running,
+    )
     watched = stepwise or useful is not None
-    free, bare, blocked = not gradients.retain_graph, gradients.bare, gradients.blocked
-    awaited = gradients.awaited
-    watcher = mode.watcher if unusual.count else None
-    run = getattr(watcher, "pull", pull)
-    plain = bare and run is pull
-    complex64, complex128 = COMPLEX
+    free, bare, blocked = not gradients.retain_graph, gradients.on_arrays, gradients.where_masks
+    awaited = gradients.pending_edges
+    watcher = mode.watcher if nondefault.count else None
+    run = getattr(watcher, "pull", call_node)
+    plain = bare and run is call_node
+    complex64, complex128 = COMPLEX_DTYPES
     ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
     node = heappop(ready)[1] if ready else None
     while node is not None:
         g = arrived.pop(node)
         if watched or node.hooks is not None:
-            g = gradients.receive(node, g)
+            g = gradients.run_tensor_hooks(node, g)
             if stepwise:
                 yield node, g
             if running is not None and node not in running:
@@ -163,15 +168,15 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 continue
         newest = None
         op = node.op
-        mask = gradients.mask_of(node, g) if blocked else None
+        mask = gradients.take_where_mask(node, g) if blocked else None
         dtype = node.dtype
         if (
-            plain and op is not None and op.plain and node.hooks is None and mask is None and g is not NOTHING
+            plain and op is not None and op.plain and node.hooks is None and mask is None and g is not UNDEFINED
             and dtype is not complex64 and dtype is not complex128
         ):  # fmt: skip
-            rules, positions, saved = op.rules, op.positions, node.saved
-            if saved is not None and (type(saved) is not tuple or node.order < writes.last):
-                saved = usable(gradients, node)
+            rules, positions, saved = op.rules, op.saved_slots, node.saved
+            if saved is not None and (type(saved) is not tuple or node.order < mutation_log.last):
+                saved = saved_arrays(gradients, node)
             i = -1
             for parent in node.parents:
                 i += 1
@@ -185,15 +190,15 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                     d = rule(g, saved[places])
                 elif places is None:
                     if op.part is not None and parent in arrived:
-                        gradients.add_part(node, parent, g)
+                        gradients.add_slice_gradient(node, parent, g)
                         continue
-                    d = rule(g, *arguments(node, rule, saved))
+                    d = rule(g, *rule_arguments(node, rule, saved))
                 else:
                     d = rule(g, *[saved[place] for place in places])
                 if type(d) is not ndarray or d.dtype is not dtype:
-                    d = remade(gradients, node, rule, d, g, i)
+                    d = recompute_typed(gradients, node, rule, d, g, i)
                 if d.shape != parent.shape or parent.dtype is not dtype:
-                    d = fit(gradients, d, parent)
+                    d = sum_to_input(gradients, d, parent)
                 have = arrived.get(parent)
                 if have is None:
                     arrived[parent] = d
@@ -206,36 +211,40 @@ def walk(gradients: Gradients, stepwise: bool = False) -> Iterator[tuple[Any, An
                 elif parent in summed:
                     have += d
                 else:
-                    gradients.deliver(parent, d)
+                    gradients.add_gradient(parent, d)
             if free and saved is not None:
-                node.saved = RELEASED
+                node.saved = FREED
         else:
             if not bare:
-                follow(node)
-            masks = passed_on(gradients, node, mask) if mask is not None or (op is not None and op.blocks) else None
+                set_backward_origin(node)
+            masks = (
+                propagate_where_mask(gradients, node, mask)
+                if mask is not None or (op is not None and op.blocks)
+                else None
+            )
             for i, (parent, d) in enumerate(zip(node.parents, run(gradients, node, g, mask), strict=True)):
                 if parent is None or (useful is not None and parent not in useful):
                     continue
                 before = arrived.get(parent)
-                first = gradients.deliver(parent, d)
+                first = gradients.add_gradient(parent, d)
                 if masks is not None and masks[i] is not None:
                     gradients.block(parent, masks[i], before)
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.order, parent))
-            if free and type(node) is not Output and node.saved is not None and (bare or _holds_values(node.saved)):
-                node.saved = RELEASED
+            if free and type(node) is not OutputSlot and node.saved is not None and (bare or _holds_values(node.saved)):
+                node.saved = FREED
         if awaited:
             for parent in node.parents:
                 if parent in awaited:
                     awaited[parent] -= 1
                     if not awaited[parent]:
-                        rest(gradients, parent)
+                        finish_hooked_leaf(gradients, parent)
         if newest is None:
             node = heappop(ready)[1] if ready else None
         else:
             node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
     if not bare:
-        follow(None)
+        set_backward_origin(None)
 
 
 def _holds_values(saved: Any) -> bool:

@@ -9,22 +9,22 @@ from __future__ import annotations
 from types import CodeType
 from typing import Any
 
-from adjoint.core.graph.node import Output
+from adjoint.core.graph.node import OutputSlot
 
-BEGINNING = "in the backward of "
+NOTE_PREFIX = "in the backward of "
 
 
-def locate(error: Exception, walk: CodeType) -> None:
+def add_node_note(error: Exception, walk: CodeType) -> None:
     """Add a note to an error raised while `walk` ran a node, unless a pass within this one has done so."""
-    if any(note.startswith(BEGINNING) for note in getattr(error, "__notes__", ())):
+    if any(note.startswith(NOTE_PREFIX) for note in getattr(error, "__notes__", ())):
         return
-    node = _node_at_hand(error, walk)
+    node = _running_node(error, walk)
     site = getattr(node, "site", None)
     if site is not None and str(site) not in str(error):
-        error.add_note(f"{BEGINNING}{node.name()}, recorded at {site}")
+        error.add_note(f"{NOTE_PREFIX}{node.name()}, recorded at {site}")
 
 
-def _node_at_hand(error: Exception, walk: CodeType) -> Any:
+def _running_node(error: Exception, walk: CodeType) -> Any:
     """The node that the innermost walk was at."""
     found, trace = None, error.__traceback__
     while trace is not None:
@@ -32,4 +32,4 @@ def _node_at_hand(error: Exception, walk: CodeType) -> Any:
             found = trace.tb_frame
         trace = trace.tb_next
     node = None if found is None else found.f_locals.get("node")
-    return node.owner if type(node) is Output else node
+    return node.owner if type(node) is OutputSlot else node

@@ -8,87 +8,92 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.grad_dtype import ANY
+from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.arithmetic import add
 
 Root = tuple[Any, Tensor]
-NOTHING: Any = type("Nothing", (), {"__slots__": (), "__repr__": lambda self: "<no gradient>"})()
+UNDEFINED: Any = type("Nothing", (), {"__slots__": (), "__repr__": lambda self: "<no gradient>"})()
 
 
-class Slots(list[Any]):
+class OutputGrads(list[Any]):
     """The gradients of a node with several outputs, None where nothing has arrived."""
 
 
-class Gradients:
+class GraphTask:
     """One backward pass: what was asked for, and what has arrived where.
 
-    `arrived` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded,
-    traced or pushed forward (`bare` is False), `Slots` for a node with several outputs, or NOTHING where a rule
-    returned None. Gradients are borrowed, since a rule may hand one array to several inputs; those of the nodes in
-    `summed` are our own sums. With targets, only edges to `useful` nodes are followed, and only `running` nodes run.
-    `blocked`: for a node, what has arrived, and where that holds no gradient at all, since `where` chose the other
-    branch. `awaited`: for each leaf with hooks, how many edges have yet to deliver to it. `capturing`: the leaves take
-    no part, their gradients go to the caller.
+    `input_buffers` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded,
+    traced or pushed forward (`on_arrays` is False), `OutputGrads` for a node with several outputs, or NOTHING where a
+    rule returned None. Gradients are borrowed, since a rule may hand one array to several inputs; those of the nodes in
+    `owned_buffers` are our own sums. With targets, only edges to `needed_nodes` nodes are followed, and only `running`
+    nodes run. `where_masks`: for a node, what has arrived, and where that holds no gradient at all, since `where` chose
+    the other branch. `pending_edges`: for each leaf with hooks, how many edges have yet to deliver to it.
+    `capture_only`: the leaves take no part, their gradients go to the caller.
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "awaited", "bare", "blocked", "callbacks", "captured", "capturing", "create_graph",
-        "kept", "opened", "retain_graph", "running", "summed", "useful", "wanted",
+        "__weakref__", "input_buffers", "pending_edges", "on_arrays", "where_masks", "callbacks", "captured_grads",
+        "capture_only", "create_graph",
+        "kept", "opened", "retain_graph", "running", "owned_buffers", "needed_nodes", "capture_nodes",
     )  # fmt: skip
 
     def __init__(
         self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Any] | None = None
     ) -> None:
-        lifted = unusual.count and (unusual.absent or mode.tracer is not None or mode.duals is not None)
-        self.bare = not (create_graph or lifted)
+        lifted = nondefault.count and (nondefault.absent or mode.tracer is not None or mode.duals is not None)
+        self.on_arrays = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
-        self.arrived: dict[Any, Any] = {}
-        self.blocked: dict[Any, Any] = {}
+        self.input_buffers: dict[Any, Any] = {}
+        self.where_masks: dict[Any, Any] = {}
         self.callbacks: list[Callable[[], Any]] = []
         self.opened: tuple[Any, Any] = (None, None)  # the last node that kept packed values, and these values
-        self.summed: set[Any] = set()
-        self.wanted: set[Any] | None = None if targets is None else set(targets)
-        self.running = None if self.wanted is None else leading_to(self.wanted, [node for node, _ in roots])
-        self.awaited = self._awaited(roots) if hooked_leaves else {}
-        self.capturing = False
-        self.useful = None if self.wanted is None or self.running is None else self.running | self.wanted
-        self.captured: dict[Any, Any] = {}
+        self.owned_buffers: set[Any] = set()
+        self.capture_nodes: set[Any] | None = None if targets is None else set(targets)
+        self.running = (
+            None if self.capture_nodes is None else nodes_leading_to(self.capture_nodes, [node for node, _ in roots])
+        )
+        self.pending_edges = self._count_pending_edges(roots) if hooked_leaves else {}
+        self.capture_only = False
+        self.needed_nodes = (
+            None if self.capture_nodes is None or self.running is None else self.running | self.capture_nodes
+        )
+        self.captured_grads: dict[Any, Any] = {}
         self.kept: list[tuple[Tensor, Any]] = []
         for node, g in roots:
-            if self.useful is None or node in self.useful:
-                self.deliver(node, g.array if self.bare else g)
+            if self.needed_nodes is None or node in self.needed_nodes:
+                self.add_gradient(node, g.array if self.on_arrays else g)
 
-    def _awaited(self, roots: Sequence[Root]) -> dict[Any, int]:
-        if self.running is None or self.wanted is None:
-            return awaited(node for node, _ in roots)
+    def _count_pending_edges(self, roots: Sequence[Root]) -> dict[Any, int]:
+        if self.running is None or self.capture_nodes is None:
+            return count_leaf_edges(node for node, _ in roots)
         parents = (parent for node in self.running for parent in node.parents)
-        wanted = self.wanted
+        wanted = self.capture_nodes
         return Counter(p for p in parents if type(p) is Leaf and p.hooks is not None and p in wanted)
 
-    def deliver(self, node: Any, g: Any) -> bool:
+    def add_gradient(self, node: Any, g: Any) -> bool:
         """Add `g` to what has arrived for `node`; True if it is the first."""
-        have = self.arrived.get(node)
+        have = self.input_buffers.get(node)
         if have is None:
-            self.arrived[node] = g
-        elif g is NOTHING:
+            self.input_buffers[node] = g
+        elif g is UNDEFINED:
             pass
-        elif have is NOTHING:
-            self.arrived[node] = g
-        elif type(have) is Slots:
+        elif have is UNDEFINED:
+            self.input_buffers[node] = g
+        elif type(have) is OutputGrads:
             for i, one in enumerate(g):
                 have[i] = one if have[i] is None else have[i] if one is None else self.total(have[i], one)
-        elif node in self.summed and self.bare:
+        elif node in self.owned_buffers and self.on_arrays:
             np.add(have, g, out=have)
         else:
-            self.arrived[node] = self.total(have, g)
-            self.summed.add(node)
+            self.input_buffers[node] = self.total(have, g)
+            self.owned_buffers.add(node)
         return have is None
 
-    def run_hooks_of(self, targets: Iterable[Any]) -> None:
+    def include_hooked_targets(self, targets: Iterable[Any]) -> None:
         """Let the targets that nobody else needs run too where they have hooks: these see what comes to rest there."""
         for node in targets:
             hooks = node.hooks
@@ -96,17 +101,17 @@ class Gradients:
             if hooked and self.running is not None:
                 self.running.add(node)
 
-    def add_part(self, node: Any, parent: Any, g: Any) -> None:
+    def add_slice_gradient(self, node: Any, parent: Any, g: Any) -> None:
         """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
 
         In place, in a sum of our own: n slices of one tensor cost what n small additions cost.
         """
-        have = self.arrived[parent]
-        if have is NOTHING or parent not in self.summed:
-            dtype = g.dtype if parent.dtype is ANY else parent.dtype
-            have = np.zeros(parent.shape, dtype) if have is NOTHING else have.copy()
-            self.arrived[parent] = have
-            self.summed.add(parent)
+        have = self.input_buffers[parent]
+        if have is UNDEFINED or parent not in self.owned_buffers:
+            dtype = g.dtype if parent.dtype is ANY_DTYPE else parent.dtype
+            have = np.zeros(parent.shape, dtype) if have is UNDEFINED else have.copy()
+            self.input_buffers[parent] = have
+            self.owned_buffers.add(parent)
         part = node.op.part(have, **node.params)
         np.add(part, g, out=part, casting="same_kind")
 
@@ -117,49 +122,49 @@ class Gradients:
         another object of it, so that nobody else needs to think of masks.
         """
         if before is not None:
-            held, other = self.blocked.get(node, (None, None))
+            held, other = self.where_masks.get(node, (None, None))
             if held is not before:
                 return
             mask = mask & other
-            self.summed.discard(node)
-        self.blocked[node] = (self.arrived[node], mask)
+            self.owned_buffers.discard(node)
+        self.where_masks[node] = (self.input_buffers[node], mask)
 
-    def mask_of(self, node: Any, g: Any) -> Any:
+    def take_where_mask(self, node: Any, g: Any) -> Any:
         """Where `g`, which has arrived for `node`, holds no gradient; None if that is not known."""
-        held, mask = self.blocked.pop(node, (None, None))
+        held, mask = self.where_masks.pop(node, (None, None))
         return mask if held is g else None
 
     def total(self, x: Any, y: Any) -> Any:
         """x + y in memory of its own."""
-        return np.asarray(x + y) if self.bare else add(x, y)
+        return np.asarray(x + y) if self.on_arrays else add(x, y)
 
-    def receive(self, node: Any, g: Any) -> Any:
+    def run_tensor_hooks(self, node: Any, g: Any) -> Any:
         """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
-        if type(g) is Slots:
+        if type(g) is OutputGrads:
             return g
         hooks = node.hooks
-        if hooks is not None and hooks.on_gradient:
-            g = self.to_own(call_hooks(hooks.on_gradient, self.to_tensor(g)))
-        if g is NOTHING:
+        if hooks is not None and hooks.tensor_pre_hooks:
+            g = self.unwrap_gradient(run_gradient_hooks(hooks.tensor_pre_hooks, self.wrap_gradient(g)))
+        if g is UNDEFINED:
             return g
         if hooks is not None:
-            keeper = hooks.retained_by and hooks.retained_by()
+            keeper = hooks.retaining_tensor and hooks.retaining_tensor()
             if keeper is not None:
                 self.kept.append((keeper, g))
-        if self.wanted is not None and node in self.wanted:
-            self.captured[node] = g
+        if self.capture_nodes is not None and node in self.capture_nodes:
+            self.captured_grads[node] = g
         return g
 
-    def to_tensor(self, g: Any) -> Any:
+    def wrap_gradient(self, g: Any) -> Any:
         """A gradient as users see it."""
-        return None if g is None or g is NOTHING else wrap(g) if self.bare else g
+        return None if g is None or g is UNDEFINED else wrap(g) if self.on_arrays else g
 
-    def to_own(self, g: Any) -> Any:
+    def unwrap_gradient(self, g: Any) -> Any:
         """A user's gradient as the walk keeps it."""
-        return NOTHING if g is None else g.array if self.bare else g
+        return UNDEFINED if g is None else g.array if self.on_arrays else g
 
 
-def awaited(roots: Iterable[Any]) -> dict[Any, int]:
+def count_leaf_edges(roots: Iterable[Any]) -> dict[Any, int]:
     """For each leaf with hooks that can be reached, the number of edges that lead to it."""
     counts: dict[Any, int] = {}
     reached = {root for root in roots if type(root) is not Leaf}
@@ -175,7 +180,7 @@ def awaited(roots: Iterable[Any]) -> dict[Any, int]:
     return counts
 
 
-def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
+def nodes_leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
     """The nodes below the roots from which an edge leads on to a wanted one."""
     oldest = min((node.order for node in wanted), default=0)  # what is older cannot lead to any of them
     reached = {root for root in roots if type(root) is not Leaf}
@@ -194,7 +199,7 @@ def leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
     return leading
 
 
-def call_hooks(hooks: HookDict, g: Tensor | None) -> Tensor | None:
+def run_gradient_hooks(hooks: HookDict, g: Tensor | None) -> Tensor | None:
     """Pass `g` through hooks, each of which may replace it by one of the same shape and type.
 
     They see None where no gradient arrived, and cannot replace that.

@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from adjoint.core.graph.node import Leaf, Output, tick
+from adjoint.core.graph.node import Leaf, OutputSlot, next_sequence_nr
 
 
-class Latest:
+class LastPass:
     """`order` is its time in the order of nodes, -1 before the first; the nodes it started from are held weakly.
 
     `limited`: it was asked for the gradients of certain tensors alone.
@@ -24,21 +24,21 @@ class Latest:
 
     def note(self, roots: Iterable[tuple[Any, Any]], limited: bool) -> None:
         """A pass from these roots is over."""
-        self.order = tick()
+        self.order = next_sequence_nr()
         self.roots = [weakref.ref(node) for node, _ in roots]
         self.limited = limited
 
 
-latest = Latest()
+last_pass = LastPass()
 
 
-def owner_of(node: Any) -> Any:
+def owning_node(node: Any) -> Any:
     """The node that has the line: of one of several outputs, the one that made them."""
-    return node.owner if type(node) is Output else node
+    return node.owner if type(node) is OutputSlot else node
 
 
-def called(node: Any) -> str:
+def describe_node(node: Any) -> str:
     """A node, and the user's line that recorded it."""
-    node = owner_of(node)
+    node = owning_node(node)
     site = None if type(node) is Leaf else getattr(node, "site", None)
     return str(node.name()) if site is None else f"{node.name()}, recorded at {site}"

@@ -6,40 +6,43 @@ import inspect
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from adjoint.autograd.engine.graph_task import Gradients
-from adjoint.core.graph.node import RELEASED, Node, Packed, Saved
+from adjoint.autograd.engine.graph_task import GraphTask
+from adjoint.core.graph.node import FREED, Node, PackedValue, SavedValues
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.tensor.mutation_log import check_unwritten, writes
-from adjoint.core.tensor.tensor import restored
+from adjoint.core.tensor.mutation_log import check_version, mutation_log
+from adjoint.core.tensor.tensor import restore_saved
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
 
 
-def usable(gradients: Gradients, node: Node) -> Any:
-    """The arrays and numbers that the node saved; raises as `checked` does."""
-    saved = opened(gradients, node)
-    if type(saved) is Saved:
-        return tuple(value.open().array if isinstance(value, Packed) else value for value in saved)
+def saved_arrays(gradients: GraphTask, node: Node) -> Any:
+    """The arrays and numbers that the node saved; raises as `check_saved` does."""
+    saved = unpack_node_values(gradients, node)
+    if type(saved) is SavedValues:
+        return tuple(value.open().array if isinstance(value, PackedValue) else value for value in saved)
     return saved
 
 
-def opened(gradients: Gradients, node: Node) -> Any:
-    """What the node saved, so that what was packed is opened once while the node runs; raises as `checked` does."""
-    saved = checked(node)
-    if type(saved) is not Saved:
+def unpack_node_values(gradients: GraphTask, node: Node) -> Any:
+    """What the node saved, so that what was packed is opened once while the node runs; raises as `check_saved` does."""
+    saved = check_saved(node)
+    if type(saved) is not SavedValues:
         return saved
     if gradients.opened[0] is not node:
-        gradients.opened = node, Saved(Opened(value) if isinstance(value, Packed) else value for value in saved)
+        gradients.opened = (
+            node,
+            SavedValues(CachedUnpack(value) if isinstance(value, PackedValue) else value for value in saved),
+        )
     return gradients.opened[1]
 
 
-class Opened(Packed):
+class CachedUnpack(PackedValue):
     """A packed value, and from the first time on what it was opened to."""
 
     __slots__ = ("packed", "tensor")
 
-    def __init__(self, packed: Packed) -> None:
+    def __init__(self, packed: PackedValue) -> None:
         self.packed = packed
         self.tensor: TensorLike | None = None
 
@@ -50,49 +53,49 @@ class Opened(Packed):
         return self.tensor
 
 
-def checked(node: Node) -> Any:
+def check_saved(node: Node) -> Any:
     """What the node saved. Raises RuntimeError if it was freed, or written in place since."""
-    if node.saved is RELEASED:
+    if node.saved is FREED:
         raise RuntimeError(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
             "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
             f"you need to access saved tensors after calling backward. (At {node.name()}, recorded at {node.site}.)"
         )
-    if node.order < writes.last:
+    if node.order < mutation_log.last:
         for value in node.saved or ():
-            for array in value.arrays() if isinstance(value, Packed) else (value,):
+            for array in value.arrays() if isinstance(value, PackedValue) else (value,):
                 if hasattr(array, "dtype"):
-                    check_unwritten(array, node)
+                    check_version(array, node)
     return node.saved
 
 
-def as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+def saved_as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
     """The saved values as tensors; with their history if the backward pass itself is to be recorded."""
     makers = (*node.parents, node) if create_graph else (None,) * len(saved)
-    return tuple([restored(value, maker) for value, maker in zip(saved, makers, strict=True)])
+    return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])
 
 
-def arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
+def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
     """What a rule asks for by name, besides the gradient."""
     found: list[Any] = []
-    for source, key, default in _plan(node.op, rule):
+    for source, key, default in _argument_plan(node.op, rule):
         if source == SAVED:
             found.append(saved[key])
         elif source == SHAPE:
             found.append(node.shapes[key])  # type: ignore[index]
-        elif source == PLACE:
+        elif source == POSITION:
             found.append(i - key)
         else:
             found.append(default if node.params is None else node.params.get(key, default))
     return found
 
 
-SAVED, SHAPE, PLACE, PARAMETER = range(4)
+SAVED, SHAPE, POSITION, PARAMETER = range(4)
 
 
 @cache
-def _plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
+def _argument_plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
     """Where each argument of a rule is to be found: in which part of the node, and under which key."""
     last = len(op.inputs) - 1
     defaults = inspect.signature(op.evaluate).parameters
@@ -104,7 +107,7 @@ def _plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
         if name == "out":
             plan.append((SAVED, -1, None))
         elif name == "i":
-            plan.append((PLACE, last, None))
+            plan.append((POSITION, last, None))
         elif name in op.inputs:
             plan.append((SAVED, slice(place, -1) if many else place, None))
         elif place is not None:

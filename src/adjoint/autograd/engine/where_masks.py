@@ -12,46 +12,46 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.engine.saved_values import arguments, opened
+from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
 from adjoint.core.graph.node import Node
-from adjoint.core.tensor.tensor import Tensor, restored, wrap
+from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 from adjoint.ops.elementwise.select import choose
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.reduction.reduction import all
 
-ELEMENTWISE = frozenset({"unary", "binary", "elementwise"})
-MOVED = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat"})
+ELEMENTWISE_FAMILIES = frozenset({"unary", "binary", "elementwise"})
+MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat"})
 
 
-def held_back(d: Any, mask: Any) -> Any:
+def apply_where_mask(d: Any, mask: Any) -> Any:
     """`d` with exact zeros where there is no gradient: a bare array or a tensor, as it came."""
     if isinstance(d, Tensor):
         return choose(mask, 0.0, d)
     return np.where(mask, d.dtype.type(0), d)
 
 
-def passed_on(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
+def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
     """For each input of an op, where it gets no gradient; None where nothing is known. `mask` is the output's."""
     op = node.op
     masks: list[Any]
     if op is None:
         return None
     if op.blocks is not None:
-        condition = restored(opened(gradients, node)[0], None)
+        condition = restore_saved(unpack_node_values(gradients, node)[0], None)
         condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
-        masks = list(op.blocks(condition.array if gradients.bare else condition))
+        masks = list(op.blocks(condition.array if gradients.on_arrays else condition))
         if mask is not None:
             masks = [None if m is None else m | mask for m in masks]
-    elif op.family in ELEMENTWISE:
+    elif op.family in ELEMENTWISE_FAMILIES:
         masks = [mask] * len(node.parents)
     elif op.family == "reduction" and node.params is not None and node.shapes is not None:
-        masks = [_over_axes(mask, node.params["axes"], node.shapes[0])]
-    elif op.name in MOVED:
-        masks = [_moved(node, mask, i) for i in range(len(node.parents))]
+        masks = [_expand_mask(mask, node.params["axes"], node.shapes[0])]
+    elif op.name in MOVEMENT_OPS:
+        masks = [_move_mask(node, mask, i) for i in range(len(node.parents))]
     else:
         return None
     return [
-        None if m is None or parent is None else _fitted(gradients, m, parent.shape)
+        None if m is None or parent is None else _reduce_mask(gradients, m, parent.shape)
         for m, parent in zip(masks, node.parents, strict=True)
     ]
 
@@ -60,18 +60,18 @@ def _tensor(value: Any) -> Any:
     return wrap(value) if hasattr(value, "dtype") and not isinstance(value, Tensor) else value
 
 
-def _over_axes(mask: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _expand_mask(mask: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
     return expand(reshape(_tensor(mask), shape=kept), shape=shape)
 
 
-def _moved(node: Node, mask: Any, i: int) -> Any:
+def _move_mask(node: Node, mask: Any, i: int) -> Any:
     """The mask under the movement back, which the op's own rule describes."""
     rule: Any = node.op.rule(i)
-    return None if node.parents[i] is None else rule(mask, *arguments(node, rule, None, i))
+    return None if node.parents[i] is None else rule(mask, *rule_arguments(node, rule, None, i))
 
 
-def _fitted(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
+def _reduce_mask(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
     """A mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
     mask = _tensor(mask)
     have = tuple(mask.shape)
@@ -79,4 +79,4 @@ def _fitted(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
         extra = len(have) - len(shape)
         axes = tuple(d for d in range(len(have)) if d < extra or (shape[d - extra] == 1 and have[d] != 1))
         mask = reshape(all(mask, axes=axes, keepdims=True), shape=shape)
-    return mask.array if gradients.bare else mask
+    return mask.array if gradients.on_arrays else mask

@@ -14,7 +14,7 @@ Modules, in reading order:
 
 from __future__ import annotations
 
-from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.lazy_import import attach_lazy_names
 
 _HOMES = {
     "function": """
@@ -22,4 +22,4 @@ _HOMES = {
         once_differentiable
     """
 }
-__all__, __getattr__, __dir__ = later(__name__, _HOMES)
+__all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES)

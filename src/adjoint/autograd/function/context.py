@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from adjoint.autograd.function.saved import opened, raw
+from adjoint.autograd.function.saved import raw_saved_tensors, unpack_saved_tensors
 from adjoint.core.graph.hooks import Hook, RemovableHandle
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.tensor import Tensor
@@ -81,7 +81,7 @@ class Context:
         forward = self.__dict__.get("saved_for_forward")
         if forward is not None:
             return tuple(forward)
-        return () if self.__node is None else opened(self.__node)
+        return () if self.__node is None else unpack_saved_tensors(self.__node)
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class Context:
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        return () if self.__node is None else raw(self.__node)
+        return () if self.__node is None else raw_saved_tensors(self.__node)
 
     def name(self) -> str:
         """The Function's name with `Backward`: `MySquareBackward`."""
@@ -123,7 +123,7 @@ class Context:
         node = self.__node
         state = None if node is None else node.context
         if state is not None and name in state.own:
-            return state.own[name].itself(node)
+            return state.own[name].get_original(node)
         raise AttributeError(f"{self.name()!r} object (ctx) has no attribute {name!r}: forward has not set it")
 
     def __eq__(self, other: object) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.autograd.function.non_differentiable import Once, once_differentiable
-from adjoint.autograd.function.outputs import keep_for_backward, outputs_of
-from adjoint.core.runtime.mode import mode, unrecorded, unusual
+from adjoint.autograd.function.non_differentiable import NonDifferentiableBackward, once_differentiable
+from adjoint.autograd.function.outputs import keep_for_backward, wrap_outputs
+from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
 
 FunctionCtx = Context
@@ -137,14 +137,14 @@ class Function(metaclass=FunctionMeta):
         """
         separate = has_setup_context(cls)
         if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
-            args = _by_position(cls, separate, args, kwargs)
-        special = unusual.count and mode.special
+            args = _bind_positionally(cls, separate, args, kwargs)
+        special = nondefault.count and mode.special
         duals = mode.duals if special else None
-        levels = () if duals is None else duals.carried(args)
+        levels = () if duals is None else duals.levels_of(args)
         node = cls._backward_cls(args)
         ctx = Context(node)
-        with unrecorded(), nullcontext() if duals is None else duals.forward_mode_off():
-            result = _batched(cls, args) if special else NotImplemented
+        with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():
+            result = _apply_by_tracer(cls, args) if special else NotImplemented
             if result is NotImplemented:
                 result = cls.forward(*args) if separate else cls.forward(ctx, *args)
             if separate:
@@ -154,8 +154,8 @@ class Function(metaclass=FunctionMeta):
         saved = attributes.pop("to_save", None) or ()
         dirty = attributes.get("dirty_tensors") or ()
         if separate and saved:
-            _refuse_saving(cls, args, returned, saved, dirty)
-        outputs = outputs_of(node, args, returned)
+            _check_saved_inputs(cls, args, returned, saved, dirty)
+        outputs = wrap_outputs(node, args, returned)
         if duals is not None and levels:
             duals.apply_function_jvp(node, args, returned, outputs, dirty, levels)
         attributes.pop("saved_for_forward", None)
@@ -164,7 +164,7 @@ class Function(metaclass=FunctionMeta):
         if special and mode.watcher is not None:
             for out in outputs:
                 if isinstance(out, Tensor):
-                    mode.watcher.look(_Call(cls.__name__, ()), args, out)
+                    mode.watcher.observe_op(_Call(cls.__name__, ()), args, out)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
@@ -192,13 +192,13 @@ def has_setup_context(function: type[Function]) -> bool:
     return function.setup_context is not Function.setup_context
 
 
-def _batched(function: type[Function], args: tuple[Any, ...]) -> Any:
+def _apply_by_tracer(function: type[Function], args: tuple[Any, ...]) -> Any:
     """What `forward` returns for a batch, where a tracer knows that; NotImplemented if its ops are to be called."""
     apply_function = getattr(mode.tracer, "apply_function", None)
     return NotImplemented if apply_function is None else apply_function(function, args)
 
 
-def _by_position(
+def _bind_positionally(
     function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
     """All arguments of `forward` in order, defaults filled in."""
@@ -214,7 +214,7 @@ def _by_position(
     return given.args if separate else given.args[1:]
 
 
-def _refuse_saving(
+def _check_saved_inputs(
     function: type[Function], args: tuple[Any, ...], returned: tuple[Any, ...], saved: Any, dirty: Any
 ) -> None:
     for tensor in saved:
@@ -229,6 +229,7 @@ def _refuse_saving(
 
 
 __all__ = [
-    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "Once",
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
+    "NonDifferentiableBackward",
     "has_setup_context", "once_differentiable",
 ]  # fmt: skip

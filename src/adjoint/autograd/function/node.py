@@ -12,10 +12,10 @@ import numpy as np
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.saved import CLEARED
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.iterative_dealloc import freed_without_recursion
-from adjoint.core.graph.node import Output, Recorded, edge, tick
-from adjoint.core.graph.source_location import user_place
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
+from adjoint.core.graph.node import GraphNode, OutputSlot, edge, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 
 
@@ -29,7 +29,7 @@ class UserFunction(Protocol):
     def _user_backward(self) -> Callable[..., Any]: ...
 
 
-class State:
+class FunctionNodeState:
     """What a node keeps for its user: `attributes` of the ctx, `kept` tensors, and `own` outputs set as attributes."""
 
     __slots__ = ("attributes", "kept", "own")
@@ -40,8 +40,8 @@ class State:
         self.own: dict[str, Any] = {}
 
 
-@freed_without_recursion
-class BackwardCFunction(Recorded):
+@with_iterative_dealloc
+class BackwardCFunction(GraphNode):
     """The node of a Function; each Function has a subclass of its own, `MySquareBackward`.
 
     It is made before `forward` runs, as its ctx, and becomes part of the graph by `finish`.
@@ -50,36 +50,39 @@ class BackwardCFunction(Recorded):
     op = None
     _forward_cls: UserFunction
     __slots__ = (
-        "__weakref__", "_slots", "_specs", "at", "code", "context", "dtype", "given", "hooks", "order", "outputs",
-        "parents", "quiet", "shape",
+        "__weakref__", "_output_nodes", "_specs", "at", "code", "context", "dtype", "tensor_args", "hooks", "order",
+        "outputs",
+        "parents", "no_grad_outputs", "shape",
     )  # fmt: skip
     code: CodeType
     hooks: NodeHooks | None
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        floor = mode.floor if unusual.count else -1
-        self.given = tuple(isinstance(a, Tensor) for a in args)
-        parents = tuple(a.node if given else None for a, given in zip(args, self.given, strict=True))
+        floor = mode.floor if nondefault.count else -1
+        self.tensor_args = tuple(isinstance(a, Tensor) for a in args)
+        parents = tuple(a.node if given else None for a, given in zip(args, self.tensor_args, strict=True))
         if floor >= 0:
             parents = tuple(None if p is None or p.order < floor else p for p in parents)
         needed = tuple(p is not None for p in parents)
-        self.parents = parents if not unusual.count or mode.recording else (None,) * len(args)
-        self.context = State({"needs_input_grad": needed})
+        self.parents = parents if not nondefault.count or mode.recording else (None,) * len(args)
+        self.context = FunctionNodeState({"needs_input_grad": needed})
         self.hooks = None
-        self.code, self.at = user_place()
+        self.code, self.at = user_instruction()
         self.order = -1
         self.outputs = 0
         self._specs: list[tuple[Any, Any] | None] = []
-        self.quiet: frozenset[int] = frozenset()
+        self.no_grad_outputs: frozenset[int] = frozenset()
         self.shape: Any = None
         self.dtype: Any = None
-        self._slots: dict[int, weakref.ref[Output]] = {}
+        self._output_nodes: dict[int, weakref.ref[OutputSlot]] = {}
 
-    def finish(self, returned: Sequence[Any], quiet: frozenset[int]) -> None:
-        """Take the place in the graph that the node of these outputs has; those numbered in `quiet` get no gradient."""
-        self.order = tick()
+    def finish(self, returned: Sequence[Any], no_grad_outputs: frozenset[int]) -> None:
+        """Take the place in the graph that the node of these outputs has; those numbered in `no_grad_outputs` get no
+        gradient.
+        """
+        self.order = next_sequence_nr()
         self.outputs = len(returned)
-        self.quiet = quiet
+        self.no_grad_outputs = no_grad_outputs
         self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
         if len(returned) == 1 and self._specs[0] is not None:
             self.shape, self.dtype = self._specs[0]
@@ -99,26 +102,26 @@ class BackwardCFunction(Recorded):
         """For each tensor among the arguments, the node that made it and the number of its output."""
         if not any(self.parents):
             return ()
-        return tuple(edge(p) for p, given in zip(self.parents, self.given, strict=True) if given)
+        return tuple(edge(p) for p, given in zip(self.parents, self.tensor_args, strict=True) if given)
 
     def made(self, number: int) -> Any:
         """The node that stands for output `number`."""
         if self.outputs == 1:
             return self
-        slot = self._slots.get(number)
+        slot = self._output_nodes.get(number)
         output = slot and slot()
         if output is None:
-            output = Output(self, number, *self._specs[number])  # type: ignore[misc]
-            self._slots[number] = weakref.ref(output)
+            output = OutputSlot(self, number, *self._specs[number])  # type: ignore[misc]
+            self._output_nodes[number] = weakref.ref(output)
         return output
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in OWN:
+        if name.startswith("__") or name in NODE_ATTRIBUTES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(Context(self), name)  # in PyTorch the node is the ctx
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in OWN:
+        if name in NODE_ATTRIBUTES:
             object.__setattr__(self, name, value)
         else:
             self.context.attributes[name] = value
@@ -136,7 +139,9 @@ class BackwardCFunction(Recorded):
         fill = attributes.get("materialize_grads", True)
         fill_quiet = fill and attributes.get("_materialize_non_diff_grads", True)
         given = [
-            constant(np.zeros(*spec)) if g is None and spec and (fill_quiet if i in self.quiet else fill) else g
+            constant(np.zeros(*spec))
+            if g is None and spec and (fill_quiet if i in self.no_grad_outputs else fill)
+            else g
             for i, (g, spec) in enumerate(zip(arrived, self._specs, strict=True))
         ]
         arrived = ()  # nothing but `given` holds them: a boxed backward may let go of each as it goes
@@ -156,7 +161,7 @@ class BackwardCFunction(Recorded):
         return returned
 
     def _check(self, i: int, g: Any) -> None:
-        if not self.given[i]:
+        if not self.tensor_args[i]:
             raise RuntimeError(
                 f"function {self.name()} returned a gradient different than None at position {i + 1}, but the "
                 "corresponding forward input was not a Variable"
@@ -164,7 +169,7 @@ class BackwardCFunction(Recorded):
         if not isinstance(g, Tensor):
             raise RuntimeError(f"{self.name()}: expected Variable or None (got {type(g).__name__})")
         parent = self.parents[i]
-        if parent is not None and not _reaches(g.array.shape, parent.shape):
+        if parent is not None and not _can_sum_to(g.array.shape, parent.shape):
             raise RuntimeError(
                 f"Function {self.name()} returned an invalid gradient at index {i} - got {list(g.array.shape)} but "
                 f"expected shape compatible with {list(parent.shape)}"
@@ -176,10 +181,12 @@ class BackwardCFunction(Recorded):
             )
 
 
-OWN = frozenset({*BackwardCFunction.__slots__, "saved"})  # names of the node itself; all others are the users'
+NODE_ATTRIBUTES = frozenset(
+    {*BackwardCFunction.__slots__, "saved"}
+)  # names of the node itself; all others are the users'
 
 
-def _reaches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def _can_sum_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """True if a gradient of `shape` can be summed to `target`."""
     if len(shape) < len(target):
         return False

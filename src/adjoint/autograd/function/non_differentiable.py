@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.node import Leaf, Recorded, tick
-from adjoint.core.graph.source_location import user_place
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.graph.node import GraphNode, Leaf, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, wrap
 
 
@@ -21,7 +21,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(backward)
     def call(ctx: Any, *grads: Any) -> Any:
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             result = backward(ctx, *grads)
         parents = tuple(g.node for g in grads if isinstance(g, Tensor) and g.node is not None)
         if not parents or not mode.recording:
@@ -29,13 +29,13 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         several = isinstance(result, tuple)
         results = result if several else (result,)
         pattern = tuple(isinstance(g, Tensor) for g in results)
-        returned = tuple(_refused(g, parents, pattern) if isinstance(g, Tensor) else g for g in results)
+        returned = tuple(_attach_error_node(g, parents, pattern) if isinstance(g, Tensor) else g for g in results)
         return returned if several else returned[0]
 
     return call
 
 
-class Once(Recorded):
+class NonDifferentiableBackward(GraphNode):
     """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
 
     __slots__ = ("__weakref__", "at", "code", "dtype", "hooks", "order", "parents", "pattern", "saved", "shape")
@@ -47,8 +47,8 @@ class Once(Recorded):
         self.parents, self.pattern = parents, pattern
         self.shape, self.dtype = g.array.shape, g.array.dtype
         self.saved = self.hooks = None
-        self.code, self.at = user_place()
-        self.order = tick()
+        self.code, self.at = user_instruction()
+        self.order = next_sequence_nr()
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -60,10 +60,10 @@ class Once(Recorded):
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
-Once.__name__ = Once.__qualname__ = "Error"
+NonDifferentiableBackward.__name__ = NonDifferentiableBackward.__qualname__ = "Error"
 
 
-def _refused(g: Tensor, parents: tuple[Any, ...], pattern: tuple[bool, ...]) -> Tensor:
+def _attach_error_node(g: Tensor, parents: tuple[Any, ...], pattern: tuple[bool, ...]) -> Tensor:
     refused = wrap(g.array)
-    refused.node = Once(parents, pattern, g)
+    refused.node = NonDifferentiableBackward(parents, pattern, g)
     return refused

@@ -6,18 +6,18 @@ import warnings
 from typing import Any
 
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.autograd.function.saved import CLEARED, Kept, keep, number_of
+from adjoint.autograd.function.saved import CLEARED, SavedVariable, output_number, save_variable
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
-from adjoint.core.op.apply import NOT_SAVED
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.storage import Made, mark_written, share, share_view, view_of, view_on
+from adjoint.core.op.apply import INFERENCE_SAVED_ERROR
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.storage import CreationMeta, make_view, mark_written, share_storage, share_view, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import check_writable, rebase
 
 
-def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...]) -> tuple[Any, ...]:
+def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs of the Function whose forward returned these, with `node` for their history if one is recorded.
 
     An argument that comes back as it is becomes a view of itself, unless it was marked dirty: then its own history goes
@@ -37,7 +37,7 @@ def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[A
     _check_dirty(node, args, returned, dirty)
     if recorded:
         _check_history(node, args, returned, dirty, quiet)
-    if pure and (sum(node.given) != 1 or len(returned) != 1):
+    if pure and (sum(node.tensor_args) != 1 or len(returned) != 1):
         raise RuntimeError(
             f"{node._forward_cls.__name__}: Pure view custom Function can only have one input Tensor and one output "
             "Tensor."
@@ -50,14 +50,14 @@ def outputs_of(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[A
         if isinstance(out, Tensor):
             is_input = any(out is a for a in args)
             modified = any(out is d for d in dirty)
-            out = _with_history(node, out, i, is_input, modified, recorded and i not in quiet)
+            out = _attach_history(node, out, i, is_input, modified, recorded and i not in quiet)
             if not (is_input and modified):
-                _seen_as(out, _circumstances(args, pure))
+                _set_creation_meta(out, _view_creation_meta(args, pure))
         outputs.append(out)
     if len(returned) - len(quiet) - node._specs.count(None) > 1 and recorded:
         for out in outputs:
             if isinstance(out, Tensor):
-                _seen_as(out, Made.AS_ONE_OF_MANY)
+                _set_creation_meta(out, CreationMeta.MULTI_OUTPUT_NODE)
     return tuple(outputs)
 
 
@@ -65,12 +65,12 @@ def keep_for_backward(node: BackwardCFunction, outputs: tuple[Any, ...], saved: 
     """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
     state = node.context
     if not mode.transformed and any(tensor is not None and tensor.is_inference() for tensor in saved):
-        raise RuntimeError(NOT_SAVED)
+        raise RuntimeError(INFERENCE_SAVED_ERROR)
     if state.kept is not CLEARED:
-        state.kept = tuple(keep(tensor, outputs) for tensor in saved)
+        state.kept = tuple(save_variable(tensor, outputs) for tensor in saved)
     for name, value in list(state.attributes.items()):
-        if isinstance(value, Tensor) and (number := number_of(value, outputs)) is not None:
-            state.own[name] = Kept(state.attributes.pop(name), number)
+        if isinstance(value, Tensor) and (number := output_number(value, outputs)) is not None:
+            state.own[name] = SavedVariable(state.attributes.pop(name), number)
 
 
 def _check_dirty(
@@ -112,15 +112,15 @@ def _check_history(
             )
 
 
-def _with_history(
+def _attach_history(
     node: BackwardCFunction, out: Tensor, number: int, is_input: bool, modified: bool, differentiable: bool
 ) -> Tensor:
     if not differentiable:
         if out.node is None:
-            return _as_it_is(out) if is_input and not modified else out
+            return _view_as_self(out) if is_input and not modified else out
         if is_input:
             alias = wrap(out.array)
-            share(out, alias)
+            share_storage(out, alias)
             return alias
         if view_of(out) is None:
             out.node = None
@@ -129,29 +129,29 @@ def _with_history(
         rebase(out, node.made(number))
         return out
     if is_input:
-        out = _as_it_is(out)
+        out = _view_as_self(out)
     out.node = node.made(number)
     return out
 
 
-def _as_it_is(x: Tensor) -> Tensor:
+def _view_as_self(x: Tensor) -> Tensor:
     """A view of the whole of `x`: the same memory with a place of its own in the graph."""
     alias = wrap(x.array)
-    share_view(x, alias, reshape.op, {"shape": x.array.shape}, Made.BY_FUNCTION)  # type: ignore[attr-defined]
+    share_view(x, alias, reshape.op, {"shape": x.array.shape}, CreationMeta.IN_CUSTOM_FUNCTION)  # type: ignore[attr-defined]
     return alias
 
 
-def _seen_as(out: Tensor, made: Made) -> None:
+def _set_creation_meta(out: Tensor, made: CreationMeta) -> None:
     view = view_of(out)
     if view is not None:
-        out.memory = view_on(view.memory, view.base, view.path, made)
+        out.memory = make_view(view.memory, view.base, view.path, made)
 
 
-def _circumstances(args: tuple[Any, ...], pure: bool) -> Made:
+def _view_creation_meta(args: tuple[Any, ...], pure: bool) -> CreationMeta:
     """How views among the outputs count. The steps of a pure one say all about it: it is as if ops had made it."""
-    if unusual.count and not mode.recording:
-        return Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+    if nondefault.count and not mode.recording:
+        return CreationMeta.INFERENCE_MODE if mode.inference else CreationMeta.NO_GRAD_MODE
     if not pure:
-        return Made.BY_FUNCTION
+        return CreationMeta.IN_CUSTOM_FUNCTION
     source = view_of(next(a for a in args if isinstance(a, Tensor)))
-    return Made.NORMALLY if source is None else source.made
+    return CreationMeta.NORMALLY if source is None else source.made

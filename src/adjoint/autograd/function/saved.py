@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.saved.hooks import Packer
-from adjoint.autograd.saved.saved_tensor import SavedTensor, pair_of
-from adjoint.core.graph.node import RELEASED, Leaf, Packed
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.external_aliases import apart
-from adjoint.core.tensor.mutation_log import check_unwritten
+from adjoint.autograd.saved.hooks import SavedTensorPacker
+from adjoint.autograd.saved.saved_tensor import SavedTensor, check_hook_pair
+from adjoint.core.graph.node import FREED, Leaf, PackedValue
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.external_aliases import copy_if_aliased
+from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.storage import View
-from adjoint.core.tensor.tensor import Tensor, detach, rewrapped, twin, wrap
+from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, with_node, wrap
 
 new = object.__new__
 CLEARED: Any = type("Cleared", (), {"__slots__": (), "__repr__": lambda self: "<cleared>"})()
 
 
-class Kept:
+class SavedVariable:
     """An input, an intermediate value, or, by its number, an output.
 
     A leaf that wants a gradient is held itself: its history never changes. Any other tensor, or its base, may later be
@@ -31,7 +31,7 @@ class Kept:
     __slots__ = ("array", "node", "number", "reference", "memory")
 
     def __init__(self, tensor: Tensor, number: int | None) -> None:
-        self.array, self.number = apart(tensor.array), number
+        self.array, self.number = copy_if_aliased(tensor.array), number
         self.memory = _without_base(tensor.memory) if self.array is tensor.array else None
         self.node = None if number is not None else tensor.node
         self.reference: Callable[[], Tensor | None]
@@ -40,7 +40,7 @@ class Kept:
     def open(self, owner: Any) -> Tensor:
         """The tensor with its history: itself, unless it is an output. Raises RuntimeError if it was written since."""
         if type(self.array) is np.ndarray:
-            check_unwritten(self.array, owner)
+            check_version(self.array, owner)
         if self.number is None:
             alive = self.reference()
             if alive is not None and alive.array is self.array and alive.node is self.node:
@@ -50,7 +50,7 @@ class Kept:
         tensor.node = self.node if self.number is None else owner.made(self.number)
         return tensor
 
-    def itself(self, owner: Any) -> Tensor:
+    def get_original(self, owner: Any) -> Tensor:
         """As `open`, but an output too is itself as long as it lives, and nobody asks whether it was written."""
         alive = self.reference()
         if alive is not None:
@@ -65,61 +65,61 @@ def _without_base(storage: Any) -> Any:
     return storage.memory if type(storage) is View else storage
 
 
-class KeptPacked:
+class PackedVariable:
     """What the hooks on saved tensors made of one."""
 
     __slots__ = ("node", "number", "packed")
 
-    def __init__(self, packed: Packed, node: Any, number: int | None) -> None:
+    def __init__(self, packed: PackedValue, node: Any, number: int | None) -> None:
         self.packed, self.node, self.number = packed, node, number
 
     def open(self, owner: Any) -> Tensor:
         """What the hook unpacks, with the history of what it packed."""
-        return rewrapped(self.packed.open(), self.node if self.number is None else owner.made(self.number))
+        return with_node(self.packed.open(), self.node if self.number is None else owner.made(self.number))
 
 
-def keep(tensor: Tensor | None, outputs: Sequence[Any]) -> Kept | KeptPacked | None:
+def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariable | PackedVariable | None:
     """What a node keeps of `tensor`, which may be one of its outputs."""
     if tensor is None:
         return None
-    number = number_of(tensor, outputs)
-    if unusual.count and mode.packers:
+    number = output_number(tensor, outputs)
+    if nondefault.count and mode.packers:
         packed = mode.packers[-1].pack(tensor if number is None else detach(tensor))
-        return KeptPacked(packed, None if number is not None else tensor.node, number)
-    return Kept(tensor, number)
+        return PackedVariable(packed, None if number is not None else tensor.node, number)
+    return SavedVariable(tensor, number)
 
 
-def number_of(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
+def output_number(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
     """Which of the outputs `tensor` is, if it is one that leads to the node; the last where it stands there twice."""
     if tensor.node is None:
         return None
     return next((i for i in range(len(outputs) - 1, -1, -1) if outputs[i] is tensor), None)
 
 
-def opened(node: Any) -> tuple[Any, ...]:
+def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
     """The tensors that `node` keeps. Raises RuntimeError once they were freed, or may no longer be asked for."""
-    kept = _present(node)
+    kept = _saved_variables(node)
     tensors = tuple(None if one is None else one.open(node) for one in kept)
     if kept and node._forward_cls.clear_saved_tensors_on_access:
         node.context.kept = CLEARED
     return tensors
 
 
-def raw(node: Any) -> tuple[Any, ...]:
+def raw_saved_tensors(node: Any) -> tuple[Any, ...]:
     """The places in which `node` keeps tensors, for hooks of their own."""
     if node.context.kept is CLEARED:
         return ()
-    return tuple(_place(node, i) for i in range(len(_present(node))))
+    return tuple(_make_saved_tensor(node, i) for i in range(len(_saved_variables(node))))
 
 
-def _present(node: Any) -> tuple[Any, ...]:
+def _saved_variables(node: Any) -> tuple[Any, ...]:
     kept = None if node.context is None else node.context.kept
     if kept is CLEARED:
         raise RuntimeError(
             "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
             "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
         )
-    if kept is RELEASED:
+    if kept is FREED:
         raise RuntimeError(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
@@ -129,47 +129,47 @@ def _present(node: Any) -> tuple[Any, ...]:
     return kept or ()
 
 
-class _Place(SavedTensor):
+class _FunctionSavedTensor(SavedTensor):
     __slots__ = ()
 
     @property
     def data(self) -> Any:
-        value = _present(self.node)[self.place]
-        return getattr(value.packed, "data", None) if type(value) is KeptPacked else self.unpack()
+        value = _saved_variables(self.node)[self.place]
+        return getattr(value.packed, "data", None) if type(value) is PackedVariable else self.unpack()
 
     @property
     def unpack_hook(self) -> Any:
-        value = _present(self.node)[self.place]
-        return getattr(value.packed, "unpack_hook", None) if type(value) is KeptPacked else None
+        value = _saved_variables(self.node)[self.place]
+        return getattr(value.packed, "unpack_hook", None) if type(value) is PackedVariable else None
 
     def unpack(self) -> Any:
-        value = _present(self.node)[self.place]
+        value = _saved_variables(self.node)[self.place]
         return None if value is None else value.open(self.node)
 
     def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
-        pack_hook, unpack_hook = pair_of(hooks)
-        if self.node.saved is RELEASED:
+        pack_hook, unpack_hook = check_hook_pair(hooks)
+        if self.node.saved is FREED:
             raise RuntimeError(
                 f"Calling register_hooks on a saved tensor after it has been freed: {self.node.name()} let its values "
                 "go in backward(). Specify retain_graph=True to keep them."
             )
-        kept = _present(self.node)
+        kept = _saved_variables(self.node)
         value = kept[self.place]
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if type(value) is KeptPacked:
+        if type(value) is PackedVariable:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
                 "hooks is allowed at a time."
             )
         tensor = value.open(self.node)
-        plain = twin(tensor)  # without its history: what the hook returns may not lead here
-        packed = KeptPacked(Packer(pack_hook, unpack_hook).pack(plain), value.node, value.number)
+        plain = shallow_copy(tensor)  # without its history: what the hook returns may not lead here
+        packed = PackedVariable(SavedTensorPacker(pack_hook, unpack_hook).pack(plain), value.node, value.number)
         self.node.context.kept = (*kept[: self.place], packed, *kept[self.place + 1 :])
 
 
-def _place(node: Any, place: int) -> _Place:
-    found = new(_Place)
+def _make_saved_tensor(node: Any, place: int) -> _FunctionSavedTensor:
+    found = new(_FunctionSavedTensor)
     found.node = node
     found.place = place
     return found

@@ -9,27 +9,27 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from adjoint.autograd.saved.hooks import Packer, pop, push, version_of
+from adjoint.autograd.saved.hooks import SavedTensorPacker, pop_packer, push_packer, version_of
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor, wrap
 
 
 @contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[Kept]:
+def allow_mutation_on_saved_tensors() -> Iterator[CopyOnWriteRecord]:
     """Within the block, a write into a tensor that is kept for backward leaves backward the values from before.
 
     Forward and backward must both run in the block. Yields the record of what is kept: `cloned` holds the copies that
     writes made necessary. Raises RuntimeError inside another such block.
     """
-    if any(isinstance(packer, _CopyingPacker) for packer in mode.packers):
+    if any(isinstance(packer, _CopyOnWritePacker) for packer in mode.packers):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    kept = Kept()
-    push(_CopyingPacker(kept))
+    kept = CopyOnWriteRecord()
+    push_packer(_CopyOnWritePacker(kept))
     try:
         yield kept
     finally:
-        pop()
+        pop_packer()
         kept.clear()
 
 
@@ -39,7 +39,7 @@ class Handle:
     __slots__ = ("__weakref__",)
 
 
-class Kept:
+class CopyOnWriteRecord:
     """The tensors that are kept for backward, by their handles: as they are, or as a write found them."""
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class Kept:
             record.clear()
 
 
-class _CopyingPacker(Packer):
+class _CopyOnWritePacker(SavedTensorPacker):
     __slots__ = ("kept",)
 
-    def __init__(self, kept: Kept) -> None:
-        super().__init__(partial(_handle, kept), partial(_tensor, kept))
+    def __init__(self, kept: CopyOnWriteRecord) -> None:
+        super().__init__(partial(_pack_to_handle, kept), partial(_unpack_handle, kept))
         self.kept = kept
 
     def spare(self, tensor: Tensor) -> None:
@@ -71,7 +71,7 @@ class _CopyingPacker(Packer):
                 del kept.original[handle]
 
 
-def _handle(kept: Kept, tensor: Tensor) -> Handle:
+def _pack_to_handle(kept: CopyOnWriteRecord, tensor: Tensor) -> Handle:
     key = id(tensor), version_of(tensor)
     handle = kept.tid_to_weakhandle.get(key)
     if handle is None or kept.original.get(handle) is not tensor:  # an id is given again once a tensor is gone
@@ -81,7 +81,7 @@ def _handle(kept: Kept, tensor: Tensor) -> Handle:
     return handle
 
 
-def _tensor(kept: Kept, handle: Handle) -> Tensor:
+def _unpack_handle(kept: CopyOnWriteRecord, handle: Handle) -> Tensor:
     tensor = kept.cloned.get(handle)
     if tensor is None:
         tensor = kept.original.get(handle)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adjoint.core.graph.node import Packed
-from adjoint.core.runtime.mode import Scope, mode, set_modes
+from adjoint.core.graph.node import PackedValue
+from adjoint.core.runtime.mode import ModeScope, mode, set_modes
 from adjoint.core.tensor.storage import InferenceStorage
-from adjoint.core.tensor.tensor import Tensor, rewrapped
+from adjoint.core.tensor.tensor import Tensor, with_node
 
 
 class saved_tensors_hooks:
@@ -26,10 +26,10 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        push(Packer(self.pack_hook, self.unpack_hook))
+        push_packer(SavedTensorPacker(self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *error: object) -> None:
-        pop()
+        pop_packer()
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -44,14 +44,14 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Within the block, hooks on saved tensors raise RuntimeError(error_message); so does the block inside of hooks."""
     if mode.packers:
         raise RuntimeError(error_message)
-    before, here.refused = here.refused, error_message
+    before, thread_state.refusal_message = thread_state.refusal_message, error_message
     try:
         yield
     finally:
-        here.refused = before
+        thread_state.refusal_message = before
 
 
-class Packer:
+class SavedTensorPacker:
     """A pair of hooks in `mode.packers`."""
 
     __slots__ = ("pack_hook", "unpack_hook")
@@ -60,10 +60,10 @@ class Packer:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def pack(self, tensor: Tensor) -> Packed:
+    def pack(self, tensor: Tensor) -> PackedValue:
         """What a node keeps in place of `tensor`. Raises RuntimeError if the hook writes into it."""
         before = version_of(tensor)
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             packed = self.pack_hook(tensor)
         if version_of(tensor) != before:
             raise RuntimeError(
@@ -76,7 +76,7 @@ class Packer:
         """`tensor` is about to be written in place: see to what was packed and shares its memory."""
 
 
-class PackedByHook(Packed):
+class PackedByHook(PackedValue):
     """What a pack hook returned, and the hook that undoes it."""
 
     __slots__ = ("data", "unpack_hook")
@@ -101,35 +101,35 @@ class PackedByHook(Packed):
         return tensor
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """This thread: why hooks are refused."""
 
-    refused: str | None = None
+    refusal_message: str | None = None
 
 
-here = _Here()
+thread_state = _ThreadState()
 
 
-def push(packer: Any) -> None:
+def push_packer(packer: Any) -> None:
     """Make `packer` the innermost. Raises RuntimeError within `disable_saved_tensors_hooks`."""
-    if here.refused is not None:
-        raise RuntimeError(here.refused)
+    if thread_state.refusal_message is not None:
+        raise RuntimeError(thread_state.refusal_message)
     set_modes(packers=(*mode.packers, packer))
 
 
-def pop() -> None:
+def pop_packer() -> None:
     """Take the innermost packer off, if there is one."""
     set_modes(packers=mode.packers[:-1])
 
 
-def keep(tensor: Tensor) -> Callable[[], Tensor]:
+def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
     """Save `tensor` as a node would: the function that is returned gives it back, through the innermost hooks.
 
     That raises RuntimeError if the tensor was written in place since, where there are no hooks.
     """
     if mode.packers:
         packed, maker = mode.packers[-1].pack(tensor), tensor.node
-        return lambda: rewrapped(packed.open(), maker)
+        return lambda: with_node(packed.open(), maker)
     before = version_of(tensor)
 
     def kept() -> Tensor:

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adjoint.autograd.engine.accumulate_grad import accumulate
-from adjoint.autograd.engine.graph_task import NOTHING, Gradients, Slots
-from adjoint.autograd.engine.node_call import run_rules
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
+from adjoint.autograd.engine.node_call import apply_rules
 from adjoint.autograd.saved.saved_tensor import saved_tensor
 from adjoint.core.dtype.device import CPU, device
 from adjoint.core.dtype.dtype import DTYPES, dtype
-from adjoint.core.graph.hooks import Hooked
+from adjoint.core.graph.hooks import HookableNode
 from adjoint.core.graph.node import Leaf, Node
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 
 # An input by its number, the output as -1; several inputs; a parameter by its name; or how to find it out.
-Where = int | list[int | None] | str | Callable[[Node], Any]
+SavedSource = int | list[int | None] | str | Callable[[Node], Any]
 
 
 def input_shape(i: int) -> Callable[[Node], Size]:
@@ -34,17 +34,17 @@ def input_shape(i: int) -> Callable[[Node], Size]:
     return find
 
 
-def sizes_of(*names: str) -> dict[str, Where]:
+def sizes_of(*names: str) -> dict[str, SavedSource]:
     """`self_sym_sizes`, …: what matrix products show of their inputs, besides these."""
     return {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(names)}
 
 
-def along(name: str) -> Callable[[Node], Any]:
+def single_axis(name: str) -> Callable[[Node], Any]:
     """The single dimension of a reduction that takes a tuple."""
     return lambda node: node.params[name][0]  # type: ignore[index]
 
 
-def swapped(i: int) -> Callable[[Node], int]:
+def transpose_dim(i: int) -> Callable[[Node], int]:
     """The i-th of the two dimensions that a transpose exchanges."""
 
     def find(node: Node) -> int:
@@ -55,53 +55,53 @@ def swapped(i: int) -> Callable[[Node], int]:
     return find
 
 
-def sliced(i: int) -> Callable[[Node], Any]:
+def slice_bound(i: int) -> Callable[[Node], Any]:
     """Start, stop and step of a slice in the one dimension that it cuts."""
 
     def find(node: Node) -> Any:
-        d, bounds = _cut(node)
+        d, bounds = _sliced_dimension(node)
         return d if i == 3 else bounds[i]
 
     return find
 
 
-def _cut(node: Node) -> tuple[int, tuple[int, int, int]]:
+def _sliced_dimension(node: Node) -> tuple[int, tuple[int, int, int]]:
     whole = input_shape(0)(node)
     bounds = node.params["bounds"]  # type: ignore[index]
     return next(((d, b) for d, b in enumerate(bounds) if b != (0, whole[d], 1)), (0, bounds[0]))
 
 
-ONE: Where = lambda node: 1  # noqa: E731  PyTorch's alpha and beta, which are folded into other ops here
-REDUCED: dict[str, Where] = {"dim": "axes", "keepdim": "keepdims"}
-BY_OP: dict[str, dict[str, Where]] = {
-    "add": {"alpha": ONE},
-    "sub": {"alpha": ONE},
+CONSTANT_ONE: SavedSource = lambda node: 1  # noqa: E731  PyTorch's alpha and beta, which are folded into other ops here
+REDUCTION_NAMES: dict[str, SavedSource] = {"dim": "axes", "keepdim": "keepdims"}
+NAMES_BY_OP: dict[str, dict[str, SavedSource]] = {
+    "add": {"alpha": CONSTANT_ONE},
+    "sub": {"alpha": CONSTANT_ONE},
     "div": {"rounding_mode": lambda node: None},
     "pow": {"self": 0, "exponent": 1, "result": -1},
-    "sum": REDUCED,
-    "mean": REDUCED | {"self_sym_numel": lambda node: math.prod(input_shape(0)(node))},
-    "max": REDUCED | {"self": 0, "result": -1},
-    "min": REDUCED | {"self": 0, "result": -1},
-    "prod": REDUCED | {"dim": along("axes"), "self": 0},
+    "sum": REDUCTION_NAMES,
+    "mean": REDUCTION_NAMES | {"self_sym_numel": lambda node: math.prod(input_shape(0)(node))},
+    "max": REDUCTION_NAMES | {"self": 0, "result": -1},
+    "min": REDUCTION_NAMES | {"self": 0, "result": -1},
+    "prod": REDUCTION_NAMES | {"dim": single_axis("axes"), "self": 0},
     "cumsum": {"dim": "axis"},
     "softmax": {"dim": "axis"},
     "log_softmax": {"dim": "axis"},
     "mm": {"self": 0, "mat2": 1} | sizes_of("self", "mat2"),
     "bmm": {"self": 0, "mat2": 1},
     "addmm": {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(("self", "mat1", "mat2"))},
-    "linear": {"mat1": 0, "mat2": 1, "alpha": ONE, "beta": ONE} | sizes_of("mat1", "mat2"),
-    "permute": {"dims": "axes", "dim0": swapped(0), "dim1": swapped(1)},
+    "linear": {"mat1": 0, "mat2": 1, "alpha": CONSTANT_ONE, "beta": CONSTANT_ONE} | sizes_of("mat1", "mat2"),
+    "permute": {"dims": "axes", "dim0": transpose_dim(0), "dim1": transpose_dim(1)},
     "flip": {"dims": "axes"},
     "expand": {"self_sym_sizes": input_shape(0)},
     "select": {"dim": "axis", "index": "at"},
-    "slice": {"start": sliced(0), "end": sliced(1), "step": sliced(2), "dim": sliced(3)},
+    "slice": {"start": slice_bound(0), "end": slice_bound(1), "step": slice_bound(2), "dim": slice_bound(3)},
     "gather": {"dim": "axis", "index": 1},
     "where": {"condition": 0},
     "cat": {"dim": "axis"},
     "stack": {"dim": "axis"},
     "limited": {"min": "low", "max": "high"},
-    "variance": REDUCED,
-    "deviation": REDUCED,
+    "variance": REDUCTION_NAMES,
+    "deviation": REDUCTION_NAMES,
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
     "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
     "squared_error": {"target": 1, "reduction": lambda node: 1 + (node.params["reduction"] == "sum")},  # type: ignore[index]
@@ -113,11 +113,11 @@ BY_OP: dict[str, dict[str, Where]] = {
 }
 
 
-def saved_names(node: Node) -> dict[str, Where]:
+def saved_names(node: Node) -> dict[str, SavedSource]:
     """Everything the node shows: by its op's own names, by PyTorch's usual ones, and its parameters."""
     op = node.op
     kept = {name for needs in op.needs for name in needs}
-    found: dict[str, Where] = {name: name for name in node.params or ()}
+    found: dict[str, SavedSource] = {name: name for name in node.params or ()}
     for i, name in enumerate(op.inputs):
         if name in kept:
             found[name] = i
@@ -125,11 +125,11 @@ def saved_names(node: Node) -> dict[str, Where]:
                 found["other" if i else "self"] = i
     if "out" in kept:
         found["result"] = found["out"] = -1
-    if op.kept_shapes and not (op.variadic and len(op.inputs) == 1):
+    if op.saves_shapes and not (op.variadic and len(op.inputs) == 1):
         found["self_sym_sizes"] = input_shape(0)
     if op.name == "index":
         found["indices"] = [None if slot is None else 1 + slot for slot in node.params["pattern"]]  # type: ignore[index]
-    return found | BY_OP.get(op.name, {})
+    return found | NAMES_BY_OP.get(op.name, {})
 
 
 def read_saved(node: Node, name: str, raw: bool = False) -> Any:
@@ -139,9 +139,9 @@ def read_saved(node: Node, name: str, raw: bool = False) -> Any:
     """
     where = saved_names(node).get(name)
     if isinstance(where, int):
-        return _at(node, where, raw)
+        return _read_slot(node, where, raw)
     if isinstance(where, list):
-        return tuple(None if place is None and not raw else _at(node, place, raw) for place in where)
+        return tuple(None if place is None and not raw else _read_slot(node, place, raw) for place in where)
     if where is None or raw:
         attribute = f"{'_raw' * raw}_saved_{name}"
         raise AttributeError(
@@ -150,7 +150,7 @@ def read_saved(node: Node, name: str, raw: bool = False) -> Any:
     return where(node) if callable(where) else (node.params or {}).get(where)
 
 
-def _at(node: Node, place: int | None, raw: bool) -> Any:
+def _read_slot(node: Node, place: int | None, raw: bool) -> Any:
     last = len(node.parents)  # the inputs come first, then the output
     found = saved_tensor(node, last if place is None or place < 0 else place)
     return found if raw else found.unpack()
@@ -164,7 +164,7 @@ class InputMetadata(NamedTuple):
     device: device = CPU
 
 
-def saved_value(self: Node, name: str) -> Any:
+def get_saved_attribute(self: Node, name: str) -> Any:
     """`_saved_…` and `_raw_saved_…`."""
     stem = name.removeprefix("_raw")
     if not stem.startswith("_saved_"):
@@ -174,14 +174,14 @@ def saved_value(self: Node, name: str) -> Any:
     return read_saved(self, stem.removeprefix("_saved_"), raw=stem != name)
 
 
-def names_shown(self: Node) -> list[str]:
+def list_attributes(self: Node) -> list[str]:
     """Every attribute, those named `_saved_…` among them."""
     from adjoint.autograd.saved.saved_attributes import saved_names
 
     return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in saved_names(self))})
 
 
-def call(self: Any, *gradients: Tensor | None) -> Any:
+def call_as_function(self: Any, *gradients: Tensor | None) -> Any:
     """The gradients of the inputs, from those of the outputs; one alone is not in a tuple. Hooks do not run.
 
     A leaf adds the gradient to that of its tensor. Raises TypeError for another number of gradients.
@@ -192,20 +192,20 @@ def call(self: Any, *gradients: Tensor | None) -> Any:
     for i, g in enumerate(gradients):
         if g is not None and not isinstance(g, Tensor):
             raise TypeError(f"{self.name()}: expected Tensor or None for argument {i}, got {type(g).__name__}")
-    walk = Gradients([], retain_graph=True, create_graph=mode.recording)
+    walk = GraphTask([], retain_graph=True, create_graph=mode.recording)
     if type(self) is Leaf:
         if gradients[0] is not None:
-            with Scope(recording=False):
-                accumulate(Gradients([(self, gradients[0])], retain_graph=True, create_graph=False))
+            with ModeScope(recording=False):
+                accumulate(GraphTask([(self, gradients[0])], retain_graph=True, create_graph=False))
         return None
-    given = [None if g is None else walk.to_own(g) for g in gradients]
+    given = [None if g is None else walk.unwrap_gradient(g) for g in gradients]
     if all(g is None for g in given):
-        return _alone([None] * len(self.parents))
-    pulled = run_rules(walk, self, Slots(given) if wanted > 1 else given[0], None)
-    return _alone([None if d is NOTHING else walk.to_tensor(d) for d in pulled])
+        return _unwrap_single([None] * len(self.parents))
+    pulled = apply_rules(walk, self, OutputGrads(given) if wanted > 1 else given[0], None)
+    return _unwrap_single([None if d is UNDEFINED else walk.wrap_gradient(d) for d in pulled])
 
 
-def _alone(pulled: list[Any]) -> Any:
+def _unwrap_single(pulled: list[Any]) -> Any:
     return pulled[0] if len(pulled) == 1 else tuple(pulled)
 
 
@@ -233,12 +233,12 @@ def register_hook_dict(self: Any, tensor: Tensor) -> None:
 
 
 for _name, _attribute in {
-    "__call__": call,
+    "__call__": call_as_function,
     "_sequence_nr": sequence_number,
     "_set_sequence_nr": set_sequence_number,
     "_input_metadata": property(input_metadata),
     "_register_hook_dict": register_hook_dict,
 }.items():
-    setattr(Hooked, _name, _attribute)
-for _name, _attribute in {"__getattr__": saved_value, "__dir__": names_shown}.items():
+    setattr(HookableNode, _name, _attribute)
+for _name, _attribute in {"__getattr__": get_saved_attribute, "__dir__": list_attributes}.items():
     setattr(Node, _name, _attribute)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.saved.hooks import PackedByHook, Packer
-from adjoint.core.graph.node import RELEASED, Packed, Saved
-from adjoint.core.tensor.mutation_log import check_unwritten
-from adjoint.core.tensor.storage import share, storage_of
-from adjoint.core.tensor.tensor import Tensor, restored, twin
+from adjoint.autograd.saved.hooks import PackedByHook, SavedTensorPacker
+from adjoint.core.graph.node import FREED, PackedValue, SavedValues
+from adjoint.core.tensor.mutation_log import check_version
+from adjoint.core.tensor.storage import share_storage, storage_of
+from adjoint.core.tensor.tensor import Tensor, restore_saved, shallow_copy
 
 new = object.__new__
 
@@ -49,15 +49,17 @@ class SavedTensor:
         """
         value, node = self._value(), self.node
         if type(value) is np.ndarray:
-            check_unwritten(value, node)
+            check_version(value, node)
         made_it = (*node.parents, node)[self.place]
-        alive = _alive(value, made_it) if type(value) is np.ndarray else None  # looked for before there is another
+        alive = (
+            _find_live_tensor(value, made_it) if type(value) is np.ndarray else None
+        )  # looked for before there is another
         if alive is not None and made_it is not node:
             return alive
-        tensor = restored(value, made_it)
+        tensor = restore_saved(value, made_it)
         if alive is None:
             return tensor
-        share(alive, tensor)  # an output is never its own tensor, but counts writes with it
+        share_storage(alive, tensor)  # an output is never its own tensor, but counts writes with it
         return tensor
 
     def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
@@ -66,26 +68,26 @@ class SavedTensor:
         Raises RuntimeError if the value was freed, is no tensor, has hooks, or if `pack_hook` writes into it; TypeError
         unless there are two functions.
         """
-        pack_hook, unpack_hook = pair_of(hooks)
+        pack_hook, unpack_hook = check_hook_pair(hooks)
         node, place = self.node, self.place
-        if node.saved is RELEASED:
+        if node.saved is FREED:
             raise RuntimeError(
                 f"Calling register_hooks on a saved tensor after it has been freed: {node.name()} let its values go in "
                 "backward(). Specify retain_graph=True to keep them."
             )
         value = node.saved[place]
-        if isinstance(value, Packed):
+        if isinstance(value, PackedValue):
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
                 "hooks is allowed at a time."
             )
         if type(value) is not np.ndarray:
             raise RuntimeError(f"Calling register_hooks on a saved tensor with value {value!r} is forbidden")
-        packed = Packer(pack_hook, unpack_hook).pack(twin(restored(value, None)))
-        node.saved = Saved((*node.saved[:place], packed, *node.saved[place + 1 :]))
+        packed = SavedTensorPacker(pack_hook, unpack_hook).pack(shallow_copy(restore_saved(value, None)))
+        node.saved = SavedValues((*node.saved[:place], packed, *node.saved[place + 1 :]))
 
     def _value(self) -> Any:
-        if self.node.saved is RELEASED:
+        if self.node.saved is FREED:
             raise RuntimeError(
                 f"{self.node.name()}: its saved values were freed by backward(). Trying to backward through the graph "
                 "a second time (or directly access saved tensors after they have already been freed) needs "
@@ -97,7 +99,7 @@ class SavedTensor:
         return f"<SavedTensor {self.place} of {self.node!r}>"
 
 
-def pair_of(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """The two hooks. Raises TypeError for anything but two functions."""
     if len(hooks) != 2 or not all(map(callable, hooks)):
         given = ", ".join(type(hook).__name__ for hook in hooks)
@@ -116,7 +118,7 @@ def saved_tensor(node: Any, place: int) -> SavedTensor:
     return found
 
 
-def _alive(array: Any, made_it: Any) -> Tensor | None:
+def _find_live_tensor(array: Any, made_it: Any) -> Tensor | None:
     """The tensor whose array was saved, if it still lives: nodes keep arrays alone, and no way back to their tensors.
 
     The search goes through all of Python's containers, in the order in which the collector keeps them, which changes as
@@ -127,4 +129,4 @@ def _alive(array: Any, made_it: Any) -> Tensor | None:
     found = [t for t in holders if isinstance(t, Tensor) and t.array is array and t.node is made_it]
     if len(found) < 2:
         return found[0] if found else None
-    return next((t for t in storage_of(found[0]).living() if any(t is other for other in found)), found[0])
+    return next((t for t in storage_of(found[0]).alive_aliases() if any(t is other for other in found)), found[0])

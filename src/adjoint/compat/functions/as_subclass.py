@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor, detach, method
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.ops.movement import movement
 
 __all__: list[str] = []
@@ -15,14 +15,14 @@ __all__: list[str] = []
 def as_subclass(self: Tensor, cls: Any) -> Any:
     """The tensor as an instance of `cls`: a view of it, through which gradients flow. Raises TypeError for others."""
     _check_subclass(cls)
-    return _become(named(movement.reshape(self, shape=self.array.shape), "AliasBackward0"), cls)
+    return _set_class(rename_node(movement.reshape(self, shape=self.array.shape), "AliasBackward0"), cls)
 
 
 @method
 def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
     """A leaf of class `cls` over the memory of `data`. Raises TypeError for what is no subclass of Tensor."""
     _check_subclass(cls)
-    out = _become(detach(data), cls)
+    out = _set_class(detach(data), cls)
     return out.requires_grad_() if require_grad else out
 
 
@@ -34,6 +34,6 @@ def _check_subclass(cls: Any) -> None:
         )
 
 
-def _become(tensor: Tensor, cls: Any) -> Any:
+def _set_class(tensor: Tensor, cls: Any) -> Any:
     tensor.__class__ = cls
     return tensor

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype
-from adjoint.core.runtime.deterministic import unwritten
+from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -17,7 +17,7 @@ from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import complex as numbers
 from adjoint.functions.elementwise import dtype_conversion
 from adjoint.functions.shape import as_strided, join, shape
-from adjoint.functions.shape.rearrange import _written
+from adjoint.functions.shape.rearrange import _scatter_into_view
 from adjoint.functions.shape.split import split_with_sizes
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
@@ -34,19 +34,19 @@ def _alias(input: Tensor) -> Tensor:
     return input
 
 
-def _sliced(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def _slice_dim(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     d = one_dim(dim, input.ndim)
     bounds = slice(start, end, step).indices(input.array.shape[d])
     return movement.slice(input, bounds=tuple(bounds if i == d else (0, n, 1) for i, n in enumerate(input.array.shape)))
 
 
-def _viewed(input: Tensor, size: Any) -> Tensor:
+def _view_size_or_dtype(input: Tensor, size: Any) -> Tensor:
     if isinstance(size, Sequence):
         return shape.view(input, size)
     return input.view(size)
 
 
-def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _make_copy_variant(view: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`view`, whose result, or each of whose results, is copied."""
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -58,31 +58,31 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
     return with_out(call)
 
 
-alias_copy = _copying(_alias, "alias_copy")
-as_strided_copy = _copying(as_strided.as_strided, "as_strided_copy")
-detach_copy = _copying(Tensor.detach, "detach_copy")
-diagonal_copy = _copying(as_strided.diagonal, "diagonal_copy")
-expand_copy = _copying(shape.expand, "expand_copy")
-permute_copy = _copying(shape.permute, "permute_copy")
-select_copy = _copying(shape.select, "select_copy")
-slice_copy = _copying(_sliced, "slice_copy")
-split_copy = _copying(join.split, "split_copy")
-split_with_sizes_copy = _copying(split_with_sizes, "split_with_sizes_copy")
-squeeze_copy = _copying(shape.squeeze, "squeeze_copy")
-t_copy = _copying(shape.t, "t_copy")
-transpose_copy = _copying(shape.transpose, "transpose_copy")
-unbind_copy = _copying(join.unbind, "unbind_copy")
-unfold_copy = _copying(as_strided.unfold, "unfold_copy")
-unsqueeze_copy = _copying(shape.unsqueeze, "unsqueeze_copy")
-view_as_complex_copy = _copying(numbers.view_as_complex, "view_as_complex_copy")
-view_as_real_copy = _copying(numbers.view_as_real, "view_as_real_copy")
-view_copy = _copying(_viewed, "view_copy")
+alias_copy = _make_copy_variant(_alias, "alias_copy")
+as_strided_copy = _make_copy_variant(as_strided.as_strided, "as_strided_copy")
+detach_copy = _make_copy_variant(Tensor.detach, "detach_copy")
+diagonal_copy = _make_copy_variant(as_strided.diagonal, "diagonal_copy")
+expand_copy = _make_copy_variant(shape.expand, "expand_copy")
+permute_copy = _make_copy_variant(shape.permute, "permute_copy")
+select_copy = _make_copy_variant(shape.select, "select_copy")
+slice_copy = _make_copy_variant(_slice_dim, "slice_copy")
+split_copy = _make_copy_variant(join.split, "split_copy")
+split_with_sizes_copy = _make_copy_variant(split_with_sizes, "split_with_sizes_copy")
+squeeze_copy = _make_copy_variant(shape.squeeze, "squeeze_copy")
+t_copy = _make_copy_variant(shape.t, "t_copy")
+transpose_copy = _make_copy_variant(shape.transpose, "transpose_copy")
+unbind_copy = _make_copy_variant(join.unbind, "unbind_copy")
+unfold_copy = _make_copy_variant(as_strided.unfold, "unfold_copy")
+unsqueeze_copy = _make_copy_variant(shape.unsqueeze, "unsqueeze_copy")
+view_as_complex_copy = _make_copy_variant(numbers.view_as_complex, "view_as_complex_copy")
+view_as_real_copy = _make_copy_variant(numbers.view_as_real, "view_as_real_copy")
+view_copy = _make_copy_variant(_view_size_or_dtype, "view_copy")
 
 
 @public()
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` with `src` where `as_strided` of the copy would look."""
-    return _written(input, src, lambda x: as_strided.as_strided(x, size, stride, storage_offset))
+    return _scatter_into_view(input, src, lambda x: as_strided.as_strided(x, size, stride, storage_offset))
 
 
 @with_out
@@ -123,6 +123,6 @@ def empty_permuted(
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     kind = numpy_dtype(dtype) if dtype is not None else creation.empty(0).array.dtype
-    lying = unwritten(np.zeros([size[d] for d in order], kind))
+    lying = poison_uninitialized(np.zeros([size[d] for d in order], kind))
     made = constant(lying.transpose(np.argsort(order)) if order else lying)
     return made.requires_grad_() if requires_grad else made

@@ -10,42 +10,53 @@ from typing import Any
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.linalg.norms_det import vector_norm
 
-ALONE = """
+UNARY_NAMES = """
     abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round
     rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
 """
-JOINED = "add addcdiv addcmul clamp_max clamp_min div lerp mul pow sub"
-WRITING = [f"{name}_" for name in f"{ALONE} {JOINED}".split()]
-METHODS = {name: name for name in (*f"{ALONE} {JOINED}".split(), *WRITING, "clone", "max", "mm", "copy_", "zero_")}
+MULTI_ARGUMENT_NAMES = "add addcdiv addcmul clamp_max clamp_min div lerp mul pow sub"
+INPLACE_NAMES = [f"{name}_" for name in f"{UNARY_NAMES} {MULTI_ARGUMENT_NAMES}".split()]
+METHODS = {
+    name: name
+    for name in (
+        *f"{UNARY_NAMES} {MULTI_ARGUMENT_NAMES}".split(),
+        *INPLACE_NAMES,
+        "clone",
+        "max",
+        "mm",
+        "copy_",
+        "zero_",
+    )
+}
 METHODS |= {"maximum": "clamp_min", "maximum_": "clamp_min_", "minimum": "clamp_max", "minimum_": "clamp_max_"}
-PASSED = {"alpha", "non_blocking", "memory_format", "ord", "dtype"}
+SHARED_KEYWORDS = {"alpha", "non_blocking", "memory_format", "ord", "dtype"}
 NAMES = [f"_foreach_{name}" for name in (*METHODS, "norm", "powsum")]
 
 
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    found = partial(each, name.removeprefix("_foreach_"))
+    found = partial(map_over_lists, name.removeprefix("_foreach_"))
     found.__name__ = name  # type: ignore[attr-defined]
     globals()[name] = found
     return found
 
 
-def each(what: str, *args: Any, **kwargs: Any) -> Any:
+def map_over_lists(what: str, *args: Any, **kwargs: Any) -> Any:
     """The results of `what` for each tensor of a list; the list itself if `what` writes into its tensors.
 
     Other arguments are one for all, or lists with one for each. Raises RuntimeError for lists of other lengths and for
     an empty one, TypeError for what is no list of tensors.
     """
-    settings = {name: kwargs.pop(name) for name in PASSED & kwargs.keys()}
+    settings = {name: kwargs.pop(name) for name in SHARED_KEYWORDS & kwargs.keys()}
     given = [*([kwargs.pop("self")] if "self" in kwargs else []), *args, *kwargs.values()]
-    tensors = _tensors(what, given[1] if what == "pow" and _number(given[0]) else given[0])
-    columns = [_column(what, i, argument, len(tensors)) for i, argument in enumerate(given)]
-    results = tuple(_one(what)(*row, **settings) for row in zip(*columns, strict=True))
+    tensors = _check_tensor_list(what, given[1] if what == "pow" and _is_number(given[0]) else given[0])
+    columns = [_broadcast_argument(what, i, argument, len(tensors)) for i, argument in enumerate(given)]
+    results = tuple(_find_function(what)(*row, **settings) for row in zip(*columns, strict=True))
     return given[0] if what.endswith("_") else results
 
 
-def _one(what: str) -> Callable[..., Any]:
+def _find_function(what: str) -> Callable[..., Any]:
     if what == "norm":
         return lambda x, ord=2, dtype=None: vector_norm(x, ord, dtype=dtype)
     if what == "powsum":
@@ -57,7 +68,7 @@ def _one(what: str) -> Callable[..., Any]:
     return lambda x, *rest, **settings: getattr(x, METHODS[what])(*rest, **settings)
 
 
-def _tensors(what: str, given: Any) -> list[Tensor]:
+def _check_tensor_list(what: str, given: Any) -> list[Tensor]:
     """The list that says how many results there are."""
     if not isinstance(given, list | tuple):
         kind = type(given).__name__
@@ -70,7 +81,7 @@ def _tensors(what: str, given: Any) -> list[Tensor]:
     return list(given)
 
 
-def _column(what: str, place: int, given: Any, count: int) -> list[Any]:
+def _broadcast_argument(what: str, place: int, given: Any, count: int) -> list[Any]:
     """An argument for each of the tensors."""
     if isinstance(given, Tensor) and what.startswith("addc") and place == 3:
         given = given.tolist()
@@ -87,5 +98,5 @@ def _column(what: str, place: int, given: Any, count: int) -> list[Any]:
     return list(given)
 
 
-def _number(given: Any) -> bool:
+def _is_number(given: Any) -> bool:
     return isinstance(given, bool | int | float | complex)

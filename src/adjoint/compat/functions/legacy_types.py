@@ -10,9 +10,9 @@ import numpy as np
 from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import as_dtype, default
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.tensor import Tensor, method
-from adjoint.functions.api.dim_args import sizes
+from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.creation import creation
 from adjoint.functions.creation.typed_storage import UntypedStorage
 from adjoint.functions.elementwise import dtype_conversion
@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class OfType(type):
+class LegacyTensorType(type):
     """The class of typed constructors: a tensor is an instance of the one of its dtype."""
 
     dtype: dtypes.dtype
@@ -31,7 +31,7 @@ class OfType(type):
     def __new__(cls, name: str, bases: tuple[Any, ...], fields: dict[str, Any]) -> Any:
         """Raises TypeError where a program derives a class from one of these."""
         if bases:
-            raise TypeError(f"type '{spoken.package}.{bases[0].__name__}' is not an acceptable base type")
+            raise TypeError(f"type '{display_name.package}.{bases[0].__name__}' is not an acceptable base type")
         return super().__new__(cls, name, bases, fields)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -39,11 +39,11 @@ class OfType(type):
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         """Zeros of the sizes given, or a copy of data, in this type; over the memory of a tensor or a storage."""
-        legacy_place(device)
-        return _made(data, cls.dtype)
+        check_legacy_device(device)
+        return _construct_legacy_tensor(data, cls.dtype)
 
 
-def legacy_place(device: Any) -> None:
+def check_legacy_device(device: Any) -> None:
     """Raise RuntimeError for a device other than the CPU."""
     if device is not None and Device(device).type != "cpu":
         raise RuntimeError(
@@ -51,7 +51,7 @@ def legacy_place(device: Any) -> None:
         )
 
 
-def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
+def _construct_legacy_tensor(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
     if len(data) > 1 and not all(isinstance(n, (int, np.integer)) for n in data):
         kinds = ", ".join(n.__class__.__name__ for n in data)
         raise TypeError(f"new() received an invalid combination of arguments - got ({kinds})")
@@ -63,7 +63,7 @@ def _made(data: tuple[Any, ...], kind: dtypes.dtype) -> Tensor:
         return Tensor().to(kind).set_(data[0])
     if len(data) == 1 and not isinstance(data[0], int) and data[0].__class__.__name__ != "Size":
         return creation.tensor(data[0], dtype=kind)
-    return creation.zeros(*sizes(data), dtype=kind) if data else creation.zeros(0, dtype=kind)
+    return creation.zeros(*parse_shape(data), dtype=kind) if data else creation.zeros(0, dtype=kind)
 
 
 _NAMES = {
@@ -73,28 +73,32 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _constructor(name: str) -> Any:
+def _make_tensor_type(name: str) -> Any:
     kind = _NAMES[name]
     about = f"Zeros of the sizes given, or a copy of data, as {kind.name}; each tensor of that type is an instance."
     fields = {"dtype": kind, "is_cuda": False, "is_sparse": False, "is_xpu": False, "__doc__": about}
-    return OfType(f"{name}Tensor", (), {**fields, "__module__": "adjoint", "__slots__": ()})
+    return LegacyTensorType(f"{name}Tensor", (), {**fields, "__module__": "adjoint", "__slots__": ()})
 
 
-BFloat16Tensor = _constructor("BFloat16")
-BoolTensor, ByteTensor, CharTensor = _constructor("Bool"), _constructor("Byte"), _constructor("Char")
-DoubleTensor, FloatTensor, HalfTensor = _constructor("Double"), _constructor("Float"), _constructor("Half")
-IntTensor, LongTensor, ShortTensor = _constructor("Int"), _constructor("Long"), _constructor("Short")
+BFloat16Tensor = _make_tensor_type("BFloat16")
+BoolTensor, ByteTensor, CharTensor = _make_tensor_type("Bool"), _make_tensor_type("Byte"), _make_tensor_type("Char")
+DoubleTensor, FloatTensor, HalfTensor = (
+    _make_tensor_type("Double"),
+    _make_tensor_type("Float"),
+    _make_tensor_type("Half"),
+)
+IntTensor, LongTensor, ShortTensor = _make_tensor_type("Int"), _make_tensor_type("Long"), _make_tensor_type("Short")
 
 
 @method
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
     if dtype is None:
-        return next(f"{spoken.package}.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
-    return dtype_conversion.to(self, dtype_of(dtype))
+        return next(f"{display_name.package}.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
+    return dtype_conversion.to(self, resolve_dtype(dtype))
 
 
-def dtype_of(named: Any) -> dtypes.dtype:
+def resolve_dtype(named: Any) -> dtypes.dtype:
     """The dtype named by itself, a constructor or its name. Raises ValueError for another name."""
     if isinstance(named, str):
         name = named.rpartition(".")[2].removesuffix("Tensor")
@@ -103,16 +107,16 @@ def dtype_of(named: Any) -> dtypes.dtype:
         return _NAMES.get(name, default.floating)
     if named is Tensor:
         return default.floating
-    return named.dtype if isinstance(named, OfType) else as_dtype(named)
+    return named.dtype if isinstance(named, LegacyTensorType) else as_dtype(named)
 
 
 @method
 def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
     """Zeros of the sizes given, or a copy of data, in this tensor's type."""
-    legacy_place(device)
+    check_legacy_device(device)
     if size is not None:
         return creation.zeros(size, dtype=self.dtype)
-    return _made(data, self.dtype)
+    return _construct_legacy_tensor(data, self.dtype)
 
 
 @method
@@ -138,22 +142,22 @@ def new_empty_strided(
 @method
 def apply_(self: Tensor, function: Any) -> Tensor:
     """Replace each element by function(element). Raises RuntimeError for a tensor that requires grad."""
-    return _replaced("apply_", function, self)
+    return _map_elements_inplace("apply_", function, self)
 
 
 @method
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace each element by callable(element, y), y the element of `tensor` there. Raises as `apply_` does."""
-    return _replaced("map_", callable, self, tensor)
+    return _map_elements_inplace("map_", callable, self, tensor)
 
 
 @method
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace each element by callable(element, x, y), x and y the elements there. Raises as `apply_` does."""
-    return _replaced("map2_", callable, self, x, y)
+    return _map_elements_inplace("map2_", callable, self, x, y)
 
 
-def _replaced(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
+def _map_elements_inplace(name: str, function: Any, self: Tensor, *others: Tensor) -> Tensor:
     for x in (self, *others):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}(): expected a tensor, got {x.__class__.__name__}")

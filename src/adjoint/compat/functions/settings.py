@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.compat.functions.legacy_types import dtype_of
+from adjoint.compat.functions.legacy_types import resolve_dtype
 from adjoint.core.dtype.device import META, is_meta
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import numpy_dtype, set_default_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.deterministic import determinism
 from adjoint.core.runtime.mode import mode, set_modes
-from adjoint.core.tensor.shape_tracer import SHAPER
+from adjoint.core.tensor.shape_tracer import META_INTERPRETER
 
 __all__ = [
     "_assert", "_assert_async", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 LEVELS = ("default", "warn", "error")
-_chosen: dict[str, Any] = {"warn always": False, "threads": 1}
+_stored_settings: dict[str, Any] = {"warn always": False, "threads": 1}
 
 
 def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
@@ -44,14 +44,14 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 def get_default_device() -> Any:
     """The CPU, but in a block of the device "meta"."""
-    return META if mode.tracer is SHAPER else Device("cpu")
+    return META if mode.tracer is META_INTERPRETER else Device("cpu")
 
 
 def set_default_device(device: Any) -> None:
     """Where tensors are made whose device nobody names: the CPU, or "meta". Raises DeviceError for another device."""
     if is_meta(device):
-        set_modes(tracer=SHAPER)
-    elif mode.tracer is SHAPER:
+        set_modes(tracer=META_INTERPRETER)
+    elif mode.tracer is META_INTERPRETER:
         set_modes(tracer=None)
 
 
@@ -62,7 +62,7 @@ def set_default_tensor_type(t: Any) -> None:
         "torch.set_default_device() as alternatives.",
         UserWarning,
     )
-    kind = dtype_of(t) if isinstance(t, (str, type)) else None
+    kind = resolve_dtype(t) if isinstance(t, (str, type)) else None
     if kind is None or not kind.is_floating_point:
         raise TypeError(f"invalid type {t!r}: only floating-point types are supported as the default type")
     set_default_dtype(kind)
@@ -108,12 +108,12 @@ def get_deterministic_debug_mode() -> int:
 
 def set_warn_always(b: bool, /) -> None:
     """Note what is asked for: how often Python shows a warning is up to its own filters."""
-    _chosen["warn always"] = bool(b)
+    _stored_settings["warn always"] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
     """What `set_warn_always` was told."""
-    return bool(_chosen["warn always"])
+    return bool(_stored_settings["warn always"])
 
 
 def set_flush_denormal(mode: bool) -> bool:
@@ -125,9 +125,9 @@ def set_num_interop_threads(n: int) -> None:
     """Note the number: ops run one after another. Raises RuntimeError unless it is positive."""
     if not 0 < n < 2**31:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
-    _chosen["threads"] = n
+    _stored_settings["threads"] = n
 
 
 def get_num_interop_threads() -> int:
     """What `set_num_interop_threads` was told."""
-    return int(_chosen["threads"])
+    return int(_stored_settings["threads"])

@@ -33,12 +33,12 @@ def sym_float(a: Any) -> float:
 
 def sym_max(a: Any, b: Any) -> Any:
     """The larger of a and b, a float if one is."""
-    return _common(max(a, b), a, b)
+    return _promote_result(max(a, b), a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
     """The smaller of a and b, a float if one is."""
-    return _common(min(a, b), a, b)
+    return _promote_result(min(a, b), a, b)
 
 
 def sym_not(a: Any) -> bool:
@@ -61,5 +61,5 @@ def sym_sum(args: Sequence[Any]) -> Any:
     return sum(args)
 
 
-def _common(chosen: Any, a: Any, b: Any) -> Any:
+def _promote_result(chosen: Any, a: Any, b: Any) -> Any:
     return float(chosen) if isinstance(a, float) or isinstance(b, float) else chosen

@@ -11,8 +11,8 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.as_strided import offset, owner
 from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.tensor import Tensor, method
-from adjoint.functions.api.dim_args import sizes
-from adjoint.functions.creation.typed_storage import CONSTRUCTORS, TypedStorage, UntypedStorage
+from adjoint.functions.api.dim_args import parse_shape
+from adjoint.functions.creation.typed_storage import TYPED_CONSTRUCTORS, TypedStorage, UntypedStorage
 from adjoint.ops.elementwise import select
 from adjoint.ops.reduction import reduction
 
@@ -21,11 +21,11 @@ __all__ = [
     "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "typename",
 ]  # fmt: skip
 
-ABSENT = (
+ABSENT_BACKEND_FLAGS = (
     "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
 )  # fmt: skip
-for _name in ABSENT:
+for _name in ABSENT_BACKEND_FLAGS:
     setattr(Tensor, _name, False)
 for _name, _value in {"layout": strided, "name": None}.items():
     setattr(Tensor, _name, _value)
@@ -181,7 +181,7 @@ def dense_dim(self: Tensor) -> int:
 @method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed to a shape that broadcasts to this one. Raises RuntimeError if it does not."""
-    wanted = sizes(size)
+    wanted = parse_shape(size)
     lead = self.ndim - len(wanted)
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, self.array.shape[max(lead, 0) :], strict=False)):
         raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(self.array.shape)}.")
@@ -224,7 +224,7 @@ def storage(self: Tensor) -> TypedStorage:
 @method
 def storage_type(self: Tensor) -> Any:
     """The constructor of its kind of storage: `FloatStorage`."""
-    return next(made for made in CONSTRUCTORS.values() if made.dtype is self.dtype)
+    return next(made for made in TYPED_CONSTRUCTORS.values() if made.dtype is self.dtype)
 
 
 @method

@@ -12,9 +12,9 @@ from types import CodeType
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.tensor.torch_function import ask_operands, install
+from adjoint.core.tensor.torch_function import dispatch_on_operands, patch_functions
 
-NAME = "__torch_function__"
+PROTOCOL_NAME = "__torch_function__"
 _build: Callable[..., Any] = builtins.__build_class__
 
 
@@ -30,23 +30,23 @@ class ClassStatements:
         """What makes the class; looked up ahead of every call."""
         code = sys._getframe(1).f_code
         bodies = [body for body in code.co_consts if isinstance(body, CodeType)]
-        return _build_asked if any(map(_defines_an_answer, bodies)) else _build
+        return _build_overriding if any(map(_defines_torch_function, bodies)) else _build
 
 
-def watch_classes() -> None:
+def watch_class_statements() -> None:
     """Let functions and methods ask the instances of classes that are defined from now on."""
     builtins.__build_class__ = ClassStatements()
 
 
-def _build_asked(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
-    answers = _defines_an_answer(body.__code__)
+def _build_overriding(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
+    answers = _defines_torch_function(body.__code__)
     if answers:
-        install()  # ahead of the body: it may fill tables with public functions
+        patch_functions()  # ahead of the body: it may fill tables with public functions
     kind = _build(body, name, *bases, **kwargs)
     if answers and isinstance(kind, type) and not issubclass(kind, Tensor):
-        ask_operands()
+        dispatch_on_operands()
     return kind
 
 
-def _defines_an_answer(body: CodeType) -> bool:
-    return any(isinstance(part, CodeType) and part.co_name == NAME for part in body.co_consts)
+def _defines_torch_function(body: CodeType) -> bool:
+    return any(isinstance(part, CodeType) and part.co_name == PROTOCOL_NAME for part in body.co_consts)

@@ -12,18 +12,29 @@ from types import ModuleType
 from typing import Any
 
 from adjoint.compat.module_alias import AbsentModule, AliasModule
-from adjoint.compat.run.foreign_torch_function import watch_classes
-from adjoint.compat.run.missing_names import is_part, missing_module, missing_name, torch_name, watch
+from adjoint.compat.run.foreign_torch_function import watch_class_statements
+from adjoint.compat.run.missing_names import (
+    is_adjoint_module,
+    missing_module,
+    missing_name,
+    report_as_torch,
+    torch_name,
+)
 from adjoint.compat.run.version import VERSION
 from adjoint.core.dtype.device import device
 from adjoint.core.dtype.dtype import dtype
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 
 # Parts of adjoint whose names mean something else in PyTorch, or nothing.
-OWN = frozenset({"array_api", "core", "data", "functions", "interop", "ops", "run"})
-SPOKEN: tuple[type, ...] = (Tensor, Size, dtype, device)  # classes that programs print, and ask for their module
+PARTS_NOT_IN_TORCH = frozenset({"array_api", "core", "data", "functions", "interop", "ops", "run"})
+RENAMED_CLASSES: tuple[type, ...] = (
+    Tensor,
+    Size,
+    dtype,
+    device,
+)  # classes that programs print, and ask for their module
 
 
 def stand_in() -> None:
@@ -39,9 +50,9 @@ def stand_in() -> None:
             "`import torch`, or start the program with `python -m adjoint.run`"
         )
     sys.meta_path.insert(0, Finder())
-    watch_classes()
-    spoken.rename("torch")
-    for kind in SPOKEN:
+    watch_class_statements()
+    display_name.rename("torch")
+    for kind in RENAMED_CLASSES:
         kind.__module__ = "torch"
 
 
@@ -52,25 +63,27 @@ class Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == "torch":
-            return ModuleSpec(fullname, Same(_torch), origin=sys.modules["adjoint"].__file__, is_package=True)
+            return ModuleSpec(
+                fullname, ExistingModuleLoader(_make_torch), origin=sys.modules["adjoint"].__file__, is_package=True
+            )
         if fullname == "functorch":  # once a package of its own, now one of PyTorch's
-            return ModuleSpec(fullname, Same(_functorch), is_package=True)
+            return ModuleSpec(fullname, ExistingModuleLoader(_make_functorch), is_package=True)
         if not fullname.startswith("torch."):
             return None
-        found = _part("adjoint" + fullname.removeprefix("torch"))
+        found = _find_part("adjoint" + fullname.removeprefix("torch"))
         if found is not None:
-            return ModuleSpec(fullname, Same(lambda: found), is_package=hasattr(found, "__path__"))
+            return ModuleSpec(fullname, ExistingModuleLoader(lambda: found), is_package=hasattr(found, "__path__"))
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # an import; others only ask
-            return ModuleSpec(fullname, Same(_absent(fullname)), is_package=True)
+            return ModuleSpec(fullname, ExistingModuleLoader(_absent_maker(fullname)), is_package=True)
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
         """What `importlib.metadata.version("torch")` reads."""
         if context is not None and context.name == "torch":
-            yield Installed()
+            yield TorchDistribution()
 
 
-class Same(Loader):
+class ExistingModuleLoader(Loader):
     """Gives a module that exists already."""
 
     def __init__(self, make: Callable[[], ModuleType]) -> None:
@@ -85,7 +98,7 @@ class Same(Loader):
         sys.modules[module.__name__] = made  # the import system takes what stands here now
 
 
-class Installed(Distribution):
+class TorchDistribution(Distribution):
     """The package `torch`, as far as it has a version."""
 
     def read_text(self, filename: str) -> str | None:
@@ -95,12 +108,12 @@ class Installed(Distribution):
         return path
 
 
-def _part(name: str) -> ModuleType | None:
+def _find_part(name: str) -> ModuleType | None:
     """adjoint's module of this name, or what its parent has under it; None without either."""
-    if name.split(".")[1] in OWN:
+    if name.split(".")[1] in PARTS_NOT_IN_TORCH:
         return None
     try:
-        return watch(import_module(name))
+        return report_as_torch(import_module(name))
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is here, and misses something of its own
@@ -109,7 +122,7 @@ def _part(name: str) -> ModuleType | None:
     return found if isinstance(found, ModuleType) else None
 
 
-def _absent(name: str) -> Callable[[], ModuleType]:
+def _absent_maker(name: str) -> Callable[[], ModuleType]:
     """Makes a part of a part that is not here. Raises ModuleNotFoundError where there is no such whole."""
     whole = sys.modules.get(name.rpartition(".")[0])
     if not isinstance(whole, AbsentModule):
@@ -118,45 +131,45 @@ def _absent(name: str) -> Callable[[], ModuleType]:
     return lambda: AbsentModule(name, reason)
 
 
-def _torch() -> ModuleType:
+def _make_torch() -> ModuleType:
     """The module `torch`: adjoint's names, PyTorch's version."""
     adjoint = sys.modules["adjoint"]
     torch = ModuleType("torch", adjoint.__doc__)
     names = vars(torch)
-    own = {name for name in vars(adjoint) if name in OWN or name.startswith("_")}
+    own = {name for name in vars(adjoint) if name in PARTS_NOT_IN_TORCH or name.startswith("_")}
     names.update({name: value for name, value in vars(adjoint).items() if name not in own})
     for value in list(names.values()):
-        if is_part(value):
-            watch(value)
+        if is_adjoint_module(value):
+            report_as_torch(value)
 
-    def find_or_tell(name: str) -> Any:
+    def find_or_raise(name: str) -> Any:
         if name == "__all__":
-            return _starred(adjoint)
+            return _star_import_names(adjoint)
         if name == "ops":
             return import_module("adjoint.library").ops
         try:
-            found = getattr(adjoint, name) if name not in OWN else None
+            found = getattr(adjoint, name) if name not in PARTS_NOT_IN_TORCH else None
         except AttributeError as error:
             if error.name not in {None, name}:
                 raise  # a part of adjoint fails on its own
             found = None
         if found is None or (name.startswith("__") and name not in {"__config__", "__file__", "__path__"}):
             raise missing_name("torch", name, torch, sys._getframe(1))
-        names[name] = found = watch(found) if is_part(found) else found
+        names[name] = found = report_as_torch(found) if is_adjoint_module(found) else found
         return found
 
     names.update(
-        torch=torch, __getattr__=find_or_tell, __dir__=lambda: sorted({*names, *dir(adjoint)} - OWN),
+        torch=torch, __getattr__=find_or_raise, __dir__=lambda: sorted({*names, *dir(adjoint)} - PARTS_NOT_IN_TORCH),
         __version__=VERSION, __path__=[], __file__=adjoint.__file__,
     )  # fmt: skip
     return torch
 
 
-def _functorch() -> ModuleType:
+def _make_functorch() -> ModuleType:
     return AliasModule("functorch", ["adjoint.func", "adjoint.func.stateless"], {})
 
 
-def _starred(adjoint: ModuleType) -> list[str]:
+def _star_import_names(adjoint: ModuleType) -> list[str]:
     """What `from torch import *` brings: no submodules."""
-    public = [name for name in dir(adjoint) if not name.startswith("_") and name not in OWN]
+    public = [name for name in dir(adjoint) if not name.startswith("_") and name not in PARTS_NOT_IN_TORCH]
     return [name for name in public if not isinstance(getattr(adjoint, name), ModuleType)]

@@ -11,18 +11,18 @@ from adjoint.core.graph.source_location import user_frame
 from adjoint.core.runtime.lazy_import import names_of
 
 IMPORT_FROM = opmap["IMPORT_FROM"]
-READ_ON = "docs/coverage.md lists what it has, and why it lacks the rest"
-_watched: dict[ModuleType, str] = {}
+COVERAGE_HINT = "docs/coverage.md lists what it has, and why it lacks the rest"
+_torch_names: dict[ModuleType, str] = {}
 
 
-def watch(module: ModuleType) -> ModuleType:
+def report_as_torch(module: ModuleType) -> ModuleType:
     """Let `module`, a part of adjoint, and the parts that it names, speak of themselves as PyTorch's. Returns it."""
-    if module in _watched:
+    if module in _torch_names:
         return module
-    _watched[module] = name = torch_name(module.__name__)
+    _torch_names[module] = name = torch_name(module.__name__)
     find = names_of(module).get("__getattr__")
 
-    def find_or_tell(attribute: str) -> Any:
+    def find_or_raise(attribute: str) -> Any:
         if find is not None:
             try:
                 found = find(attribute)
@@ -30,13 +30,13 @@ def watch(module: ModuleType) -> ModuleType:
                 if error.name not in {None, attribute}:
                     raise
             else:
-                return watch(found) if is_part(found) else found
+                return report_as_torch(found) if is_adjoint_module(found) else found
         raise missing_name(name, attribute, module, sys._getframe(1)) from None
 
-    names_of(module)["__getattr__"] = find_or_tell
+    names_of(module)["__getattr__"] = find_or_raise
     for value in list(names_of(module).values()):
-        if is_part(value):
-            watch(value)
+        if is_adjoint_module(value):
+            report_as_torch(value)
     return module
 
 
@@ -44,7 +44,7 @@ def missing_name(name: str, attribute: str, module: ModuleType, asking: FrameTyp
     """The error of `torch.name`, which `hasattr` takes for no, or of `from torch import name`, an ImportError."""
     if attribute.startswith("__"):  # Python itself asks for these
         return AttributeError(f"module {name!r} has no attribute {attribute!r}", name=attribute, obj=module)
-    told = describe(f"{name}.{attribute}", asking)
+    told = describe_missing(f"{name}.{attribute}", asking)
     if asking.f_code.co_code[asking.f_lasti] == IMPORT_FROM:
         return ImportError(told, name=name, path=getattr(module, "__file__", None))
     return AttributeError(told, name=attribute, obj=module)
@@ -55,16 +55,16 @@ def missing_module(name: str) -> ModuleNotFoundError:
     frame = sys._getframe(1)
     while frame.f_back is not None and (user_frame(frame) is not frame or "importlib" in frame.f_code.co_filename):
         frame = frame.f_back
-    return ModuleNotFoundError(f"No module named {name!r}: {describe(name, frame)}", name=name)
+    return ModuleNotFoundError(f"No module named {name!r}: {describe_missing(name, frame)}", name=name)
 
 
-def describe(name: str, asking: FrameType) -> str:
+def describe_missing(name: str, asking: FrameType) -> str:
     """The sentence that names what is missing and the line that asked for it."""
     where = f"{asking.f_code.co_filename}:{asking.f_lineno}"
-    return f"adjoint, in place of PyTorch, has no {name} ({where}); {READ_ON}"
+    return f"adjoint, in place of PyTorch, has no {name} ({where}); {COVERAGE_HINT}"
 
 
-def is_part(value: Any) -> bool:
+def is_adjoint_module(value: Any) -> bool:
     """Whether `value` is one of adjoint's modules."""
     return isinstance(value, ModuleType) and value.__name__.startswith("adjoint.")
 

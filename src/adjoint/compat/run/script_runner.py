@@ -13,7 +13,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from adjoint.compat.run.import_hook import stand_in
-from adjoint.compat.run.missing_names import describe
+from adjoint.compat.run.missing_names import describe_missing
 from adjoint.core.tensor.tensor import Tensor
 
 USAGE = """\
@@ -21,7 +21,7 @@ usage: python -m adjoint.run script.py [args…]
        python -m adjoint.run -m module [args…]
 
 Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it."""
-HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+RUN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 SCRIPT, MODULE = "ADJOINT_RUN_SCRIPT", "ADJOINT_RUN_MODULE"  # tell a spawned process what its parent runs
 
 
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     return _run(code, module)
 
 
-def main_again() -> dict[str, Any]:
+def rerun_main() -> dict[str, Any]:
     """The names of the main module, run in a spawned process, under the name `__mp_main__`."""
     stand_in()
     name = os.environ.get(MODULE)
@@ -82,8 +82,8 @@ def _run(code: CodeType, module: ModuleType) -> int:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 - as Python does at the end of a program
-        trace = _program_only(error.__traceback__)
-        _point_out(error, trace)
+        trace = _trim_traceback(error.__traceback__)
+        _note_missing_method(error, trace)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
@@ -127,13 +127,13 @@ def _main_module(name: str, path: str, package: str | None, loader: Any) -> Modu
     return module
 
 
-def _program_only(trace: TracebackType | None) -> TracebackType | None:
+def _trim_traceback(trace: TracebackType | None) -> TracebackType | None:
     """`trace` from the program's first line on, without what this package did for its last."""
-    while trace is not None and _here(trace):
+    while trace is not None and _is_own_frame(trace):
         trace = trace.tb_next
     last, at = trace, trace
     while at is not None:
-        if not _here(at):
+        if not _is_own_frame(at):
             last = at
         at = at.tb_next
     if last is not None:
@@ -141,11 +141,11 @@ def _program_only(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _here(trace: TracebackType) -> bool:
-    return trace.tb_frame.f_code.co_filename.startswith(HERE)
+def _is_own_frame(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(RUN_FOLDER)
 
 
-def _point_out(error: BaseException, trace: TracebackType | None) -> None:
+def _note_missing_method(error: BaseException, trace: TracebackType | None) -> None:
     """Say of a method that tensors lack that it may be PyTorch's."""
     if not isinstance(error, AttributeError) or trace is None or not isinstance(error.obj, Tensor | type):
         return
@@ -153,4 +153,4 @@ def _point_out(error: BaseException, trace: TracebackType | None) -> None:
     if issubclass(kind, Tensor) and error.name is not None:
         while trace.tb_next is not None:
             trace = trace.tb_next
-        error.add_note(describe(f"Tensor.{error.name}", trace.tb_frame))
+        error.add_note(describe_missing(f"Tensor.{error.name}", trace.tb_frame))

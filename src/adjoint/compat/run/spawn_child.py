@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint.compat.run.script_runner import main_again
+from adjoint.compat.run.script_runner import rerun_main
 
 if __name__ == "__mp_main__":
-    globals().update(main_again())
+    globals().update(rerun_main())

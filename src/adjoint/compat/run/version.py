@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-NUMBER = "2.13.0"  # the PyTorch whose words adjoint speaks
+TORCH_VERSION = "2.13.0"  # the PyTorch whose words adjoint speaks
 
 
 class Version(str):
@@ -15,20 +15,20 @@ class Version(str):
     __slots__ = ()
 
     def __lt__(self, other: Any) -> bool:
-        return _compared(self, other, tuple.__lt__)
+        return _compare_releases(self, other, tuple.__lt__)
 
     def __le__(self, other: Any) -> bool:
-        return _compared(self, other, tuple.__le__)
+        return _compare_releases(self, other, tuple.__le__)
 
     def __gt__(self, other: Any) -> bool:
-        return _compared(self, other, tuple.__gt__)
+        return _compare_releases(self, other, tuple.__gt__)
 
     def __ge__(self, other: Any) -> bool:
-        return _compared(self, other, tuple.__ge__)
+        return _compare_releases(self, other, tuple.__ge__)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is tuple:
-            return _release(self) == _release(other)
+            return _release_numbers(self) == _release_numbers(other)
         return str.__eq__(self, other) is True
 
     def __ne__(self, other: object) -> bool:
@@ -38,17 +38,17 @@ class Version(str):
         return str.__hash__(self)
 
 
-VERSION = Version(f"{NUMBER}+adjoint")
+VERSION = Version(f"{TORCH_VERSION}+adjoint")
 
 
-def _compared(version: str, other: Any, order: Callable[[Any, Any], Any]) -> bool:
+def _compare_releases(version: str, other: Any, order: Callable[[Any, Any], Any]) -> bool:
     """Whether the release numbers stand in this order; NotImplemented where `other` is no version."""
     if isinstance(other, str | tuple) or hasattr(other, "release"):
-        return order(_release(version), _release(other))
+        return order(_release_numbers(version), _release_numbers(other))
     return NotImplemented
 
 
-def _release(version: Any) -> tuple[int, ...]:
+def _release_numbers(version: Any) -> tuple[int, ...]:
     """`(2, 13)` of "2.13.0+adjoint", of `(2, 13)` and of packaging's Version: without the zeros at its end."""
     if isinstance(version, str):
         numbers = [int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version, maxsplit=1)[0])]

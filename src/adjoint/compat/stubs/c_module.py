@@ -5,16 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Self
 
-from adjoint.compat.absent_device import NoStream, answering
+from adjoint.compat.absent_device import NoStream, constant_functions
 from adjoint.compat.module_alias import MissingClass
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import dtype as Dtype
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.tensor.torch_function import Quiet, disabled
+from adjoint.core.tensor.torch_function import DisableTorchFunctionGuard, disabled_torch_function_impl
 
 globals().update(
-    answering(
+    constant_functions(
         "adjoint._C",
         {
             "_get_tracing_state": None, "_is_tracing": False, "_jit_set_profiling_executor": False,
@@ -95,14 +95,14 @@ class _ExcludeDispatchKeyGuard(NoStream):
     """A block that runs as without."""
 
 
-_disabled_torch_function_impl = disabled
+_disabled_torch_function_impl = disabled_torch_function_impl
 
 
-class DisableTorchFunctionSubclass(Quiet):
+class DisableTorchFunctionSubclass(DisableTorchFunctionGuard):
     """A block in which subclasses of Tensor are not asked what functions give."""
 
 
-class DisableTorchFunction(Quiet):
+class DisableTorchFunction(DisableTorchFunctionGuard):
     """A block in which neither subclasses nor modes are asked."""
 
     def __init__(self) -> None:

@@ -77,13 +77,13 @@ def is_initialized() -> bool:
     return bool(_backend)
 
 
-def _no() -> bool:
+def _return_false() -> bool:
     """False."""
     return False
 
 
-is_gloo_available = is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = _no
-is_torchelastic_launched = _no
+is_gloo_available = is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = _return_false
+is_torchelastic_launched = _return_false
 
 
 def init_process_group(
@@ -97,14 +97,14 @@ def init_process_group(
     """
     if _backend:
         raise ValueError("trying to initialize the default process group twice!")
-    rank, world_size = (_told(name, n) for name, n in (("RANK", rank), ("WORLD_SIZE", world_size)))
+    rank, world_size = (_resolve_env_int(name, n) for name, n in (("RANK", rank), ("WORLD_SIZE", world_size)))
     if (rank, world_size) != (0, 1):
         raise NotImplementedError(f"process {rank} of {world_size}: adjoint trains in one process")
     _backend.append(backend or "gloo")
     group.WORLD = ProcessGroup()
 
 
-def _told(name: str, given: int) -> int:
+def _resolve_env_int(name: str, given: int) -> int:
     if given >= 0:
         return given
     if name not in os.environ:
@@ -125,27 +125,27 @@ def destroy_process_group(group: Any = None) -> None:
 
 def get_rank(group: Any = None) -> int:
     """0. Raises ValueError until the group is set up, as all that follow."""
-    return _alone(0)
+    return _require_group(0)
 
 
 def get_world_size(group: Any = None) -> int:
     """1."""
-    return _alone(1)
+    return _require_group(1)
 
 
 def get_backend(group: Any = None) -> str:
     """The name given to `init_process_group`."""
-    return _alone(_backend)[0]
+    return _require_group(_backend)[0]
 
 
 def new_group(*args: Any, **kwargs: Any) -> ProcessGroup:
     """This process alone."""
-    return _alone(ProcessGroup())
+    return _require_group(ProcessGroup())
 
 
 def _exchange(name: str, doc: str) -> Callable[..., Work | None]:
     def exchange(*args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
-        return _alone(Work() if async_op else None)
+        return _require_group(Work() if async_op else None)
 
     exchange.__name__, exchange.__doc__ = name, doc
     return exchange
@@ -160,7 +160,7 @@ broadcast_object_list = _exchange("broadcast_object_list", "The objects as they 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """The tensor, written into the one of the list."""
-    _alone(None)
+    _require_group(None)
     only: Any = tensor_list[0]
     only.copy_(tensor)
     return Work() if async_op else None
@@ -168,7 +168,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """The object, put into the list."""
-    _alone(None)
+    _require_group(None)
     object_list[0] = obj
 
 
@@ -186,7 +186,7 @@ def scatter(
     return all_gather([tensor], (scatter_list or [tensor])[0], group, async_op)
 
 
-def _alone(value: Any) -> Any:
+def _require_group(value: Any) -> Any:
     if not _backend:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     return value

@@ -12,7 +12,7 @@ PyTree = Any
 Context = Any
 
 
-class Container(NamedTuple):
+class NodeDef(NamedTuple):
     """How a class of containers comes apart, into its parts and what else it takes to put them together."""
 
     flatten_fn: Flatten
@@ -104,17 +104,17 @@ class LeafSpec(TreeSpec):
         return super().__new__(cls, None, None, [])
 
 
-SUPPORTED_NODES: dict[Any, Container] = {
-    dict: Container(lambda d: _dict_flatten(d), lambda parts, keys: _dict_unflatten(parts, keys)),
-    list: Container(lambda x: (x, None), lambda parts, _: list(parts)),
-    tuple: Container(lambda x: ([*x], None), lambda parts, _: tuple(parts)),
-    deque: Container(lambda x: ([*x], x.maxlen), lambda parts, length: deque(parts, length)),
-    OrderedDict: Container(lambda d: _dict_flatten(d), lambda parts, keys: OrderedDict(_dict_unflatten(parts, keys))),
-    defaultdict: Container(
+SUPPORTED_NODES: dict[Any, NodeDef] = {
+    dict: NodeDef(lambda d: _dict_flatten(d), lambda parts, keys: _dict_unflatten(parts, keys)),
+    list: NodeDef(lambda x: (x, None), lambda parts, _: list(parts)),
+    tuple: NodeDef(lambda x: ([*x], None), lambda parts, _: tuple(parts)),
+    deque: NodeDef(lambda x: ([*x], x.maxlen), lambda parts, length: deque(parts, length)),
+    OrderedDict: NodeDef(lambda d: _dict_flatten(d), lambda parts, keys: OrderedDict(_dict_unflatten(parts, keys))),
+    defaultdict: NodeDef(
         lambda d: ([*d.values()], (d.default_factory, [*d])),
         lambda parts, made: defaultdict(made[0], zip(made[1], parts, strict=True)),
     ),
-    namedtuple: Container(lambda x: ([*x], type(x)), lambda parts, kind: kind(*parts)),
+    namedtuple: NodeDef(lambda x: ([*x], type(x)), lambda parts, kind: kind(*parts)),
 }
 
 
@@ -122,7 +122,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     """Make instances of `cls` containers. Raises ValueError if they are already."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = Container(flatten_fn, unflatten_fn, kwargs.get("flatten_with_keys_fn"))
+    SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn, kwargs.get("flatten_with_keys_fn"))
 
 
 _register_pytree_node = register_pytree_node

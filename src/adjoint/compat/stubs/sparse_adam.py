@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, check_one_element
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group, describe, index_of, with_gradients
+from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
 
 class SparseAdam(Optimizer):
@@ -27,7 +27,7 @@ class SparseAdam(Optimizer):
             i, k = found[0]
             raise ValueError(
                 f"Complex params at indices {found}: SparseAdam does not support complex parameters, "
-                f"such as {describe(self.param_groups[i], k)}"
+                f"such as {describe_parameter(self.param_groups[i], k)}"
             )
 
     def check_options(self, options: Group) -> None:
@@ -40,8 +40,9 @@ class SparseAdam(Optimizer):
             check_number(f"beta parameter at index {i}", beta, below=1)
 
     def update(self, group: Group) -> None:
-        for p in with_gradients(group):
+        for p in params_with_grad(group):
             raise RuntimeError(
                 "SparseAdam does not support dense gradients, please consider Adam instead: "
-                f"{describe(group, index_of(group, p))}, has one, and there are no sparse gradients here"
+                f"{describe_parameter(group, parameter_index(group, p))}, has one, and there are no sparse gradients "
+                "here"
             )

@@ -15,26 +15,26 @@ import time
 import warnings
 from functools import cache
 
-from adjoint.compiler.cache.hashing import SIZE, sealed
+from adjoint.compiler.cache.hashing import DIGEST_BYTES, sign
 from adjoint.core.graph.source_location import user_site
 
-LIMIT = 256 * 2**20
+MAX_CACHE_BYTES = 256 * 2**20
 
 _MAGIC = b"adjoint\0"
 _FORMAT = 2
 _HEADER = struct.Struct("<8sI32sQ")  # magic, format, key, length of the content
 _STALE_SECONDS = 3600
-_LONGEST = 64 * 2**20  # of a file that is read: no entry comes near it
+_MAX_FILE_BYTES = 64 * 2**20  # of a file that is read: no entry comes near it
 
 
 @cache
-def own_disk() -> Disk | None:
+def default_disk_cache() -> DiskCache | None:
     """The directory of this process."""
     directory = default_directory()
-    return Disk.open(directory) if directory else None
+    return DiskCache.open(directory) if directory else None
 
 
-class Disk:
+class DiskCache:
     """A directory of entries: header, authentication code over header and content, content."""
 
     def __init__(self, directory: str, secret: bytes, limit: int) -> None:
@@ -42,21 +42,21 @@ class Disk:
         self._writable = True
         # Bytes to write before the directory is read again: one of eight processes does so at once, as a directory of
         # many small entries takes a second.
-        self._room = limit // 64 if os.urandom(1)[0] % 8 else 0
+        self._bytes_until_scan = limit // 64 if os.urandom(1)[0] % 8 else 0
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], limit: int = LIMIT) -> Disk | None:
+    def open(cls, directory: str | os.PathLike[str], limit: int = MAX_CACHE_BYTES) -> DiskCache | None:
         """The directory, made if it is missing; None where it cannot be used or must not be trusted."""
         directory = os.path.abspath(directory)  # wherever this process goes later
         try:
             os.makedirs(os.path.dirname(directory), exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory, mode=0o700)
-            if fault := _fault(directory):
+            if fault := _why_untrusted(directory):
                 complaint = f"compiled code is not cached on disk: {directory} {fault}"
                 warnings.warn_explicit(complaint, RuntimeWarning, *user_site()[:2])
                 return None
-            return cls(directory, _secret(directory), limit)
+            return cls(directory, _load_or_make_secret(directory), limit)
         except OSError:
             return None
 
@@ -64,14 +64,14 @@ class Disk:
         """The content under a key, a digest of 32 bytes in hexadecimal digits; `kind` ends the names of its files."""
         path = os.path.join(self._directory, key + kind)
         try:
-            entry = _read_own(path)
+            entry = _read_own_file(path)
         except FileNotFoundError:
             return None
         except OSError:
             entry = b""
-        start = _HEADER.size + SIZE
+        start = _HEADER.size + DIGEST_BYTES
         header, code, data = entry[: _HEADER.size], entry[_HEADER.size : start], entry[start:]
-        if header == _header(key, data) and code == sealed(self._secret, header + data):
+        if header == _make_header(key, data) and code == sign(self._secret, header + data):
             with contextlib.suppress(OSError):
                 os.utime(path)  # the oldest to be used goes first
             return data
@@ -82,8 +82,8 @@ class Disk:
         """Keep content under a key."""
         if not self._writable:
             return
-        header = _header(key, data)
-        entry = header + sealed(self._secret, header + data) + data
+        header = _make_header(key, data)
+        entry = header + sign(self._secret, header + data) + data
         try:
             self._make_room(len(entry))
             _write_atomically(os.path.join(self._directory, key + kind), entry)
@@ -93,8 +93,8 @@ class Disk:
 
     def _make_room(self, needed: int) -> None:
         """Remove the oldest entries where the limit is passed; the directory is read at first and now and then."""
-        if needed <= self._room:
-            self._room -= needed
+        if needed <= self._bytes_until_scan:
+            self._bytes_until_scan -= needed
             return
         entries = []
         for entry in os.scandir(self._directory):
@@ -113,7 +113,7 @@ class Disk:
                 _remove(path)
                 size -= length
         # Other processes write too: of what is left, each takes a part before it looks again.
-        self._room = (self._limit - size) // 16
+        self._bytes_until_scan = (self._limit - size) // 16
 
 
 def default_directory() -> str | None:
@@ -136,11 +136,11 @@ def default_directory() -> str | None:
     return os.path.join(home, *(["Library", "Caches"] if sys.platform == "darwin" else [".cache"]), "adjoint")
 
 
-def _header(key: str, data: bytes) -> bytes:
+def _make_header(key: str, data: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, _FORMAT, bytes.fromhex(key), len(data))
 
 
-def _fault(directory: str) -> str | None:
+def _why_untrusted(directory: str) -> str | None:
     """Why others could put code into the directory, if they could."""
     for status in (os.lstat(directory), os.stat(directory)):
         if hasattr(os, "getuid") and status.st_uid != os.getuid():
@@ -154,7 +154,7 @@ def _fault(directory: str) -> str | None:
     return None
 
 
-def _secret(directory: str) -> bytes:
+def _load_or_make_secret(directory: str) -> bytes:
     """This user's key, made at the first use."""
     path = os.path.join(directory, ".key")
     for _ in range(3):
@@ -174,7 +174,7 @@ def _secret(directory: str) -> bytes:
 def _read_secret(path: str) -> bytes | None:
     """The key, or None if there is none; one that others could have read or written is removed."""
     try:
-        secret = _read_own(path, private=0o077)
+        secret = _read_own_file(path, private=0o077)
     except FileNotFoundError:
         return None
     except OSError:
@@ -185,7 +185,7 @@ def _read_secret(path: str) -> bytes | None:
     return None
 
 
-def _read_own(path: str, private: int = 0o022) -> bytes:
+def _read_own_file(path: str, private: int = 0o022) -> bytes:
     """The content of a plain file of this user's; OSError for any other, or if its mode has a bit of `private`."""
     # Not blocking: what lies there may be a pipe.
     flags = os.O_RDONLY
@@ -194,7 +194,7 @@ def _read_own(path: str, private: int = 0o022) -> bytes:
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         own = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & private)
-        if not own or not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST:
+        if not own or not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
             raise PermissionError(f"{path} is not this user's alone, or no plain file")
         return file.read()
 

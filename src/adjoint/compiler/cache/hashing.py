@@ -10,19 +10,19 @@ try:
 except ImportError:  # a Python that is put together in another way
     from hashlib import blake2b
 
-SIZE = 32
+DIGEST_BYTES = 32
 
 
 def digest(text: str) -> str:
     """What tells this text from any other, in hexadecimal digits."""
-    return blake2b(text.encode(), digest_size=SIZE).hexdigest()
+    return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def sealed(secret: bytes, content: bytes) -> bytes:
+def sign(secret: bytes, content: bytes) -> bytes:
     """A code that only who has the secret can make of the content."""
-    return blake2b(content, digest_size=SIZE, key=secret).digest()
+    return blake2b(content, digest_size=DIGEST_BYTES, key=secret).digest()
 
 
-def running() -> blake2b:
+def new_hasher() -> blake2b:
     """A digest to `update` part by part."""
-    return blake2b(digest_size=SIZE)
+    return blake2b(digest_size=DIGEST_BYTES)

@@ -11,17 +11,17 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.cache.disk_cache import LIMIT, Disk, own_disk
+from adjoint.compiler.cache.disk_cache import MAX_CACHE_BYTES, DiskCache, default_disk_cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.llvm.jit import target
 
 if TYPE_CHECKING:
-    from adjoint.compiler.kernels.kernel_text import Code
+    from adjoint.compiler.kernels.kernel_text import KernelText
 
-MEMORY_LIMIT = 8 * 2**20
+MAX_MEMORY_BYTES = 8 * 2**20
 
 
-def compile_kernel(code: Code | str) -> bytes:
+def compile_kernel(code: KernelText | str) -> bytes:
     """A module's object code for this machine: from memory, else from disk, else newly made."""
     return _process_cache().compile_kernel(code)
 
@@ -29,12 +29,12 @@ def compile_kernel(code: Code | str) -> bytes:
 class ObjectCache:
     """Objects by key, in memory and on a disk; `None` for memory only."""
 
-    def __init__(self, disk: Disk | str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
+    def __init__(self, disk: DiskCache | str | os.PathLike[str] | None, limit: int = MAX_CACHE_BYTES) -> None:
         self._objects: dict[str, bytes] = {}
         self._size = 0
-        self._disk = disk if disk is None or isinstance(disk, Disk) else Disk.open(disk, limit)
+        self._disk = disk if disk is None or isinstance(disk, DiskCache) else DiskCache.open(disk, limit)
 
-    def compile_kernel(self, code: Code | str) -> bytes:
+    def compile_kernel(self, code: KernelText | str) -> bytes:
         """As the function of this name."""
         key = entry_key(code if isinstance(code, str) else code.key)
         data = self.get(key)
@@ -60,7 +60,7 @@ class ObjectCache:
 
     def _remember(self, key: str, data: bytes) -> None:
         # Programs hold their own code, so forgetting all at once costs little, and needs no lock.
-        if self._size + len(data) > MEMORY_LIMIT:
+        if self._size + len(data) > MAX_MEMORY_BYTES:
             self._objects, self._size = {}, 0
         self._size += 0 if key in self._objects else len(data)
         self._objects[key] = data
@@ -74,4 +74,4 @@ def entry_key(text: str) -> str:
 
 @cache
 def _process_cache() -> ObjectCache:
-    return ObjectCache(own_disk())
+    return ObjectCache(default_disk_cache())

@@ -18,58 +18,63 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.cache.disk_cache import own_disk
-from adjoint.compiler.cache.hashing import running
-from adjoint.compiler.cache.source_fingerprint import LAYERS, sources
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Incoming, Setting, State, Value
+from adjoint.compiler.cache.disk_cache import default_disk_cache
+from adjoint.compiler.cache.hashing import new_hasher
+from adjoint.compiler.cache.source_fingerprint import FINGERPRINT_LAYERS, source_fingerprint
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, ScalarInput, Setting, StateInput, Value
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.kernel_text import Code
-from adjoint.compiler.kernels.plan import Plan
+from adjoint.compiler.kernels.kernel_text import KernelText
+from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.core.op.op import Op
 
-KIND = ".plan"
-ENOUGH = 32  # equations from which on to read a plan takes less time than to make it
-UNTOLD = (" at 0x", "array(")  # in a text that does not tell all
-OWN = ("graph", "spaces", "last_effect", "_kernels")  # of a fusion, which another process makes itself
+PLAN_SUFFIX = ".plan"
+MIN_EQUATIONS_TO_CACHE = 32  # equations from which on to read a plan takes less time than to make it
+UNSTABLE_REPR_MARKS = (" at 0x", "array(")  # in a text that does not tell all
+TRANSIENT_FUSION_ATTRIBUTES = (
+    "graph",
+    "spaces",
+    "last_effect",
+    "_kernels",
+)  # of a fusion, which another process makes itself
 
 
-MakePlan = Callable[[Graph, Sequence[Value], str], Plan]
+MakePlan = Callable[[Graph, Sequence[Value], str], CachedPlan]
 
 
-def plan_of(
+def load_or_make_plan(
     graph: Graph, written: Sequence[Value], precision: str, make_plan: MakePlan
-) -> tuple[Plan, Callable[[], None]]:
+) -> tuple[CachedPlan, Callable[[], None]]:
     """The plan of a traced graph that overwrites the inputs `written`: from disk, else newly made by `make_plan`.
 
     Also what keeps it, to be called when its program is bound, and what that asks is known too.
     """
-    disk = own_disk()
-    key = _key(graph, written, precision) if disk and len(graph.equations) >= ENOUGH else None
-    kept = disk.read(key, KIND) if disk and key else None
+    disk = default_disk_cache()
+    key = _plan_key(graph, written, precision) if disk and len(graph.equations) >= MIN_EQUATIONS_TO_CACHE else None
+    kept = disk.read(key, PLAN_SUFFIX) if disk and key else None
     if kept is not None:
         with suppress(Exception):
-            return _read(kept, graph), lambda: None
+            return _load_plan(kept, graph), lambda: None
     plan = make_plan(graph, written, precision)
 
     def keep() -> None:
-        data = _written(plan, graph) if key else None
+        data = _dump_plan(plan, graph) if key else None
         if disk and key and data:
-            disk.write(key, data, KIND)
+            disk.write(key, data, PLAN_SUFFIX)
 
     return plan, keep
 
 
-def _key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
+def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
     """The digest of all that decides the plan; None if that cannot be told."""
-    digest = running()
+    digest = new_hasher()
     numbers: dict[Any, int] = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
-    facts: list[Any] = [sources(), host().fingerprint(), sys.version, np.__version__, precision, graph.name]
+    facts: list[Any] = [source_fingerprint(), host().fingerprint(), sys.version, np.__version__, precision, graph.name]
     facts += [[numbers[v] for v in graph.outputs], [numbers[v] for v in written]]
     for v in graph.inputs:
-        facts.append((_told(v.source), v.shape, v.dtype.str, v.dtype.name))
+        facts.append((_source_facts(v.source), v.shape, v.dtype.str, v.dtype.name))
         if isinstance(v.source, Constant):
             digest.update(np.ascontiguousarray(v.source.array).tobytes())
     # What many equations have in common is told once, and in them by its number.
@@ -83,34 +88,34 @@ def _key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
             ops.setdefault(v.op, len(ops)), [(numbers[x],) if type(x) is Value else x for x in v.inputs], v.params,
             v.shape, types.setdefault(v.dtype, len(types)), origins.setdefault(v.origin, len(origins)),
         ))  # fmt: skip
-    names = [_name(op) for op in ops]
+    names = [_op_location(op) for op in ops]
     text = repr((facts, names, [(t.str, t.name) for t in types], list(origins)))
-    if None in names or any(word in text for word in UNTOLD):
+    if None in names or any(word in text for word in UNSTABLE_REPR_MARKS):
         return None
     digest.update(text.encode())
     return digest.hexdigest()
 
 
-def _told(source: Any) -> Any:
+def _source_facts(source: Any) -> Any:
     """What a plan may depend on of an input's source."""
     if isinstance(source, Argument):
         return ("argument", *source)
-    if isinstance(source, State):
+    if isinstance(source, StateInput):
         return "state", source.name, source.expression is None, source.strides
     if isinstance(source, Setting):
         return "setting", source.name
-    if isinstance(source, Computed):
+    if isinstance(source, ScalarInput):
         return "number", source.name
-    if isinstance(source, Incoming):
+    if isinstance(source, IncomingGrad):
         return "gradient", source.number
     return "constant", source.array.strides
 
 
 @cache
-def _name(op: Op) -> tuple[str, str] | None:
+def _op_location(op: Op) -> tuple[str, str] | None:
     """Where the library has an op; None if it is a user's, or made on the way."""
     module, name = op.evaluate.__module__, op.evaluate.__name__
-    known = module.startswith(tuple(f"adjoint.{layer}." for layer in LAYERS))
+    known = module.startswith(tuple(f"adjoint.{layer}." for layer in FINGERPRINT_LAYERS))
     found = getattr(sys.modules.get(module), name, None) if known else None
     return (module, name) if getattr(found, "op", None) is op else None
 
@@ -129,7 +134,7 @@ class _Pickler(pickle.Pickler):
         if kind is Group:
             return ("group", self.groups[found])
         if kind is Op:
-            return ("op", *(_name(found) or _refuse(found)))
+            return ("op", *(_op_location(found) or _refuse_foreign_op(found)))
         if isinstance(found, np.dtype) and np.dtype(found.str) is found:
             return ("type", found.str)
         return None
@@ -154,24 +159,26 @@ class _Unpickler(pickle.Unpickler):
         return import_module(name).__dict__[more[0]].op if kind == "op" else np.dtype(name)
 
 
-def _refuse(op: Op) -> Any:
+def _refuse_foreign_op(op: Op) -> Any:
     raise pickle.PicklingError(f"{op} is no op of the library's")
 
 
-def _written(plan: Plan, traced: Graph) -> bytes | None:
+def _dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:
     """A plan as bytes; None if something in it belongs to this process."""
     fusion, graph = plan.fusion, plan.graph
-    content = {name: value for name, value in vars(fusion).items() if name not in OWN}
+    content = {name: value for name, value in vars(fusion).items() if name not in TRANSIENT_FUSION_ATTRIBUTES}
     kernels = []
     for kernel in plan.kernels.values():
         if kernel.generator is not None:
             return None
-        code = kernel.code.key if isinstance(kernel.code, Code) else None
+        code = kernel.code.key if isinstance(kernel.code, KernelText) else None
         text = None if code else str(kernel.code)
         kernels.append((
             kernel.name, code, text, kernel.arguments, kernel.group, kernel.tiles, kernel.scratch, kernel.numbers,
         ))  # fmt: skip
-    groups = [{name: getattr(g, name) for name in Group.__slots__ if name not in Group.PASSING} for g in fusion.groups]
+    groups = [
+        {name: getattr(g, name) for name in Group.__slots__ if name not in Group.TRANSIENT_SLOTS} for g in fusion.groups
+    ]
     file = io.BytesIO()
     numbers = {v: i for i, v in enumerate(traced.inputs)}
     pickler = _Pickler(file, numbers, {g: i for i, g in enumerate(fusion.groups)})
@@ -182,25 +189,25 @@ def _written(plan: Plan, traced: Graph) -> bytes | None:
     return None
 
 
-def _read(data: bytes, traced: Graph) -> Plan:
+def _load_plan(data: bytes, traced: Graph) -> CachedPlan:
     unpickler = _Unpickler(io.BytesIO(data), traced.inputs)
     name, inputs, equations, outputs, content, kernels, rounds, groups = unpickler.load()
     graph = Graph(name)
     graph.inputs, graph.equations, graph.outputs = inputs, equations, outputs
     for i, slots in enumerate(groups):
-        for slot, value in (*slots.items(), *((slot, set()) for slot in Group.PASSING)):
+        for slot, value in (*slots.items(), *((slot, set()) for slot in Group.TRANSIENT_SLOTS)):
             setattr(unpickler.groups[i], slot, value)
     fusion = object.__new__(Fusion)
     vars(fusion).update(content, graph=graph, spaces={}, last_effect=None, _kernels={})
     made: dict[str, str] = {}
     found = {}
     for name, key, text, arguments, group, tiles, scratch, passed in kernels:
-        code = text if key is None else Code(key, partial(_lowered, name, fusion, made))
+        code = text if key is None else KernelText(key, partial(_lower_kernel_text, name, fusion, made))
         found[group] = Kernel(name, code, arguments, group, tiles, scratch, None, passed)
-    return Plan(graph, fusion, found, rounds)
+    return CachedPlan(graph, fusion, found, rounds)
 
 
-def _lowered(name: str, fusion: Any, made: dict[str, str]) -> str:
+def _lower_kernel_text(name: str, fusion: Any, made: dict[str, str]) -> str:
     """The text of a kernel, which is written when somebody reads it."""
     from adjoint.compiler.kernels.lowerings import lower_all
 

@@ -9,21 +9,21 @@ from functools import cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.core.graph.source_location import PACKAGE
 
-LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text is decided
+FINGERPRINT_LAYERS = ("core", "ops", "compiler")  # of the package, by which a kernel's text is decided
 
 
 @cache
-def sources(*more: str) -> str:
+def source_fingerprint(*more: str) -> str:
     """What tells this state of the files of LAYERS, and of more layers, from others: their names, sizes and times."""
-    return digest("".join(map(_state, (*LAYERS, *more))))
+    return digest("".join(map(_layer_state, (*FINGERPRINT_LAYERS, *more))))
 
 
 @cache
-def _state(layer: str) -> str:
-    return repr(sorted(_files(os.path.join(PACKAGE, layer))))
+def _layer_state(layer: str) -> str:
+    return repr(sorted(_scan_files(os.path.join(PACKAGE, layer))))
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+def _scan_files(folder: str) -> Iterator[tuple[str, int, int]]:
     try:
         entries = list(os.scandir(folder))
     except OSError:  # the package is no folder: its version says what it is
@@ -31,10 +31,10 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
     for entry in entries:
         if entry.is_dir():
             if entry.name != "__pycache__":
-                yield from _files(entry.path)
+                yield from _scan_files(entry.path)
         elif entry.name.endswith(".py"):
             status = entry.stat()
             yield entry.path[len(PACKAGE) :], status.st_size, status.st_mtime_ns
 
 
-sources()  # now, as the modules are loaded: later the files may be others than those that run
+source_fingerprint()  # now, as the modules are loaded: later the files may be others than those that run

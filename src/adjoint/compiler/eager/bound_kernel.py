@@ -10,10 +10,10 @@ import numpy as np
 
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.passes.memory_plan import aligned_bytes
-from adjoint.compiler.runtime.native_entry import Check, Segment, Step
+from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.core.runtime.threads import get_num_threads
 
-SPARE = 4  # bound kernels kept for threads that call at once
+MAX_SPARE_INSTANCES = 4  # bound kernels kept for threads that call at once
 
 
 class Recipe(NamedTuple):
@@ -37,25 +37,25 @@ class Recipe(NamedTuple):
     objects: tuple[bytes, ...] = ()
 
 
-class Bound(NamedTuple):
+class KernelInstance(NamedTuple):
     """Kernels with memory of their own: what one call at a time uses."""
 
     segment: Segment
     places: tuple[int, ...]
 
 
-class EagerKernel:
+class LoadedKernel:
     """A function of arrays in native code. Any number of threads may call it."""
 
-    __slots__ = ("_constants", "_engine", "_recipe", "_several", "_spare", "_specs")
+    __slots__ = ("_constants", "_engine", "_recipe", "_several", "_spare_instances", "_specs")
 
     def __init__(self, recipe: Recipe) -> None:
         self._engine = load(recipe.objects)
         self._recipe = recipe._replace(objects=())
-        self._constants = [_aligned(array) for array in recipe.constants]
+        self._constants = [_copy_aligned(array) for array in recipe.constants]
         self._specs = [(shape, np.dtype(kind)) for shape, kind in recipe.results]
         self._several = recipe.several
-        self._spare = [self._bind()]
+        self._spare_instances = [self._bind()]
 
     def __call__(self, operands: list[Any]) -> Any:
         """The results in new arrays, and what is written in place; None if a check failed: NumPy says which."""
@@ -63,21 +63,21 @@ class EagerKernel:
         made = [np.empty(shape, dtype) for shape, dtype in self._specs]
         arrays = (*operands, *made)
         try:
-            bound = self._spare.pop()  # in one step, whatever other threads do
+            bound = self._spare_instances.pop()  # in one step, whatever other threads do
         except IndexError:
             bound = self._bind()
         failed = bound.segment.call(*[arrays[i] for i in bound.places])
-        if len(self._spare) < SPARE:
-            self._spare.append(bound)
+        if len(self._spare_instances) < MAX_SPARE_INSTANCES:
+            self._spare_instances.append(bound)
         if failed is not None:
             return None
         return made[0] if len(made) == 1 and not self._several else tuple(made)
 
-    def _bind(self) -> Bound:
-        return _bound(self._recipe, self._engine, self._constants)
+    def _bind(self) -> KernelInstance:
+        return _bind_recipe(self._recipe, self._engine, self._constants)
 
 
-def _bound(recipe: Recipe, engine: Engine, constants: list[Any]) -> Bound:
+def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Any]) -> KernelInstance:
     threads = max(get_num_threads(), os.cpu_count() or 1)
     arena, scratch = aligned_bytes(recipe.arena), aligned_bytes(recipe.scratch * threads)
     begin = {"arena": arena.ctypes.data, "scratch": scratch.ctypes.data, "word": 0}
@@ -86,15 +86,15 @@ def _bound(recipe: Recipe, engine: Engine, constants: list[Any]) -> Bound:
     tables = (ctypes.c_int64 * len(words))(*words)
     first = ctypes.addressof(tables)
     steps = [
-        Step(engine.address(name), first + 8 * row, tiles) if name else Check(first + 8 * row)
+        KernelCall(engine.address(name), first + 8 * row, tiles) if name else Check(first + 8 * row)
         for name, row, tiles in recipe.steps
     ]
     bindings = [(array, first + 8 * row) for array, row in recipe.bindings]
     held = engine, constants, arena, scratch, tables
-    return Bound(Segment(bindings, steps, held, recipe.seconds, recipe.divided, threads), recipe.places)
+    return KernelInstance(Segment(bindings, steps, held, recipe.seconds, recipe.divided, threads), recipe.places)
 
 
-def _aligned(array: Any) -> Any:
+def _copy_aligned(array: Any) -> Any:
     made = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
     made[...] = array
     return made

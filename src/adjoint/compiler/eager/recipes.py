@@ -11,66 +11,68 @@ from adjoint.compiler.eager.bound_kernel import Recipe
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.passes.cost_model import seconds
+from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
-from adjoint.compiler.passes.index_checks import checked
-from adjoint.compiler.passes.inline_producers import place
-from adjoint.compiler.passes.materialize import lay_out
-from adjoint.compiler.passes.simplify import rewrite, without_dead
+from adjoint.compiler.passes.index_checks import insert_index_checks
+from adjoint.compiler.passes.inline_producers import inline_producers
+from adjoint.compiler.passes.materialize import materialize_views
+from adjoint.compiler.passes.simplify import eliminate_dead_code, rewrite
 from adjoint.compiler.program.buffer_binding import Binding
-from adjoint.compiler.trace.step_outputs import Outcome
+from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.op.eager_kernels import Native, Operand
+from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.movement.movement import permute
 
 
-def recipe(native: Native, arguments: list[Any], params: dict[str, Any]) -> Recipe:
+def make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:
     """What a kernel of the function is bound from; an empty recipe if a part of it would be left to NumPy."""
-    graph, several = _traced(native, arguments, params)
-    graph = without_dead(checked(rewrite(graph)))
-    operands = [i for i, x in enumerate(arguments) if type(x) is Operand]
-    outcome = Outcome(len(operands))
-    symbols = {operands[v.source.number]: v for v in graph.of_kind(Argument)}
+    graph, several = _trace_function(native, arguments, params)
+    graph = eliminate_dead_code(insert_index_checks(rewrite(graph)))
+    operands = [i for i, x in enumerate(arguments) if type(x) is KernelOperand]
+    outcome = StepEffects(len(operands))
+    symbols = {operands[v.source.number]: v for v in graph.inputs_of_kind(Argument)}
     written = [symbols[i] for i in native.written if i in symbols]
     count = len(graph.outputs) - len(written)
     outcome.results = graph.outputs[:count]
     outcome.writes = list(zip(written, graph.outputs[count:], strict=True))
-    graph = lay_out(graph)
+    graph = materialize_views(graph)
     outcome.follow(graph.outputs)
-    graph, late = place(graph, written)
+    graph, late = inline_producers(graph, written)
     outcome.follow(graph.outputs)
     graph.verify()
     fusion = Fusion(graph, late)
     if any(group.call and group.equations[0].op.family != "check" for group in fusion.order):
         return Recipe()
     binding = Binding(graph, fusion, lower_all(fusion, host()), outcome)
-    return Recipe() if binding.copied_out else _written_down(binding, several)  # what is written must be so in place
+    return (
+        Recipe() if binding.copies_out else _recipe_of_binding(binding, several)
+    )  # what is written must be so in place
 
 
-def _traced(native: Native, arguments: list[Any], params: dict[str, Any]) -> tuple[Graph, bool]:
+def _trace_function(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> tuple[Graph, bool]:
     """The function's graph: outputs are its results, then what it wrote; and whether there are several results."""
     tracer = Tracer(native.name)
     given: list[Any] = []
-    with Scope(tracer=tracer, duals=None, watcher=None, packers=(), recording=False):
+    with ModeScope(tracer=tracer, duals=None, watcher=None, packers=(), recording=False):
         number = 0
         for x in arguments:
-            if type(x) is Operand:
-                given.append(_operand(tracer, x, number))
+            if type(x) is KernelOperand:
+                given.append(_make_operand(tracer, x, number))
                 number += 1
             else:
                 given.append(x)
         result = native.function(*given, **params)
         results = result if type(result) is tuple else () if result is None else (result,)
         outputs = [tracer.adopt(r) for r in results]
-        outputs += [tracer.adopt(given[i]) for i in native.written if type(arguments[i]) is Operand]
+        outputs += [tracer.adopt(given[i]) for i in native.written if type(arguments[i]) is KernelOperand]
     tracer.graph.outputs = outputs
     return tracer.graph, type(result) is tuple
 
 
-def _operand(tracer: Tracer, x: Operand, number: int) -> Tensor:
+def _make_operand(tracer: Tracer, x: KernelOperand, number: int) -> Tensor:
     shape = x.shape if x.order is None else tuple(x.shape[d] for d in x.order)
     tensor: Tensor = wrap(tracer.graph.input(Spec(shape, x.dtype), Argument(number, f"{number}")))
     if x.order is None:
@@ -79,10 +81,10 @@ def _operand(tracer: Tracer, x: Operand, number: int) -> Tensor:
     return moved
 
 
-def _written_down(binding: Binding, several: bool) -> Recipe:
+def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
     """What was bound to memory of this process, without that memory."""
     fusion, graph, kernels = binding.fusion, binding.graph, binding.kernels
-    constants = {v: i for i, v in enumerate(graph.of_kind(Constant))}
+    constants = {v: i for i, v in enumerate(graph.inputs_of_kind(Constant))}
     operands = binding.outcome.arguments
     numbers = {f"a{i}": i for i in range(operands)}
     numbers.update((name, operands + i) for i, name in enumerate(binding.result_names))
@@ -92,8 +94,8 @@ def _written_down(binding: Binding, several: bool) -> Recipe:
     bindings: list[tuple[int, int]] = []
 
     def add(v: Value, offset: int = 0) -> None:
-        if v in binding.locals:
-            number = numbers[binding.locals[v]]
+        if v in binding.local_names:
+            number = numbers[binding.local_names[v]]
             if number not in places:
                 places.append(number)
             bindings.append((places.index(number), len(rows)))
@@ -108,7 +110,7 @@ def _written_down(binding: Binding, several: bool) -> Recipe:
         kernel = kernels.get(group)
         steps.append(("" if kernel is None else kernel.name, len(rows), 1 if kernel is None else kernel.tiles))
         if kernel is None:
-            view = binding.truth(group)
+            view = binding.condition_view(group)
             assert view is not None, "a check of what is not in memory"
             add(view.base, view.offset)
             continue
@@ -117,9 +119,9 @@ def _written_down(binding: Binding, several: bool) -> Recipe:
             add(v)
         rows += [("scratch", 0)] * bool(kernel.scratch)
         rows += [("word", number) for number in kernel.numbers]
-    times = {g: seconds(g, fusion) for g in kernels}
+    times = {g: estimate_seconds(g, fusion) for g in kernels}
     return Recipe(
-        results=tuple((v.shape, _kind(v.dtype)) for v in binding.outcome.results),
+        results=tuple((v.shape, _dtype_code(v.dtype)) for v in binding.outcome.results),
         several=several,
         places=tuple(places),
         steps=tuple(steps),
@@ -134,7 +136,7 @@ def _written_down(binding: Binding, several: bool) -> Recipe:
     )
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
+def _dtype_code(dtype: np.dtype[Any]) -> str:
     """The word by which NumPy knows a type: what it gives for that is its own object, which a pickled one is not."""
     if np.dtype(dtype.str) is not dtype:
         raise TypeError(f"no eager kernel gives {dtype}")

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Constant, Graph, Origin, Value
+from adjoint.compiler.ir.graph import Constant, Graph, Value, ValueOrigin
 from adjoint.compiler.ir.interpreter import evaluate_equation
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
 
 # Marks where a history is cut off: the same value, beyond which no gradient goes.
@@ -51,7 +51,7 @@ def symbolic() -> Iterator[Expressions]:
     tracer = SymbolicTracer()
     graph = tracer.expressions
     try:
-        with Scope(tracer=tracer):
+        with ModeScope(tracer=tracer):
             yield graph
         lost = tracer.lost()
     finally:
@@ -78,7 +78,7 @@ class Expression(Value):
 
     def refuse(self, reader: str) -> Any:
         """The array: it is read."""
-        return self.graph.computed(self)
+        return self.graph.compute_value(self)
 
 
 class Expressions(Graph):
@@ -86,7 +86,7 @@ class Expressions(Graph):
 
     def __init__(self, name: str, tracer: Tracer) -> None:
         super().__init__(name)
-        self.known: dict[Value, Any] = {}
+        self.arrays: dict[Value, Any] = {}
         self._tracer: Tracer | None = tracer
         self._outside: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside, by identity
 
@@ -96,7 +96,9 @@ class Expressions(Graph):
         self.inputs.append(value)
         return value
 
-    def add(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None) -> Value:
+    def add(
+        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: ValueOrigin | None
+    ) -> Value:
         """Append an equation."""
         value = Expression(self, op, inputs, params, spec, origin)
         self.equations.append(value)
@@ -105,7 +107,7 @@ class Expressions(Graph):
     def take(self, tracer: Tracer, copied: bool) -> None:
         """Know the arrays of the tensors from outside; `copied`: apart from these, which may change from now on."""
         for tensor, array, symbol in tracer.state:
-            self.known[symbol] = np.array(array) if copied else array
+            self.arrays[symbol] = np.array(array) if copied else array
             self._outside[id(tensor)] = (tensor, symbol)
         if copied:
             self._tracer = None
@@ -119,12 +121,12 @@ class Expressions(Graph):
             return held if held.graph is self else None
         return self._outside[id(tensor)][1] if id(tensor) in self._outside else None
 
-    def computed(self, value: Value) -> Any:
+    def compute_value(self, value: Value) -> Any:
         """The array of a value: equation by equation on NumPy, those that lead to it and did not run yet."""
         if self._tracer is not None:
             self.take(self._tracer, copied=False)
-        known = self.known
-        with Scope(tracer=None, recording=False):
+        known = self.arrays
+        with ModeScope(tracer=None, recording=False):
             for v in equations_to([value], stop=known):
                 known[v] = v.source.array if isinstance(v.source, Constant) else evaluate_equation(v, known)
         return known[value]
@@ -146,7 +148,7 @@ class SymbolicTracer(Tracer):
         value = super().emit(op, inputs, params)
         return value if mode.recording or mode.deferred else self._cut(value)
 
-    def detached(self, tensor: Tensor) -> Value:
+    def detach_array(self, tensor: Tensor) -> Value:
         """The value, cut off from its history."""
         return self._cut(self.adopt(tensor))
 
@@ -198,7 +200,7 @@ def as_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Callable
         if any(x in open_ones for x in v.operands):
             open_ones.add(v)
     entering = {x for v in order if v in open_ones for x in v.operands} | set(results)
-    fixed = {x: x.graph.computed(x) for x in entering - open_ones if isinstance(x, Expression)}
+    fixed = {x: x.graph.compute_value(x) for x in entering - open_ones if isinstance(x, Expression)}
     order = [v for v in order if v in open_ones]
 
     def function(*tensors: Tensor) -> tuple[Tensor, ...]:

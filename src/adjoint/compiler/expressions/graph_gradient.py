@@ -9,17 +9,17 @@ import numpy as np
 
 from adjoint.autograd.engine.engine import run_grad
 from adjoint.compiler.expressions.builder import DETACH, Expression
-from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.graph.node import Leaf, Node, tick
+from adjoint.core.graph.node import Leaf, Node, next_sequence_nr
 from adjoint.core.graph.not_implemented import Undifferentiable
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.select import cast
 
-NOWHERE = Site("<unknown>", 0, "<unknown>")
+UNKNOWN_SITE = Site("<unknown>", 0, "<unknown>")
 
 
 def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) -> dict[Tensor, Tensor]:
@@ -40,11 +40,13 @@ def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) ->
         )
     graph = value.graph
     wanted = {tensor: graph.value_of(tensor) for tensor in targets}
-    found = extend(graph, {value: _seed(graph, value, root_grad)}, [v for v in wanted.values() if v is not None])
+    found = append_gradients(
+        graph, {value: _root_gradient(graph, value, root_grad)}, [v for v in wanted.values() if v is not None]
+    )
     return {tensor: wrap(found[v]) for tensor, v in wanted.items() if v in found}
 
 
-def _seed(graph: Graph, root: Value, given: Any) -> Value:
+def _root_gradient(graph: Graph, root: Value, given: Any) -> Value:
     """The gradient that enters at the root."""
     if root.dtype.kind not in "fcV":
         raise RuntimeError(f"compute_gradient: the root is {describe(root)}: only floating elements have a gradient")
@@ -62,26 +64,26 @@ def _seed(graph: Graph, root: Value, given: Any) -> Value:
     return graph.add(cast.op, (seed,), {"dtype": root.dtype}, root, None)  # type: ignore[attr-defined, arg-type]
 
 
-def extend(graph: Graph, seeds: dict[Value, Value], targets: Iterable[Value]) -> dict[Value, Value]:
+def append_gradients(graph: Graph, seeds: dict[Value, Value], targets: Iterable[Value]) -> dict[Value, Value]:
     """Append the gradients of the roots in `seeds`, weighted and summed, by `targets`; those that lead to none lack.
 
     The graph's equations become nodes of the backward walk, as far as they lie between targets and roots.
     """
-    nodes = _nodes(graph, seeds, dict.fromkeys(targets))
+    nodes = _make_nodes(graph, seeds, dict.fromkeys(targets))
     roots = [(nodes[root], wrap(seed)) for root, seed in seeds.items() if root in nodes]
     wanted = {nodes[target]: target for target in targets if target in nodes}
     if not roots or not wanted:
         return {}
-    tracer = _Derivation(graph)
+    tracer = _GradientTracer(graph)
     try:
-        with Scope(tracer=tracer, recording=False):
+        with ModeScope(tracer=tracer, recording=False):
             found = run_grad(roots, retain_graph=False, create_graph=False, targets=list(wanted))
     finally:
         tracer.restore()
     return {wanted[node]: g.array for node, g in found.items()}
 
 
-def _nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> dict[Value, Any]:
+def _make_nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> dict[Value, Any]:
     """A node for each target, and for each equation on the way from one to a root."""
     needed = set(roots)
     for v in reversed(graph.equations):
@@ -113,12 +115,12 @@ class _EquationNode(Node):
         self.shapes = tuple(x.shape if isinstance(x, Value) else () for x in value.inputs)
         self.saved = (*value.inputs, value)
         self.hooks = None
-        self.order = tick()
+        self.order = next_sequence_nr()
 
     @property
     def site(self) -> Site:
         """The user's line that made the equation."""
-        return NOWHERE if self.origin is None else self.origin.site
+        return UNKNOWN_SITE if self.origin is None else self.origin.site
 
     def name(self) -> str:
         """The op's name."""
@@ -137,22 +139,22 @@ class _MissingRule(Undifferentiable):
     @property
     def site(self) -> Site:
         """The user's line that made the equation."""
-        return NOWHERE if self.origin is None else self.origin.site
+        return UNKNOWN_SITE if self.origin is None else self.origin.site
 
 
-class _Derivation(Tracer):
+class _GradientTracer(Tracer):
     """Appends to a graph; each equation comes from where the one did whose gradient it belongs to."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.name)
         self.graph = graph
-        self._forward: Origin | None = None
+        self._gradient_origin: ValueOrigin | None = None
 
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise."""
         origin = getattr(node, "origin", None)
-        self._forward = None if origin is None else origin._replace(backward=True, of=node.op.name, also=())
+        self._gradient_origin = None if origin is None else origin._replace(backward=True, of=node.op.name, also=())
 
-    def origin(self) -> Origin:
+    def origin(self) -> ValueOrigin:
         """That of the forward equation whose gradient is made, where there is one."""
-        return self._forward if self._forward is not None else super().origin()
+        return self._gradient_origin if self._gradient_origin is not None else super().origin()

@@ -23,19 +23,19 @@ class TraceError(RuntimeError):
     """A step did something, while it was being compiled, that only values could decide."""
 
 
-class Origin(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where an equation comes from: the user's line, the module that ran, and whether it is that line's gradient.
 
-    `of`, where it is known: the op whose gradient it is. `also`: where else an equation comes from that several share.
-    `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed once more for
-    the gradient of that.
+    `of`, where it is known: the op whose gradient it is. `merged_origins`: where else an equation comes from that
+    several share. `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed
+    once more for the gradient of that.
     """
 
     site: Site
     module: str
     backward: bool
     of: str = ""
-    also: tuple[Origin, ...] = ()
+    merged_origins: tuple[ValueOrigin, ...] = ()
     checkpoint: int = 0
     again: bool = False
 
@@ -59,7 +59,7 @@ class Value:
         inputs: tuple[Any, ...],
         params: dict[str, Any],
         spec: Spec,
-        origin: Origin | None = None,
+        origin: ValueOrigin | None = None,
         source: Any = None,
     ) -> None:
         self.op = op
@@ -106,7 +106,7 @@ class Argument(NamedTuple):
     strides: Any = "any"
 
 
-class State(NamedTuple):
+class StateInput(NamedTuple):
     """An input that outlives the call: the memory of a tensor which the step met.
 
     `locate` finds the tensor again; where that may be another one then, `expression`, given names for objects, is the
@@ -134,13 +134,13 @@ class Setting(NamedTuple):
         return value
 
 
-class Computed(NamedTuple):
+class ScalarInput(NamedTuple):
     """A Python number that the program's own arithmetic finds anew on each call, under `name`."""
 
     name: str
 
 
-class Incoming(NamedTuple):
+class IncomingGrad(NamedTuple):
     """The gradient that arrives at the n-th result, where `backward()` is called outside of the step."""
 
     number: int
@@ -171,13 +171,15 @@ class Graph:
         """A new constant input, copied so that later writes to the array do not reach it."""
         return self.input(array, Constant(np.array(array)))
 
-    def add(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: Origin | None) -> Value:
+    def add(
+        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: ValueOrigin | None
+    ) -> Value:
         """Append an equation."""
         value = Value(op, inputs, params, spec, origin)
         self.equations.append(value)
         return value
 
-    def of_kind(self, kind: type) -> list[Value]:
+    def inputs_of_kind(self, kind: type) -> list[Value]:
         """The inputs with this kind of source."""
         return [v for v in self.inputs if isinstance(v.source, kind)]
 
@@ -208,7 +210,9 @@ class Graph:
     def describe(self, value: Value, names: dict[Value, str] | None = None) -> str:
         """One equation as text."""
         names = names or self.names()
-        return f"{names.get(value, '%?')}: {describe(value)} = {value.op.name}({', '.join(_arguments(value, names))})"
+        return (
+            f"{names.get(value, '%?')}: {describe(value)} = {value.op.name}({', '.join(_format_inputs(value, names))})"
+        )
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -217,7 +221,7 @@ class Graph:
         names = self.names()
         yield f"graph {self.name}"
         for v in self.inputs:
-            yield f"  {names[v]}: {describe(v)} = {_input(v.source)}"
+            yield f"  {names[v]}: {describe(v)} = {_format_source(v.source)}"
         for v in self.equations:
             text = f"  {self.describe(v, names)}"
             yield f"{text:<70}  # {v.origin}" if v.origin else text
@@ -227,7 +231,7 @@ class Graph:
         return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.equations)} equations>"
 
 
-def _arguments(value: Value, names: dict[Value, str]) -> Iterable[str]:
+def _format_inputs(value: Value, names: dict[Value, str]) -> Iterable[str]:
     for i in value.inputs:
         yield names.get(i, "%?") if isinstance(i, Value) else repr(i)
     for key, param in value.params.items():
@@ -237,26 +241,26 @@ def _arguments(value: Value, names: dict[Value, str]) -> Iterable[str]:
 
 def spec_of(value: Value) -> Spec:
     """The spec that its op promises for an equation."""
-    promised: Spec = value.op.spec(*_specs(value), **value.params)
+    promised: Spec = value.op.spec(*_input_specs(value), **value.params)
     return promised
 
 
-def _specs(value: Value) -> list[Spec]:
+def _input_specs(value: Value) -> list[Spec]:
     """What an op's `spec` is told of the inputs; a number has the type of the operands."""
     common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
     return [Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None]
 
 
-def _input(source: Any) -> str:
+def _format_source(source: Any) -> str:
     if isinstance(source, Argument):
         return f"argument {source.name}"
-    if isinstance(source, State):
+    if isinstance(source, StateInput):
         return f"state {source.name}".rstrip()
     if isinstance(source, Setting):
         return f"setting {source.name}"
-    if isinstance(source, Computed):
+    if isinstance(source, ScalarInput):
         return f"number {source.name}"
-    if isinstance(source, Incoming):
+    if isinstance(source, IncomingGrad):
         return f"gradient of result {source.number}"
     array = source.array
     return f"constant {array.item()!r}" if array.size == 1 else "constant"

@@ -9,13 +9,13 @@ import numpy as np
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
 
-ELEMENTWISE = ("unary", "binary", "elementwise")
+ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
 
 
 def evaluate(graph: Graph, inputs: dict[Value, Any]) -> list[Any]:
     """The graph's outputs as arrays, from arrays for its inputs (constants are known)."""
     known = dict(inputs)
-    for value in graph.of_kind(Constant):
+    for value in graph.inputs_of_kind(Constant):
         known[value] = value.source.array
     for value in graph.equations:
         known[value] = evaluate_equation(value, known)
@@ -25,20 +25,22 @@ def evaluate(graph: Graph, inputs: dict[Value, Any]) -> list[Any]:
 def evaluate_equation(value: Value, known: dict[Value, Any]) -> Any:
     """One equation on arrays."""
     with np.errstate(all="ignore"):
-        result = call(value.op, tuple(operand(value, i, x, known) for i, x in enumerate(value.inputs)), value.params)
+        result = call(
+            value.op, tuple(operand_array(value, i, x, known) for i, x in enumerate(value.inputs)), value.params
+        )
     return result if result.dtype == value.dtype else result.astype(value.dtype)
 
 
-def operand(value: Value, i: int, x: Any, known: dict[Value, Any]) -> Any:
+def operand_array(value: Value, i: int, x: Any, known: dict[Value, Any]) -> Any:
     """Input `i` of an equation as an array; a number takes the type in which the op computes."""
     if isinstance(x, Value):
         return known[x]
-    if x is None or value.op.family not in ELEMENTWISE:
+    if x is None or value.op.family not in ELEMENTWISE_FAMILIES:
         return x
-    return np.asarray(literal(value, i, x), operand_dtype(value, i))
+    return np.asarray(literal_value(value, i, x), operand_dtype(value, i))
 
 
-def literal(value: Value, i: int, x: Any) -> Any:
+def literal_value(value: Value, i: int, x: Any) -> Any:
     """The number that is input `i` of an elementwise equation, as its type can hold it: integers wrap around."""
     dtype = operand_dtype(value, i)
     return np.asarray(x).astype(dtype).item() if dtype.kind in "iu" else x

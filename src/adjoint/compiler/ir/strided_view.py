@@ -21,7 +21,7 @@ def row_major(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-class View(NamedTuple):
+class StridedView(NamedTuple):
     """Element (i, j, …) is element `offset + i·strides[0] + j·strides[1] + …` of the contiguous array `base`."""
 
     base: Value
@@ -30,7 +30,7 @@ class View(NamedTuple):
     offset: int
 
     @classmethod
-    def whole(cls, base: Value) -> View:
+    def whole(cls, base: Value) -> StridedView:
         """The array itself."""
         return cls(base, base.shape, row_major(base.shape), 0)
 
@@ -45,20 +45,20 @@ class View(NamedTuple):
         )
         return same and prod(self.shape) == self.base.size
 
-    def permute(self, axes: Shape) -> View:
+    def permute(self, axes: Shape) -> StridedView:
         """Dimension i is the former dimension `axes[i]`."""
         shape, strides = self.shape, self.strides
-        return View(self.base, tuple([shape[a] for a in axes]), tuple([strides[a] for a in axes]), self.offset)
+        return StridedView(self.base, tuple([shape[a] for a in axes]), tuple([strides[a] for a in axes]), self.offset)
 
-    def expand(self, shape: Shape) -> View:
+    def expand(self, shape: Shape) -> StridedView:
         """New and size-1 dimensions repeated: stride 0."""
         if shape == self.shape:
             return self
         lead = len(shape) - len(self.shape)
         own = [s if n == m else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)]
-        return View(self.base, shape, (*[0] * lead, *own), self.offset)
+        return StridedView(self.base, shape, (*[0] * lead, *own), self.offset)
 
-    def flip(self, axes: Shape) -> View:
+    def flip(self, axes: Shape) -> StridedView:
         """The order reversed along `axes`."""
         offset, strides = self.offset, list(self.strides)
         for a in axes:
@@ -66,7 +66,7 @@ class View(NamedTuple):
             strides[a] = -strides[a]
         return self._replace(strides=tuple(strides), offset=offset)
 
-    def slice(self, bounds: tuple[tuple[int, int, int], ...]) -> View:
+    def slice(self, bounds: tuple[tuple[int, int, int], ...]) -> StridedView:
         """One (start, stop, step) per dimension."""
         offset = self.offset + sum(b[0] * s for b, s in zip(bounds, self.strides, strict=True))
         return self._replace(
@@ -75,16 +75,16 @@ class View(NamedTuple):
             offset=offset,
         )
 
-    def select(self, axis: int, at: int) -> View:
+    def select(self, axis: int, at: int) -> StridedView:
         """One position along `axis`; the dimension goes."""
-        return View(
+        return StridedView(
             self.base,
             self.shape[:axis] + self.shape[axis + 1 :],
             self.strides[:axis] + self.strides[axis + 1 :],
             self.offset + at * self.strides[axis],
         )
 
-    def reshape(self, shape: Shape) -> View | None:
+    def reshape(self, shape: Shape) -> StridedView | None:
         """The same elements in row-major order under another shape; None if no strides say so."""
         if shape == self.shape:
             return self
@@ -92,8 +92,8 @@ class View(NamedTuple):
             # with a stride along the last empty dimension, no load can be taken out of its loop
             return self._replace(shape=shape, strides=row_major(shape))
         if self.strides == row_major(self.shape):
-            return View(self.base, shape, row_major(shape), self.offset)
-        runs = _merged(self.shape, self.strides)
+            return StridedView(self.base, shape, row_major(shape), self.offset)
+        runs = _merge_contiguous_dims(self.shape, self.strides)
         strides: list[int] = []
         pending = list(reversed(shape))  # innermost first
         for size, stride in reversed(runs):
@@ -105,10 +105,10 @@ class View(NamedTuple):
                 strides.append(stride * covered)
                 covered *= n
         strides.extend(0 for _ in pending)  # what is left has size 1
-        return View(self.base, shape, tuple(strides[::-1]), self.offset)
+        return StridedView(self.base, shape, tuple(strides[::-1]), self.offset)
 
 
-def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
+def _merge_contiguous_dims(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
     """Dimensions as (size, stride), neighbours that lie in one run joined, those of size 1 dropped; outermost first."""
     runs: list[tuple[int, int]] = []
     for n, s in zip(shape, strides, strict=True):
@@ -121,23 +121,23 @@ def _merged(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
     return runs
 
 
-def view_of(value: Value, views: dict[Value, View]) -> View | None:
+def strided_view_of(value: Value, views: dict[Value, StridedView]) -> StridedView | None:
     """The view that a value is of its base: the whole for a computed one; None where a movement needs a copy first."""
     found = views.get(value)
     if found is not None:
         return found
     view: Any
     if value.op is not None and value.op.index is not None:
-        source = view_of(value.operands[0], views)
+        source = strided_view_of(value.operands[0], views)
         view = None if source is None else value.op.index(source, **value.params)
     else:
-        view = View.whole(value)
+        view = StridedView.whole(value)
     if view is not None:
         views[value] = view
     return view
 
 
-def over(view: View, shape: Shape, space: Shape) -> View | None:
+def view_over(view: StridedView, shape: Shape, space: Shape) -> StridedView | None:
     """What an equation over `shape` reads, as a kernel over `space`, of as many elements, has it; None if no strides
     say so.
     """
@@ -146,20 +146,20 @@ def over(view: View, shape: Shape, space: Shape) -> View | None:
     return view.expand(shape).reshape(space)
 
 
-def own_shape(value: Value) -> Shape:
+def iteration_shape(value: Value) -> Shape:
     """The shape over which an equation runs: of its result, or of what it folds."""
     return value.operands[0].shape if value.op.combine else value.shape
 
 
 @lru_cache(4096)
-def kept_shape(shape: Shape, axes: Shape | None) -> Shape:
+def keepdims_shape(shape: Shape, axes: Shape | None) -> Shape:
     """`shape` with the folded dimensions as 1."""
     return tuple(1 if i in (axes or ()) else n for i, n in enumerate(shape))
 
 
-def follows_folds(view: View, shape: Shape, axes: Shape) -> bool:
+def indexes_reduction_result(view: StridedView, shape: Shape, axes: Shape) -> bool:
     """True if a view over `shape` reads, at each element, the result of the folds over `axes` that it is part of."""
-    expected = row_major(kept_shape(shape, axes))
+    expected = row_major(keepdims_shape(shape, axes))
     return not view.offset and all(
         n == 1 or s == (0 if i in axes else e)
         for i, (n, s, e) in enumerate(zip(shape, view.strides, expected, strict=True))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.interpreter import literal, operand_dtype
+from adjoint.compiler.ir.interpreter import literal_value, operand_dtype
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
-from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.passes.materialize import is_generated
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -25,25 +25,25 @@ class Access(NamedTuple):
 
 
 class Accesses:
-    """What a kernel reads and writes: `bases`, the values in its table, and `shifted`, what does not begin where its
-    array does: that is not in the text, but one of the kernel's `numbers`.
+    """What a kernel reads and writes: `bases`, the values in its table, and `with_offset`, what does not begin where
+    its array does: that is not in the text, but one of the kernel's `numbers`.
     """
 
     def __init__(self, accesses: Iterable[Access]) -> None:
-        found = [a for a in dict.fromkeys(accesses) if not is_made(a.base)]
+        found = [a for a in dict.fromkeys(accesses) if not is_generated(a.base)]
         self.bases = list(dict.fromkeys(a.base for a in found))
-        self.shifted = [a for a in found if a.offset]
-        self.numbers = [a.offset for a in self.shifted]
+        self.with_offset = [a for a in found if a.offset]
+        self.numbers = [a.offset for a in self.with_offset]
 
-    def told(self) -> Callable[[Access], Any]:
+    def make_fingerprinter(self) -> Callable[[Access], Any]:
         """What the text has of each access, values told apart by their place in the table."""
         places = {base: i for i, base in enumerate(self.bases)}
-        shifted = {access: i for i, access in enumerate(self.shifted)}
+        shifted = {access: i for i, access in enumerate(self.with_offset)}
 
         def place(access: Access) -> Any:
             base = access.base
             if base not in places:
-                return base.dtype.str, access.offset, access.strides, told(base)
+                return base.dtype.str, access.offset, access.strides, fingerprint(base)
             return base.dtype.str, shifted.get(access), access.strides, places[base]
 
         return place
@@ -53,7 +53,9 @@ def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
     """An elementwise equation; `operands`: the registers of its operands that are values, in order."""
     given = iter(operands)
     registers = [
-        next(given) if isinstance(x, Value) else b.constant(literal(value, i, x), from_dtype(operand_dtype(value, i)))
+        next(given)
+        if isinstance(x, Value)
+        else b.constant(literal_value(value, i, x), from_dtype(operand_dtype(value, i)))
         for i, x in enumerate(value.inputs)
     ]
     lanes = max((r.type.lanes for r in registers), default=1)
@@ -70,8 +72,8 @@ def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
 def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: int | None) -> Reg:
     """Elements of `base` at an address, or, of one that is made, from an index; `stride` between neighbouring lanes."""
     kind = from_dtype(base.dtype)
-    if is_made(base):
-        return _make(b, base, place, stride, lanes)
+    if is_generated(base):
+        return _generate_element(b, base, place, stride, lanes)
     if not stride:
         return b.load(place, kind)
     if stride == 1 or lanes == 1:
@@ -79,7 +81,7 @@ def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: int
     return b.gather(place, b.mul(b.iota(lanes), stride), kind, mask)
 
 
-def _make(b: Builder, value: Value, index: Reg, stride: int, lanes: int) -> Reg:
+def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: int) -> Reg:
     """An element of a fill or a range, from its index."""
     kind = from_dtype(value.dtype)
     if value.op.family == "full":
@@ -92,7 +94,7 @@ def _make(b: Builder, value: Value, index: Reg, stride: int, lanes: int) -> Reg:
     return b.cast(b.add(b.mul(b.cast(index, F64), float(step)), float(first)), kind)
 
 
-def told(x: Any) -> Any:
+def fingerprint(x: Any) -> Any:
     """What tells a number, or a value that is made from the index, from others."""
     if isinstance(x, Value):
         return x.op, x.shape, tuple((key, type(v), repr(v)) for key, v in sorted(x.params.items()))

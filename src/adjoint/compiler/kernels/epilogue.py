@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, over
+from adjoint.compiler.ir.strided_view import StridedView, view_over
 from adjoint.compiler.kernels import elementwise
-from adjoint.compiler.kernels.elementwise import Access, Accesses, told
-from adjoint.compiler.kernels.kernel import Part
+from adjoint.compiler.kernels.elementwise import Access, Accesses, fingerprint
+from adjoint.compiler.kernels.kernel import ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
-from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.passes.materialize import is_generated
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -33,7 +33,7 @@ class Epilogue:
         assert group.shape is not None
         self.roots: tuple[Value, ...] = (group.root,)
         self.shape = shape
-        apart = {group.root, *group.joined, *group.prologue}
+        apart = {group.root, *group.concatenations, *group.prologue}
         self.equations = [v for v in group.equations if v not in apart]
         self._views = fusion.views
         self.reads: dict[Value, Access] = {}
@@ -42,15 +42,19 @@ class Epilogue:
                 view = fusion.views[operand]
                 if fusion.maker.get(view.base) is not group:
                     self.reads[operand] = self._access(view, value.shape)
-        self.writes = [(v, self._access(View.whole(v), v.shape)) for v in group.stored if v not in group.joined]
-        self.writes += [
-            (part, self._access(place, part.shape)) for whole in group.joined for part, place in _places(whole)
+        self.writes = [
+            (v, self._access(StridedView.whole(v), v.shape)) for v in group.stored if v not in group.concatenations
         ]
-        self._conclude()
+        self.writes += [
+            (part, self._access(place, part.shape))
+            for whole in group.concatenations
+            for part, place in _split_concat(whole)
+        ]
+        self._derive_fields()
 
-    def _conclude(self) -> None:
+    def _derive_fields(self) -> None:
         self.accesses = Accesses((*self.reads.values(), *(access for _, access in self.writes)))
-        self._reach = self._dimensions()
+        self._varying_dims = self._find_varying_dims()
         self.structure = self._structure()
 
     @staticmethod
@@ -61,27 +65,27 @@ class Epilogue:
         except ValueError:
             return None
 
-    def finish(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg] = ()) -> Finish:
+    def finish(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg] = ()) -> EpilogueWriter:
         """The function which a kernel calls with each block of its result."""
-        return Finish(self, b, pointers, dict(zip(self.accesses.shifted, numbers, strict=True)))
+        return EpilogueWriter(self, b, pointers, dict(zip(self.accesses.with_offset, numbers, strict=True)))
 
     def source(self, operand: Value) -> Value:
         """What an operand's register is kept under: itself if loaded, else the equation that made it."""
         return operand if operand in self.reads else self._views[operand].base
 
-    def reach(self, source: Value) -> Sequence[int]:
+    def varying_dims(self, source: Value) -> Sequence[int]:
         """The dimensions along which a value differs."""
-        return self._reach[source]
+        return self._varying_dims[source]
 
-    def _access(self, view: View, shape: Shape) -> Access:
-        seen = over(view, shape, self.shape)
+    def _access(self, view: StridedView, shape: Shape) -> Access:
+        seen = view_over(view, shape, self.shape)
         if seen is None:
             raise ValueError(f"{view} cannot be read over {self.shape}")
         return Access(
             seen.base, seen.offset, tuple(0 if n == 1 else s for n, s in zip(seen.shape, seen.strides, strict=True))
         )
 
-    def _dimensions(self) -> dict[Value, list[int]]:
+    def _find_varying_dims(self) -> dict[Value, list[int]]:
         every = list(range(len(self.shape)))
         reach = {o: [d for d in every if a.strides[d]] for o, a in self.reads.items()}
         reach.update(dict.fromkeys(self.roots, every))
@@ -92,10 +96,10 @@ class Epilogue:
 
     def _structure(self) -> Any:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.roots, *self.equations))}
-        place = self.accesses.told()
+        place = self.accesses.make_fingerprinter()
 
         def source(x: Any) -> Any:
-            return numbers[self.source(x)] if isinstance(x, Value) else told(x)
+            return numbers[self.source(x)] if isinstance(x, Value) else fingerprint(x)
 
         return (
             self.shape,
@@ -105,32 +109,32 @@ class Epilogue:
         )
 
 
-def _places(whole: Value) -> Iterator[tuple[Value, View]]:
+def _split_concat(whole: Value) -> Iterator[tuple[Value, StridedView]]:
     """What a value joins, and where in its memory each of these lies."""
     start, axis = 0, whole.params["axis"]
     for part in whole.operands:
         bounds = [(0, n, 1) for n in whole.shape]
         bounds[axis] = start, start + part.shape[axis], 1
-        yield part, View.whole(whole).slice(tuple(bounds))
+        yield part, StridedView.whole(whole).slice(tuple(bounds))
         start += part.shape[axis]
 
 
-class Finish:
+class EpilogueWriter:
     """Writes the epilogue of one block after another into a kernel."""
 
     def __init__(self, epilogue: Epilogue, b: Builder, pointers: dict[Value, Reg], starts: dict[Access, Reg]) -> None:
         self.epilogue, self.b, self.pointers, self.starts = epilogue, b, pointers, starts
 
-    def __call__(self, origin: Sequence[Reg], parts: Sequence[Part]) -> None:
+    def __call__(self, origin: Sequence[Reg], parts: Sequence[ResultRegister]) -> None:
         """Code for one block: from its elements in registers to what is stored."""
-        places = self._places(origin)
+        places = self._origin_addresses(origin)
         known: dict[Any, Reg] = {}
         for part in parts:
             for value, access in self.epilogue.writes:
                 register = self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes)
                 self._store(register, access, places[access], part)
 
-    def _places(self, origin: Sequence[Reg]) -> dict[Access, Reg]:
+    def _origin_addresses(self, origin: Sequence[Reg]) -> dict[Access, Reg]:
         """Each access at the block's origin: an address, or the index of an element that is made."""
         b, places = self.b, {}
         for access in (*self.epilogue.reads.values(), *(access for _, access in self.epilogue.writes)):
@@ -141,15 +145,15 @@ class Finish:
                 if stride:
                     step = at if stride == 1 else b.mul(at, stride)
                     index = step if index.name == "0" else b.add(index, step)
-            made = is_made(access.base)
+            made = is_generated(access.base)
             places[access] = index if made else b.gep(self.pointers[access.base], index, from_dtype(access.base.dtype))
         return places
 
-    def _register(self, source: Value, part: Part, places: dict[Access, Reg], known: dict[Any, Reg]) -> Reg:
+    def _register(self, source: Value, part: ResultRegister, places: dict[Access, Reg], known: dict[Any, Reg]) -> Reg:
         """A value at the elements of a part, loaded or computed once for all parts that share it."""
         if source in self.epilogue.roots:
-            return part.beside[self.epilogue.roots.index(source)] if part.beside else part.value
-        reach = self.epilogue.reach(source)
+            return part.siblings[self.epilogue.roots.index(source)] if part.siblings else part.value
+        reach = self.epilogue.varying_dims(source)
         along = (len(part.offset) - 1) in reach
         key = (source, *(part.offset[d] for d in reach), (part.mask, part.value.type.lanes) if along else None)
         if key not in known:
@@ -160,22 +164,24 @@ class Finish:
                 known[key] = elementwise.compute(self.b, source, operands)
         return known[key]
 
-    def _load(self, access: Access, places: dict[Access, Reg], part: Part) -> Reg:
+    def _load(self, access: Access, places: dict[Access, Reg], part: ResultRegister) -> Reg:
         lanes, base = part.value.type.lanes, access.base
         return elementwise.load(
-            self.b, base, self._moved(access, places[access], part), access.strides[-1], lanes, part.mask
+            self.b, base, self._advance_to_part(access, places[access], part), access.strides[-1], lanes, part.mask
         )
 
-    def _store(self, value: Reg, access: Access, place: Reg, part: Part) -> None:
+    def _store(self, value: Reg, access: Access, place: Reg, part: ResultRegister) -> None:
         b, stride = self.b, access.strides[-1]
-        place = self._moved(access, place, part)
+        place = self._advance_to_part(access, place, part)
         if stride in (0, 1) or value.type.lanes == 1:
             b.store(value, place, part.mask)
         else:
             b.scatter(value, place, b.mul(b.iota(value.type.lanes), stride), part.mask)
 
-    def _moved(self, access: Access, place: Reg, part: Part) -> Reg:
+    def _advance_to_part(self, access: Access, place: Reg, part: ResultRegister) -> Reg:
         by = sum(o * s for o, s in zip(part.offset, access.strides, strict=True))
         if not by:
             return place
-        return self.b.add(place, by) if is_made(access.base) else self.b.gep(place, by, from_dtype(access.base.dtype))
+        return (
+            self.b.add(place, by) if is_generated(access.base) else self.b.gep(place, by, from_dtype(access.base.dtype))
+        )

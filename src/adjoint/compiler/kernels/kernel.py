@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.kernel_text import Code
+from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.llvm.types import Reg
 from adjoint.compiler.passes.fusion_group import Group
 
@@ -25,7 +25,7 @@ class Kernel:
     def __init__(
         self,
         name: str,
-        code: Code | str,
+        code: KernelText | str,
         arguments: list[Value],
         group: Group,
         tiles: int = 1,
@@ -54,15 +54,15 @@ class Kernel:
         return f"<{self.name}: {' '.join(v.op.name for v in self.group.equations)}>"
 
 
-class Part(NamedTuple):
+class ResultRegister(NamedTuple):
     """A register of finished elements: neighbours along the last dimension, from `offset` after a block's origin."""
 
     offset: tuple[int, ...]  # one number for each dimension of the result
     value: Reg
     mask: int | None = None  # only the first so many lanes are elements
-    beside: tuple[Reg, ...] = ()  # of a result that has parts, the elements of all parts at this place
+    siblings: tuple[Reg, ...] = ()  # of a result that has parts, the elements of all parts at this place
 
 
 # What a kernel does with a block of its result: `finish(origin, parts)` writes the code which computes what follows
 # from the elements and stores it. `origin`: an index (i64) for each dimension of the result.
-Finish = Callable[[Sequence[Reg], Sequence[Part]], None]
+Finish = Callable[[Sequence[Reg], Sequence[ResultRegister]], None]

@@ -11,19 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.llvm.jit.target import Target, host
 
-Views = dict[Value, View]
+Views = dict[Value, StridedView]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-FEW = 64  # elements that may follow one another one by one
+MAX_SCALAR_EPILOGUE = 64  # elements that may follow one another one by one
 
 
-class Kind(NamedTuple):
+class KernelKind(NamedTuple):
     """A kind of kernel: which equations can be its root, and whether what follows that element by element joins."""
 
     accepts: Callable[[Value, Views, Target], bool]
-    joins: Callable[[Value], bool]
+    fuses_epilogue: Callable[[Value], bool]
 
 
 # What plans a kind is imported when the first such equation comes: most steps have few kinds.
@@ -33,22 +33,24 @@ def _can_multiply(value: Value, views: Views, target: Target) -> bool:
     return value.dtype in FLOATS
 
 
-def _can_read(value: Value, views: Views, target: Target) -> bool:
-    from adjoint.compiler.kernels.gather_scatter.gather import plan_reading
+def can_gather(value: Value, views: Views, target: Target) -> bool:
+    """Return whether a gather kernel can read what `value` reads."""
+    from adjoint.compiler.kernels.gather_scatter.gather import plan_gather
 
-    return bool(value.shape) and plan_reading(value, target, views.__getitem__) is not None
+    return bool(value.shape) and plan_gather(value, target, views.__getitem__) is not None
 
 
-def _can_write(value: Value, views: Views, target: Target) -> bool:
-    from adjoint.compiler.kernels.gather_scatter.scatter import plan_writing
+def can_scatter(value: Value, views: Views, target: Target) -> bool:
+    """Return whether a scatter kernel can write what `value` writes."""
+    from adjoint.compiler.kernels.gather_scatter.scatter import plan_scatter
 
-    return plan_writing(value, target, views.__getitem__) is not None
+    return plan_scatter(value, target, views.__getitem__) is not None
 
 
 def _can_slide_windows(value: Value, views: Views, target: Target) -> bool:
-    from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+    from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 
-    return plan_spatial(value, target) is not None
+    return plan_windowed_op(value, target) is not None
 
 
 def _can_draw(value: Value, views: Views, target: Target) -> bool:
@@ -63,19 +65,19 @@ def _can_attend(value: Value, views: Views, target: Target) -> bool:
     return not reason_against(value, views, target)
 
 
-def _has_elements_side_by_side(product: Value) -> bool:
+def can_fuse_epilogue(product: Value) -> bool:
     """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
-    return product.shape[-1] > 1 or product.size <= FEW
+    return product.shape[-1] > 1 or product.size <= MAX_SCALAR_EPILOGUE
 
 
-PRODUCT = Kind(_can_multiply, _has_elements_side_by_side)
-READING = Kind(_can_read, lambda root: True)
-WRITING = Kind(_can_write, lambda root: False)
-SPATIAL = Kind(_can_slide_windows, lambda root: True)
-DRAW = Kind(_can_draw, lambda root: False)
-ATTENTION = Kind(_can_attend, lambda root: False)
+PRODUCT = KernelKind(_can_multiply, can_fuse_epilogue)
+READING = KernelKind(can_gather, lambda root: True)
+WRITING = KernelKind(can_scatter, lambda root: False)
+SPATIAL = KernelKind(_can_slide_windows, lambda root: True)
+DRAW = KernelKind(_can_draw, lambda root: False)
+ATTENTION = KernelKind(_can_attend, lambda root: False)
 
-KINDS = {
+KERNEL_KINDS = {
     "attention": ATTENTION,
     "attention_gradient": ATTENTION,
     "bmm": PRODUCT,
@@ -108,7 +110,7 @@ KINDS = {
 }
 
 
-def kind_of(value: Value, views: Views) -> Kind | None:
+def kernel_kind_of(value: Value, views: Views) -> KernelKind | None:
     """The kind of kernel that an equation begins; None if it begins none."""
-    kind = KINDS.get(value.op.name)
+    kind = KERNEL_KINDS.get(value.op.name)
     return kind if kind is not None and kind.accepts(value, views, host()) else None

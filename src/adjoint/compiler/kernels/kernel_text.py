@@ -12,14 +12,14 @@ from types import FunctionType
 from typing import Any
 
 from adjoint.compiler.cache.hashing import digest
-from adjoint.compiler.cache.source_fingerprint import sources
+from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.core.graph.source_location import PACKAGE
 
-NAME = "KERNEL"
+NAME_PLACEHOLDER = "KERNEL"
 
 
-class Code:
+class KernelText:
     """A module as LLVM assembly, by `str`; `key` is the same for equal ones in every process."""
 
     __slots__ = ("_text", "_write", "key")
@@ -34,35 +34,35 @@ class Code:
         return self._text
 
 
-Known = dict[Any, tuple[str, Code | str]]  # names and modules for one target, by all that they are made from
+KernelMemo = dict[Any, tuple[str, KernelText | str]]  # names and modules for one target, by all that they are made from
 
 
-def named(text: str, kind: str) -> tuple[str, str]:
+def name_by_digest(text: str, kind: str) -> tuple[str, str]:
     """A name made from the text, which calls its function NAME; and the text with that name in it."""
     name = f"{kind}_{digest(text)[:16]}"
-    return name, text.replace(f"@{NAME}(", f"@{name}(")
+    return name, text.replace(f"@{NAME_PLACEHOLDER}(", f"@{name}(")
 
 
-def coded(
+def make_kernel_text(
     kind: str, structure: Any, ops: Iterable[Any], target: Target, write: Callable[[], str]
-) -> tuple[str, Code | str]:
+) -> tuple[str, KernelText | str]:
     """A kernel's name and its module, which `write` makes of a `structure` and `ops`, calling its function NAME.
 
     `structure`: tuples, numbers and words, in which values are told by their places. A user's op has no name that
     another process could rely upon: with one among `ops`, the text is its own key.
     """
-    declared = [_told(op) for op in ops]
+    declared = [_fingerprint_op(op) for op in ops]
     content = repr(structure)
     if None in declared or " at 0x" in content:
-        return named(write(), kind)
-    parts = (sources(), target.fingerprint(), kind, content, *declared)
+        return name_by_digest(write(), kind)
+    parts = (source_fingerprint(), target.fingerprint(), kind, content, *declared)
     key = digest("\0".join(map(str, parts)))
     name = f"{kind}_{key[:16]}"
-    return name, Code(key, lambda: write().replace(f"@{NAME}(", f"@{name}("))
+    return name, KernelText(key, lambda: write().replace(f"@{NAME_PLACEHOLDER}(", f"@{name}("))
 
 
 @cache
-def _told(op: Any) -> str | None:
+def _fingerprint_op(op: Any) -> str | None:
     """Where in this package an op is declared; None if it is a user's."""
     functions = [f for f in (op.evaluate, op.scalar) if isinstance(f, FunctionType)]
     if not op.evaluate.__module__.startswith("adjoint.") or any(

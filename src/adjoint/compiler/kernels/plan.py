@@ -10,7 +10,7 @@ from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 
 
-class Plan(NamedTuple):
+class CachedPlan(NamedTuple):
     """A graph as it will run, its groups and their kernels. `rounds`: it has products of float32 matrices."""
 
     graph: Graph

@@ -111,9 +111,9 @@ class Arithmetic(Logic):
         if source == target:
             return x
         if source.kind == "n":
-            return self.cast(self._widened(x), type)
+            return self.cast(self._upcast_bfloat16(x), type)
         if target.kind == "n" and not source.is_bool:
-            return self._narrowed(self.cast(x, F32))
+            return self._round_to_bfloat16(self.cast(x, F32))
         if target.is_bool:
             return self.ne(x, 0)
         if source.is_bool:
@@ -133,12 +133,12 @@ class Arithmetic(Logic):
             name = "trunc" if target.bits < source.bits else "sext" if source.kind == "i" else "zext"
         return self.emit(f"{name} {source.text} {x.name} to {target.text}", target)
 
-    def _widened(self, x: Reg) -> Reg:
+    def _upcast_bfloat16(self, x: Reg) -> Reg:
         """A bfloat16 as the float32 whose first half it is."""
         bits = self.emit(f"zext {x.type.text} {x.name} to {I32.of(x.type.lanes).text}", I32.of(x.type.lanes))
         return self.bitcast(self.shl(bits, 16), F32)
 
-    def _narrowed(self, x: Reg) -> Reg:
+    def _round_to_bfloat16(self, x: Reg) -> Reg:
         """A float32 rounded to the nearest bfloat16, ties to even; of a NaN only the sign is kept."""
         bits = self.bitcast(x, U32)
         odd = self.bitwise_and(self.shr(bits, 16), 1)

@@ -28,7 +28,7 @@ class Branch:
             raise TypeError(f"a block that carries {wanted} was given {given}")
         self._yielded = values
 
-    def _taken(self) -> tuple[Reg, ...]:
+    def _yielded_values(self) -> tuple[Reg, ...]:
         if self._yielded is None and self.carried:
             raise RuntimeError(f"a block carries {len(self.carried)} values and yields none")
         return self._yielded or ()
@@ -115,7 +115,7 @@ class Control(Emitter):
             self._start_block(body)
         loop = Loop(index if carried else self._opaque(index), phis)
         yield loop
-        taken = loop._taken()
+        taken = loop._yielded_values()
         self.command(f"br label %{latch}")
         self._start_block(latch)
         following = self.emit(f"add nsw i64 {index.name}, {step}", I64)
@@ -150,7 +150,7 @@ class Control(Emitter):
         self._start_block(then)
         branch = Branch(carried)
         yield branch
-        taken, end = branch._taken(), self._block
+        taken, end = branch._yielded_values(), self._block
         self.command(f"br label %{done}")
         self._start_block(done)
         branch.results = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from adjoint.compiler.llvm.lanes import Lanes
 from adjoint.compiler.llvm.types import F32, F64, Operand, Reg
 
-MOST = 2.0**50  # a quotient below it, of float32 as float64, misses its integer part by one at most
+EXACT_QUOTIENT_LIMIT = 2.0**50  # a quotient below it, of float32 as float64, misses its integer part by one at most
 
 
 class Division(Lanes):
@@ -66,7 +66,7 @@ class Division(Lanes):
         missed = self.lt(self.mul(rest, self.copysign(1.0, above)), 0.0)
         rest = self.select(missed, self.add(rest, self.copysign(below, above)), rest)
         quick = self.cast(self.copysign(rest, above), F32)
-        common = self.lt(self.abs(whole), MOST)
+        common = self.lt(self.abs(whole), EXACT_QUOTIENT_LIMIT)
         with self.when(self.logical_not(self.hand(common)), [quick]) as far:  # the C library's, element by element
             far.yields(self.emit(f"frem {x.type.text} {x.name}, {y.name}", x.type))
         return far.results[0]

@@ -56,13 +56,13 @@ class Lanes(Arithmetic):
 
     def hand(self, x: Reg) -> Reg:
         """Whether every lane is true; the bits set in all for integers."""
-        return self.eq(self._packed(x), -1) if x.type.is_bool else self._reduce(self.bitwise_and, x)
+        return self.eq(self._bitcast_mask(x), -1) if x.type.is_bool else self._reduce(self.bitwise_and, x)
 
     def hor(self, x: Reg) -> Reg:
         """Whether any lane is true; the bits set in any for integers."""
-        return self.ne(self._packed(x), 0) if x.type.is_bool else self._reduce(self.bitwise_or, x)
+        return self.ne(self._bitcast_mask(x), 0) if x.type.is_bool else self._reduce(self.bitwise_or, x)
 
-    def _packed(self, x: Reg) -> Reg:
+    def _bitcast_mask(self, x: Reg) -> Reg:
         # One comparison of all the bits is quicker than a tree of them.
         type = Type("i", x.type.lanes)
         return self.emit(f"bitcast {x.type.text} {x.name} to {type.text}", type)
@@ -84,12 +84,12 @@ class Lanes(Arithmetic):
             x = combine(low, high)
         return x
 
-    def parted(self, x: Reg, bits: int) -> list[Reg]:
+    def split_lanes(self, x: Reg, bits: int) -> list[Reg]:
         """The lanes in order, as many registers of so many bits as they fill."""
         lanes = bits // x.type.bits
         return [x] if lanes == x.type.lanes else [self._part(x, i, lanes) for i in range(0, x.type.lanes, lanes)]
 
-    def joined(self, parts: list[Reg]) -> Reg:
+    def concat_lanes(self, parts: list[Reg]) -> Reg:
         """The lanes of registers of one type, a power of two of them, in one."""
         while len(parts) > 1:
             type = parts[0].type

@@ -44,9 +44,7 @@ class Logic(Control):
         if lanes > 1:  # one condition chooses whole registers
             x, y = self.broadcast(x, lanes), self.broadcast(y, lanes)
         type, chosen = x.type, condition.type
-        return self.emit(
-            f"select {chosen.text} {condition.name}, {type.text} {x.name}, {type.text} {y.name}", type
-        )
+        return self.emit(f"select {chosen.text} {condition.name}, {type.text} {x.name}, {type.text} {y.name}", type)
 
     def isnan(self, x: Reg) -> Reg:
         """x != x."""

@@ -29,7 +29,7 @@ class Memory(Division):
 
     def load(self, pointer: Reg, type: Type, mask: Reg | int | None = None) -> Reg:
         """`type.lanes` neighbouring elements; 0 in the lanes off the mask."""
-        stored = _stored(type)
+        stored = _memory_type(type)
         mask = self._mask(mask, type.lanes)
         if mask is None:
             loaded = self.emit(f"load {stored.text}, ptr {pointer.name}, align {type.itemsize}", stored)
@@ -70,7 +70,7 @@ class Memory(Division):
         type = type.of(lanes)
         if lanes == 1:
             return self.load(self.gep(pointer, offsets, type), type, mask)
-        stored = _stored(type)
+        stored = _memory_type(type)
         chosen = self._mask(mask, lanes) or self.constant(True, BOOL.of(lanes))
         # A target without the instruction gets one load for each lane from this.
         loaded = self.external(
@@ -120,10 +120,10 @@ class Memory(Division):
 @lru_cache(maxsize=256)
 def _element(type: Type) -> str:
     """What an array of a type is made of."""
-    return _stored(type.scalar).text
+    return _memory_type(type.scalar).text
 
 
-def _stored(type: Type) -> Type:
+def _memory_type(type: Type) -> Type:
     return U8.of(type.lanes) if type.is_bool else type
 
 

@@ -8,22 +8,22 @@ from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.core.op.spec import Spec
 
 
-def recompute(graph: Graph) -> Graph:
+def recompute_checkpoints(graph: Graph) -> Graph:
     """The graph in which the gradient of each checkpoint reads copies of its equations, made right before.
 
     Only what went into a checkpoint, and what it drew at random, is alive between forward and backward then.
     """
-    if not any(_number(v) for v in graph.equations):
+    if not any(_checkpoint_number(v) for v in graph.equations):
         return graph
     out = Graph(graph.name)
     out.inputs = graph.inputs
     again: dict[Value, Value] = {}
     renamed: dict[Any, Any] = {v: v for v in graph.inputs}
     for v in graph.equations:
-        number = _number(v)
+        number = _checkpoint_number(v)
         if number and v.origin is not None and v.origin.backward:
             for x in v.operands:
-                _copy(x, number, again, renamed, out)
+                _add_copies(x, number, again, renamed, out)
             inputs = tuple(again.get(i, renamed.get(i, i)) if isinstance(i, Value) else i for i in v.inputs)
         else:
             inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
@@ -32,7 +32,7 @@ def recompute(graph: Graph) -> Graph:
     return out
 
 
-def _number(v: Value) -> int:
+def _checkpoint_number(v: Value) -> int:
     return v.origin.checkpoint if v.origin is not None else 0
 
 
@@ -41,7 +41,7 @@ def _is_inside(v: Value, number: int) -> bool:
     return v.origin is not None and v.origin.checkpoint == number and not v.origin.backward and not v.op.effect
 
 
-def _copy(value: Value, number: int, again: dict[Value, Value], renamed: dict[Any, Any], out: Graph) -> None:
+def _add_copies(value: Value, number: int, again: dict[Value, Value], renamed: dict[Any, Any], out: Graph) -> None:
     """Add the copies that lead to `value`, operands first."""
     stack = [value]
     while stack:

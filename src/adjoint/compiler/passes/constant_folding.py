@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Value
-from adjoint.compiler.ir.interpreter import ELEMENTWISE, evaluate_equation
+from adjoint.compiler.ir.interpreter import ELEMENTWISE_FAMILIES, evaluate_equation
 from adjoint.core.op.spec import broadcast_shapes
 
-MOST = 1 << 16  # elements of what is computed, or read, before a program runs
-REPEATING = ("expand", "reshape", "permute")
-LITERAL = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where"})
+MAX_FOLDED_ELEMENTS = 1 << 16  # elements of what is computed, or read, before a program runs
+SPLAT_PRESERVING_OPS = ("expand", "reshape", "permute")
+OPS_WITH_LITERALS = frozenset(
+    {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where"}
+)
 
 
-def folded(value: Value) -> Any:
+def fold_constant(value: Value) -> Any:
     """The array that an equation of constants gives, as the reference executor has it; None if it is not one.
 
     None too for effects, errors, and where many elements would be kept in place of few.
@@ -24,7 +26,7 @@ def folded(value: Value) -> Any:
     operands = value.operands
     if value.op.effect or not operands or not all(isinstance(x.source, Constant) for x in operands):
         return None
-    if value.size > max(1, *(x.size for x in operands)) or sum(x.size for x in operands) > MOST:
+    if value.size > max(1, *(x.size for x in operands)) or sum(x.size for x in operands) > MAX_FOLDED_ELEMENTS:
         return None
     try:
         return np.array(evaluate_equation(value, {x: x.source.array for x in operands}), order="C")
@@ -32,39 +34,39 @@ def folded(value: Value) -> Any:
         return None  # the program raises it, when it runs
 
 
-def plain_inputs(value: Value) -> tuple[Any, ...]:
+def simplify_inputs(value: Value) -> tuple[Any, ...]:
     """The inputs of an elementwise equation: numbers for what repeats one, nothing expanded that broadcasts anyway."""
-    if value.op.family not in ELEMENTWISE:
+    if value.op.family not in ELEMENTWISE_FAMILIES:
         return value.inputs
     inputs, changed = list(value.inputs), False
     for i, x in enumerate(inputs):
         if not isinstance(x, Value):
             continue
-        number = _literal(value, i, inputs) if value.op.name in LITERAL else None
+        number = _find_literal(value, i, inputs) if value.op.name in OPS_WITH_LITERALS else None
         narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
-        if narrow is not x and _shape([*inputs[:i], narrow, *inputs[i + 1 :]]) == value.shape:
+        if narrow is not x and _broadcast_shape([*inputs[:i], narrow, *inputs[i + 1 :]]) == value.shape:
             inputs[i] = narrow
             changed = True
     return tuple(inputs) if changed else value.inputs
 
 
-def _shape(inputs: list[Any]) -> tuple[int, ...]:
+def _broadcast_shape(inputs: list[Any]) -> tuple[int, ...]:
     return broadcast_shapes(*(x.shape for x in inputs if isinstance(x, Value)))
 
 
-def _literal(value: Value, i: int, inputs: list[Any]) -> Any:
+def _find_literal(value: Value, i: int, inputs: list[Any]) -> Any:
     """The number that input `i` repeats, where the equation gives it the same type as a literal."""
     x = inputs[i]
     if value.op.name == "where":
         typed = i > 0 and x.dtype == value.dtype
     else:
         typed = any(isinstance(y, Value) and y.dtype == x.dtype for j, y in enumerate(inputs) if j != i)
-    return repeated(x) if typed and x.dtype.kind in "fiu" else None
+    return splat_value(x) if typed and x.dtype.kind in "fiu" else None
 
 
-def repeated(value: Value) -> Any:
+def splat_value(value: Value) -> Any:
     """The finite number that all elements of a value are; None if that is not known."""
-    while value.op is not None and value.op.name in REPEATING:
+    while value.op is not None and value.op.name in SPLAT_PRESERVING_OPS:
         value = value.inputs[0]
     if value.op is not None and value.op.family == "full":
         number = np.full((), value.params["value"], value.dtype).item()

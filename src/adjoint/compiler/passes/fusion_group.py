@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import kept_shape
+from adjoint.compiler.ir.strided_view import keepdims_shape
 
 Shape = tuple[int, ...]
 
@@ -19,15 +19,16 @@ class Group:
     One with folds runs over the dimensions it keeps, and inside over the folded `axes`, as many times as folds wait
     for one another; `kept` are the equations that have one element for each fold.
 
-    Sets of groups are kept as bits of an integer too: `marks` are those of this group and of what was merged into it,
-    `behind` the marks of all that it needs, directly or not.
+    Sets of groups are kept as bits of an integer too: `ids` are those of this group and of what was merged into it,
+    `ancestors` the marks of all that it needs, directly or not.
     """
 
     __slots__ = (
-        "again", "axes", "backward", "behind", "call", "closed", "equations", "first", "joined", "kept", "marks",
+        "again", "axes", "backward", "ancestors", "call", "closed", "equations", "first", "concatenations", "kept",
+        "ids",
         "needs", "prologue", "reason", "reductions", "root", "shape", "stored", "unit", "users",
     )  # fmt: skip
-    PASSING = ("needs", "users")  # of what only the making of the groups asks
+    TRANSIENT_SLOTS = ("needs", "users")  # of what only the making of the groups asks
 
     def __init__(
         self, shape: Shape | None, first: int, reason: str, root: Value | None = None, closed: bool = False
@@ -40,13 +41,15 @@ class Group:
         self.equations: list[Value] = []
         self.reductions: list[Value] = []
         self.kept: set[Value] = set()
-        self.joined: list[Value] = []  # what joins the group's values to one: each of these is stored at its place
+        self.concatenations: list[
+            Value
+        ] = []  # what joins the group's values to one: each of these is stored at its place
         self.prologue: list[Value] = []  # what gives an operand of the root, computed as that is read
         self.needs: set[Group] = set()
         self.users: set[Group] = set()  # the groups that need this one
         self.first = first  # position of the first equation in the graph, which no other group has
-        self.marks = 1 << first
-        self.behind = 0
+        self.ids = 1 << first
+        self.ancestors = 0
         self.reason = reason
         self.stored: list[Value] = []
         self.call = shape is None
@@ -58,12 +61,12 @@ class Group:
         return f"<{kind} {' '.join(v.op.name for v in self.equations)}>"
 
     @property
-    def kept_shape(self) -> Shape:
+    def keepdims_shape(self) -> Shape:
         """The shape of the folds' results, the folded dimensions as 1."""
         assert self.shape is not None
-        return kept_shape(self.shape, self.axes)
+        return keepdims_shape(self.shape, self.axes)
 
-    def has_parts(self, shape: Shape) -> bool:
+    def has_gate_slices(self, shape: Shape) -> bool:
         """True if a value of this shape is one part of the root's columns, or several that follow one another."""
         own = self.shape
         return (
@@ -79,7 +82,7 @@ class Group:
         for other in others:
             self.needs.add(other)
             other.users.add(self)
-            self._follow(other.marks | other.behind)
+            self._add_ancestors(other.ids | other.ancestors)
 
     def absorb(self, other: Group) -> None:
         """Stand for `other` too, in what it needs and where it is needed."""
@@ -87,31 +90,31 @@ class Group:
             need.users.discard(other)
         for user in other.users:
             user.needs.discard(other)
-        self.marks |= other.marks
-        self.behind = (self.behind | other.behind) & ~self.marks
+        self.ids |= other.ids
+        self.ancestors = (self.ancestors | other.ancestors) & ~self.ids
         self.require(other.needs - {self})
         for user in (self.users | other.users) - {self}:
             user.require([self])
 
-    def _follow(self, marks: int) -> None:
+    def _add_ancestors(self, marks: int) -> None:
         """Come after the groups of these marks, and with this group all that comes after it."""
         stack = [self]
         while stack:
             group = stack.pop()
-            if marks & ~group.behind:
-                group.behind |= marks
+            if marks & ~group.ancestors:
+                group.ancestors |= marks
                 stack.extend(group.users)
 
-    def leads_back_to(self, other: Group) -> bool:
+    def is_downstream_of(self, other: Group) -> bool:
         """True if this group needs `other`, directly or not."""
-        return bool(self.behind & other.marks)
+        return bool(self.ancestors & other.ids)
 
-    def agrees(self, again: bool, backward: bool) -> bool:
+    def is_same_pass(self, again: bool, backward: bool) -> bool:
         """False if equations of the forward pass would come together with such as are computed again after it."""
         return not (self.again or again) or (self.backward and backward)
 
 
-def ordered(groups: list[Group]) -> list[Group]:
+def topological_order(groups: list[Group]) -> list[Group]:
     """Groups so that each comes after what it needs: checks and their needs first, else as the program had them, but
     what little an early group needs of a late one does not hold it back.
     """
@@ -128,7 +131,7 @@ def ordered(groups: list[Group]) -> list[Group]:
         for need in g.needs:
             users[need].append(g)
 
-    wanted = _wanted(groups, users)
+    wanted = _due_positions(groups, users)
 
     def priority(g: Group) -> tuple[int, int]:
         return (0 if g in urgent else 1, wanted[g])
@@ -148,7 +151,7 @@ def ordered(groups: list[Group]) -> list[Group]:
     return order
 
 
-def _wanted(groups: list[Group], users: dict[Group, list[Group]]) -> dict[Group, int]:
+def _due_positions(groups: list[Group], users: dict[Group, list[Group]]) -> dict[Group, int]:
     """The position at which each group is wanted: its own, or that of the first of those which wait for it."""
     left = {g: len(users[g]) for g in groups}
     ready = [g for g in groups if not left[g]]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Graph, Origin, Value
-from adjoint.compiler.kernels.matmul.plan import MOST_PARTS
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.kernels.matmul.plan import MAX_UNROLLED_REGISTERS
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import from_dtype
 from adjoint.compiler.passes.rewriter import Rewriter
@@ -23,28 +23,28 @@ from adjoint.ops.elementwise.select import copy
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape, swap
 
-MANY = 4  # products by one weight that are worth a copy of it
-FEW_ROWS = 96  # a product of fewer reads the weight for each panel of rows where it lies
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+MIN_MATMULS_FOR_COPY = 4  # products by one weight that are worth a copy of it
+MAX_ROWS_IN_PLACE = 96  # a product of fewer reads the weight for each panel of rows where it lies
+FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def _interleaved(z: Any, unit: int, lanes: int) -> Any:
+def _interleave_columns(z: Any, unit: int, lanes: int) -> Any:
     """Columns of one part after another as they lie interleaved."""
     rows, columns = z.shape
     cut = permute(reshape(z, shape=(rows, columns // unit, unit // lanes, lanes)), axes=(0, 2, 1, 3))
     return reshape(cut, shape=(rows, columns))
 
 
-def _spec(x: Any, y: Any, *, unit: int, lanes: int) -> Spec:
+def _gated_mm_spec(x: Any, y: Any, *, unit: int, lanes: int) -> Spec:
     return Spec((x.shape[0], y.shape[1]), x.dtype)
 
 
 @primitive(
     family="contraction",
-    spec=_spec,
+    spec=_gated_mm_spec,
     linear=True,
-    dx=lambda g, y, unit, lanes: mm(_interleaved(g, unit, lanes), swap(y, -1, -2)),
-    dy=lambda g, x, unit, lanes: mm(swap(x, -1, -2), _interleaved(g, unit, lanes)),
+    dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(y, -1, -2)),
+    dy=lambda g, x, unit, lanes: mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)),
 )
 def gated_mm(x: Any, y: Any, *, unit: int, lanes: int) -> Any:
     """Σₖ x[i, k] y[k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
@@ -53,18 +53,18 @@ def gated_mm(x: Any, y: Any, *, unit: int, lanes: int) -> Any:
     return product.reshape(rows, unit // lanes, columns // unit, lanes).swapaxes(1, 2).reshape(rows, columns)
 
 
-GATED: Any = gated_mm.op  # type: ignore[attr-defined]
+GATED_MM: Any = gated_mm.op  # type: ignore[attr-defined]
 
 
-def laid_out(graph: Graph, rewriter: Rewriter) -> Graph:
+def interleave_gates(graph: Graph, rewriter: Rewriter) -> Graph:
     """The graph in which a weight that many products read is copied once into the order in which they read it."""
     by_weight: dict[Value, list[Value]] = {}
     for v in graph.equations:
-        plain = v.op.name == "mm" and len(v.shape) == 2 and v.dtype in FLOATS
+        plain = v.op.name == "mm" and len(v.shape) == 2 and v.dtype in FLOAT_DTYPES
         if plain and v.operands[0].dtype == v.operands[1].dtype == v.dtype:
             by_weight.setdefault(v.operands[1], []).append(v)
-    shared = {w: products for w, products in by_weight.items() if len(products) >= MANY}
-    units = _units(graph, shared) if shared else {}
+    shared = {w: products for w, products in by_weight.items() if len(products) >= MIN_MATMULS_FOR_COPY}
+    units = _find_gate_widths(graph, shared) if shared else {}
     if not units:
         return graph
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
@@ -73,30 +73,30 @@ def laid_out(graph: Graph, rewriter: Rewriter) -> Graph:
             renamed[v] = rewriter.kept(v, renamed)
             continue
         x, weight = (renamed[o] for o in v.operands)
-        unit, lanes = units[v], _lanes(v)
-        weight = _copied(weight, unit, lanes, v.origin, rewriter)
-        op, params = (v.op, v.params) if unit == v.shape[1] else (GATED, {"unit": unit, "lanes": lanes})
+        unit, lanes = units[v], _lane_count(v)
+        weight = _copy_interleaved(weight, unit, lanes, v.origin, rewriter)
+        op, params = (v.op, v.params) if unit == v.shape[1] else (GATED_MM, {"unit": unit, "lanes": lanes})
         renamed[v] = rewriter.make(Value(op, (x, weight), params, Spec(v.shape, v.dtype), v.origin))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 
 
-def _units(graph: Graph, shared: dict[Value, list[Value]]) -> dict[Value, int]:
+def _find_gate_widths(graph: Graph, shared: dict[Value, list[Value]]) -> dict[Value, int]:
     """The products that are to read another order of their weight, and the columns of a part of each."""
     users = graph.users()
     units: dict[Value, int] = {}
     for weight, products in shared.items():
-        found = {v: _unit(v, users) for v in products}
+        found = {v: _gate_width(v, users) for v in products}
         for unit in set(found.values()):
             same = [v for v in products if found[v] == unit]
             is_turned = weight.op is not None and weight.op.name == "permute"
-            reads = unit < weight.shape[1] or (is_turned and all(v.shape[0] < FEW_ROWS for v in same))
-            if len(same) >= MANY and reads:
+            reads = unit < weight.shape[1] or (is_turned and all(v.shape[0] < MAX_ROWS_IN_PLACE for v in same))
+            if len(same) >= MIN_MATMULS_FOR_COPY and reads:
                 units.update(dict.fromkeys(same, unit))
     return units
 
 
-def _unit(product: Value, users: dict[Value, list[Value]]) -> int:
+def _gate_width(product: Value, users: dict[Value, list[Value]]) -> int:
     """The columns of each of the equal parts into which slices cut a product, or what is computed from it element by
     element; all of them if nothing is cut that way.
     """
@@ -111,14 +111,14 @@ def _unit(product: Value, users: dict[Value, list[Value]]) -> int:
             elif user.op.scalar is not None and user.shape == product.shape and user not in seen:
                 seen.add(user)
                 reach.append(user)
-    return unit if unit % _lanes(product) == 0 and columns // unit <= MOST_PARTS else columns
+    return unit if unit % _lane_count(product) == 0 and columns // unit <= MAX_UNROLLED_REGISTERS else columns
 
 
-def _lanes(product: Value) -> int:
+def _lane_count(product: Value) -> int:
     return host().lanes(from_dtype(product.dtype))
 
 
-def _copied(weight: Value, unit: int, lanes: int, origin: Origin | None, rewriter: Rewriter) -> Value:
+def _copy_interleaved(weight: Value, unit: int, lanes: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     """A copy of a weight (k, n), `lanes` columns of each part of `unit` after one another."""
 
     def made(function: Any, x: Value, to: tuple[int, ...], **params: Any) -> Value:

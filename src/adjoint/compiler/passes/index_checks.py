@@ -18,10 +18,10 @@ from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.indexing.indexing import require
 from adjoint.ops.reduction.reduction import all
 
-TRUTH = np.dtype(np.bool_)
+BOOL_DTYPE = np.dtype(np.bool_)
 
 
-def checked(graph: Graph) -> Graph:
+def insert_index_checks(graph: Graph) -> Graph:
     """The graph with a check before every equation that reads or writes at indices nobody has checked.
 
     To be called when equal equations have become one, for what is checked is told by identity.
@@ -30,24 +30,24 @@ def checked(graph: Graph) -> Graph:
     out.inputs, out.outputs = graph.inputs, graph.outputs
     known: dict[Value, tuple[int, int]] = {}  # the narrowest range that indices are known to lie in
     for v in graph.equations:
-        if v.op is REQUIRE and isinstance(v.inputs[1], Value):
-            _learn(known, v.inputs[1], v.params["low"], v.params["size"])
-        for axis, size, indices in _looked_up(v):
-            low, high = _range(indices, known)
+        if v.op is REQUIRE_OP and isinstance(v.inputs[1], Value):
+            _narrow_range(known, v.inputs[1], v.params["low"], v.params["size"])
+        for axis, size, indices in _index_arrays(v):
+            low, high = _index_range(indices, known)
             if low < -size or high > size:
                 _add_check(out, v, indices, axis, size)
-                _learn(known, indices, -size, size)
+                _narrow_range(known, indices, -size, size)
         out.equations.append(v)
     return out
 
 
-REQUIRE: Any = require.op  # type: ignore[attr-defined]
-AMONG = {"index": 1, "put_index": 2, "index_add": 1}  # the first input that is an index
+REQUIRE_OP: Any = require.op  # type: ignore[attr-defined]
+FIRST_INDEX_INPUT = {"index": 1, "put_index": 2, "index_add": 1}  # the first input that is an index
 
 
-def _looked_up(v: Value) -> Iterator[tuple[int, int, Value]]:
+def _index_arrays(v: Value) -> Iterator[tuple[int, int, Value]]:
     """Each index array of an equation, with the dimension in which it looks, and its size."""
-    first = AMONG.get(v.op.name) if v.op is not None else None
+    first = FIRST_INDEX_INPUT.get(v.op.name) if v.op is not None else None
     if first is None:
         return
     shape = v.shape if v.op.name == "index_add" else v.inputs[0].shape
@@ -56,7 +56,7 @@ def _looked_up(v: Value) -> Iterator[tuple[int, int, Value]]:
             yield axis, shape[axis], v.inputs[first + slot]
 
 
-def _range(indices: Value, known: dict[Value, tuple[int, int]]) -> tuple[float, float]:
+def _index_range(indices: Value, known: dict[Value, tuple[int, int]]) -> tuple[float, float]:
     """Between what indices are known to lie: the second number is above them."""
     if not indices.size:
         return 0, 0
@@ -65,7 +65,7 @@ def _range(indices: Value, known: dict[Value, tuple[int, int]]) -> tuple[float, 
     if isinstance(indices.source, Constant):
         return int(indices.source.array.min()), int(indices.source.array.max()) + 1
     if indices.op is not None and indices.op.index is not None:  # moved, they are what they were
-        return _range(indices.inputs[0], known)
+        return _index_range(indices.inputs[0], known)
     if indices.op is not None and indices.op.name == "iota":
         start, step, count = (indices.params[name] for name in ("start", "step", "count"))
         ends = (start, start + step * (count - 1))
@@ -73,18 +73,18 @@ def _range(indices: Value, known: dict[Value, tuple[int, int]]) -> tuple[float, 
     return -np.inf, np.inf
 
 
-def _learn(known: dict[Value, tuple[int, int]], indices: Value, low: int, high: int) -> None:
+def _narrow_range(known: dict[Value, tuple[int, int]], indices: Value, low: int, high: int) -> None:
     before = known.get(indices, (low, high))
     known[indices] = max(low, before[0]), min(high, before[1])
 
 
 def _add_check(out: Graph, v: Value, indices: Value, axis: int, size: int) -> None:
-    spec = Spec(indices.shape, TRUTH)
+    spec = Spec(indices.shape, BOOL_DTYPE)
     above = out.add(ge.op, (indices, -size), {}, spec, v.origin)  # type: ignore[attr-defined]
     below = out.add(lt.op, (indices, size), {}, spec, v.origin)  # type: ignore[attr-defined]
     holds = out.add(logical_and.op, (above, below), {}, spec, v.origin)  # type: ignore[attr-defined]
     every = {"axes": tuple(range(len(indices.shape))), "keepdims": False}
-    holds = out.add(all.op, (holds,), every, Spec((), TRUTH), v.origin)  # type: ignore[attr-defined]
+    holds = out.add(all.op, (holds,), every, Spec((), BOOL_DTYPE), v.origin)  # type: ignore[attr-defined]
     complaint = f"index {{}} is out of bounds for axis {axis} with size {size}"
     params = {"low": -size, "size": size, "complaint": complaint, "error": IndexError}
-    out.add(REQUIRE, (holds, indices), params, Spec((), TRUTH), v.origin)
+    out.add(REQUIRE_OP, (holds, indices), params, Spec((), BOOL_DTYPE), v.origin)

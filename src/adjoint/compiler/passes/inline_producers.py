@@ -12,49 +12,51 @@ from math import prod
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value
-from adjoint.compiler.ir.strided_view import View
-from adjoint.compiler.passes.fusion import MOST, Fusion
+from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.passes.fusion import MAX_KERNEL_EQUATIONS, Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.materialize import is_kernel_op, is_made, is_virtual
-from adjoint.compiler.passes.simplify import without_dead
+from adjoint.compiler.passes.materialize import is_generated, is_kernel_op, is_view_or_generated
+from adjoint.compiler.passes.simplify import eliminate_dead_code
 from adjoint.core.op.spec import Spec
 
-CHEAP = {
+CHEAP_OPS = {
     "abs", "add", "cast", "eq", "ge", "gt", "isnan", "le", "logical_and", "logical_not", "logical_or", "logical_xor",
     "lt", "maximum", "minimum", "mul", "ne", "neg", "relu", "square", "sub", "where",
 }  # fmt: skip
-OPERATIONS = 6  # cheap equations that are computed again rather than their result stored
-PACE = 2.5  # cheap equations for an element in the time of a byte
-LITTLE = 8  # times smaller than the value: memory that is read at no cost
-LARGE = 1 << 18  # bytes of a value for which a little input may be copied that the step could overwrite where it lies
+MAX_INLINED_EQUATIONS = 6  # cheap equations that are computed again rather than their result stored
+CHEAP_OPS_PER_BYTE_TIME = 2.5  # cheap equations for an element in the time of a byte
+FREE_READ_FACTOR = 8  # times smaller than the value: memory that is read at no cost
+MIN_COPY_GUARD_BYTES = (
+    1 << 18
+)  # bytes of a value for which a little input may be copied that the step could overwrite where it lies
 
-Reads = dict[Value, dict[Group, list[View]]]
+ReadsByGroup = dict[Value, dict[Group, list[StridedView]]]
 
 
-class Placed(NamedTuple):
+class InlinedGraph(NamedTuple):
     """A graph with copies of equations for their readers, and which these are."""
 
     graph: Graph
     late: set[Value]
 
 
-def place(graph: Graph, written: Iterable[Value], precision: str = "highest") -> Placed:
+def inline_producers(graph: Graph, written: Iterable[Value], precision: str = "highest") -> InlinedGraph:
     """The graph in which cheap values are computed where they are read. `written`: inputs that the step overwrites."""
     fusion = Fusion(graph, precision=precision)
-    chosen = _Choice(fusion, set(written)).chosen
-    return _copied(fusion, chosen) if chosen else Placed(graph, set())
+    chosen = _InlinePlan(fusion, set(written)).chosen
+    return _copy_for_readers(fusion, chosen) if chosen else InlinedGraph(graph, set())
 
 
-class _Choice:
+class _InlinePlan:
     """Which stored values are computed again, each with the equations that it takes."""
 
     def __init__(self, fusion: Fusion, written: set[Value]) -> None:
         self.fusion, self.written = fusion, written
-        self.readers = _readers(fusion)
+        self.readers = _reads_by_group(fusion)
         self.outputs = set(fusion.graph.outputs)
         self.chosen: dict[Value, list[Value]] = {}
         for value in fusion.graph.equations:
-            if not is_virtual(value):
+            if not is_view_or_generated(value):
                 chain = self._chain_of(value)
                 if chain is not None:
                     self.chosen[value] = chain
@@ -69,20 +71,22 @@ class _Choice:
             return None
         chain: list[Value] = []
         leaves: set[Value] = set()
-        if not self._collect(value, value, chain, leaves) or not all(self._times(g, value, chain) for g in readers):
+        if not self._collect(value, value, chain, leaves) or not all(
+            self._times_computed(g, value, chain) for g in readers
+        ):
             return None
         saved, times = value.nbytes, 0
         for reader in readers:
-            if len(reader.equations) + len(chain) > MOST:
+            if len(reader.equations) + len(chain) > MAX_KERNEL_EQUATIONS:
                 return None
-            count = self._times(reader, value, chain)
+            count = self._times_computed(reader, value, chain)
             read = sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
             saved += count * (value.nbytes - read)
             times += count - 1
-        return chain if saved > times * len(chain) * value.size / PACE else None
+        return chain if saved > times * len(chain) * value.size / CHEAP_OPS_PER_BYTE_TIME else None
 
     def _is_cheap(self, value: Value) -> bool:
-        return value.op.name in CHEAP and is_kernel_op(value)
+        return value.op.name in CHEAP_OPS and is_kernel_op(value)
 
     def _can_compute(self, reader: Group, value: Value) -> bool:
         """True if a group reads a value element by element where it computes."""
@@ -91,21 +95,21 @@ class _Choice:
         views = self.readers[value][reader]
         if reader.unit:
             return False
-        if self._side(reader, value) is not None:
+        if self._operand_index(reader, value) is not None:
             return len(views) == 1
         return all(
             value.size == prod(reader.shape) and (seen := v.reshape(reader.shape)) is not None and seen.is_linear
             for v in views
         )
 
-    def _side(self, reader: Group, value: Value) -> int | None:
+    def _operand_index(self, reader: Group, value: Value) -> int | None:
         """Which operand of a kernel's root a value is; None if it is none."""
         operands = reader.root.operands if reader.root is not None else ()
         return next((i for i, o in enumerate(operands) if self.fusion.views[o].base is value), None)
 
-    def _times(self, reader: Group, value: Value, chain: list[Value]) -> int:
+    def _times_computed(self, reader: Group, value: Value, chain: list[Value]) -> int:
         """How often a reader would compute each element: a product each time it packs it; 0: it cannot."""
-        side = self._side(reader, value)
+        side = self._operand_index(reader, value)
         return 1 if side is None or reader.root is None else self.fusion.times_packed(reader.root, side, chain)
 
     def _collect(self, value: Value, root: Value, chain: list[Value], leaves: set[Value]) -> bool:
@@ -115,9 +119,11 @@ class _Choice:
         for operand in value.operands:
             view = self.fusion.views[operand]
             base = view.base
-            if is_made(base):
+            if is_generated(base):
                 continue
-            little = base.nbytes * LITTLE <= root.nbytes and (base.op is not None or root.nbytes >= LARGE)
+            little = base.nbytes * FREE_READ_FACTOR <= root.nbytes and (
+                base.op is not None or root.nbytes >= MIN_COPY_GUARD_BYTES
+            )
             if self._is_in_memory(base) or little:
                 leaves.add(base)
                 continue
@@ -125,7 +131,7 @@ class _Choice:
             if not (alike and self._is_cheap(base) and self._collect(base, root, chain, leaves)):
                 return False
         chain.append(value)
-        return len(chain) <= OPERATIONS
+        return len(chain) <= MAX_INLINED_EQUATIONS
 
     def _is_in_memory(self, base: Value) -> bool:
         """True if a value lies in memory whatever is decided here."""
@@ -135,8 +141,8 @@ class _Choice:
         return base in maker.stored and base not in self.chosen
 
 
-def _readers(fusion: Fusion) -> Reads:
-    readers: Reads = {}
+def _reads_by_group(fusion: Fusion) -> ReadsByGroup:
+    readers: ReadsByGroup = {}
     for group in fusion.groups:
         for equation in group.equations:
             for operand in equation.operands:
@@ -145,7 +151,7 @@ def _readers(fusion: Fusion) -> Reads:
     return readers
 
 
-def _copied(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Placed:
+def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> InlinedGraph:
     """The graph in which each group that reads a chosen value has its own copy of the equations that give it."""
     graph, out = fusion.graph, Graph(fusion.graph.name)
     out.inputs = graph.inputs
@@ -153,7 +159,7 @@ def _copied(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Placed:
     copies: dict[tuple[Group, Value], Value] = {}
     late: set[Value] = set()
 
-    def resolved(value: Value, group: Group | None) -> Value:
+    def resolve_operand(value: Value, group: Group | None) -> Value:
         """What stands for an operand in a group's equations."""
         view = fusion.views[value]
         if group is None or view.base not in chosen or fusion.maker[view.base] is group:
@@ -161,7 +167,7 @@ def _copied(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Placed:
         if value is not view.base:  # moved: the movement is copied too
             key = group, value
             if key not in copies:
-                moved = tuple(resolved(i, group) if isinstance(i, Value) else i for i in value.inputs)
+                moved = tuple(resolve_operand(i, group) if isinstance(i, Value) else i for i in value.inputs)
                 copies[key] = out.add(value.op, moved, value.params, Spec(value.shape, value.dtype), value.origin)
             return copies[key]
         for each in chosen[value]:
@@ -177,13 +183,13 @@ def _copied(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Placed:
         if (group, base) in copies and value is base:
             return copies[group, base]
         if base in chosen or (group, base) in copies:
-            return resolved(value, group)
+            return resolve_operand(value, group)
         return renamed[value]
 
     for v in graph.equations:
         group = fusion.maker.get(v)
-        inputs = tuple(resolved(i, group) if isinstance(i, Value) else i for i in v.inputs)
+        inputs = tuple(resolve_operand(i, group) if isinstance(i, Value) else i for i in v.inputs)
         renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
     out.outputs = [renamed[v] for v in graph.outputs]
-    out = without_dead(out)
-    return Placed(out, late & set(out.equations))
+    out = eliminate_dead_code(out)
+    return InlinedGraph(out, late & set(out.equations))

@@ -6,58 +6,60 @@ from functools import cache
 from typing import Any
 
 from adjoint.compiler.ir.graph import Graph, Value
-from adjoint.compiler.ir.strided_view import View, view_of
+from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import copy
 
-COPY: Any = copy.op  # type: ignore[attr-defined]
-ENTIRE = ("convolution", "pooling")  # whose kernels take whole arrays
-MOVING = ("cast", "copy", "where")  # what kernels do with bfloat16, of which they compute nothing
-MADE = ("full", "iota")  # values which a kernel makes from the index, without memory
+COPY_OP: Any = copy.op  # type: ignore[attr-defined]
+WHOLE_ARRAY_FAMILIES = ("convolution", "pooling")  # whose kernels take whole arrays
+BFLOAT16_OPS = ("cast", "copy", "where")  # what kernels do with bfloat16, of which they compute nothing
+GENERATED_FAMILIES = ("full", "iota")  # values which a kernel makes from the index, without memory
 
 
-def is_virtual(value: Value) -> bool:
+def is_view_or_generated(value: Value) -> bool:
     """True if the value needs no memory of its own: a view, a constant fill, a range."""
-    return value.op is not None and (value.op.index is not None or value.op.family in MADE)
+    return value.op is not None and (value.op.index is not None or value.op.family in GENERATED_FAMILIES)
 
 
-def is_made(value: Value) -> bool:
+def is_generated(value: Value) -> bool:
     """True for a constant fill or a range."""
-    return value.op is not None and value.op.family in MADE
+    return value.op is not None and value.op.family in GENERATED_FAMILIES
 
 
-def lay_out(graph: Graph) -> Graph:
+def materialize_views(graph: Graph) -> Graph:
     """The graph with copies where needed: before a reshape that strides cannot express, and where an output, or the
     operand of a call, would be virtual.
     """
     out = Graph(graph.name)
     out.inputs = graph.inputs
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}
-    views: dict[Value, View] = {}
+    views: dict[Value, StridedView] = {}
     copies: dict[Value, Value] = {}
 
     def in_memory(value: Value) -> Value:
         if value not in copies:
-            copies[value] = out.add(COPY, (value,), {}, Spec(value.shape, value.dtype), value.origin)
+            copies[value] = out.add(COPY_OP, (value,), {}, Spec(value.shape, value.dtype), value.origin)
         return copies[value]
 
     for v in graph.equations:
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         if v.op.index is not None:
             made = Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
-            if view_of(made, views) is None:
+            if strided_view_of(made, views) is None:
                 made = Value(v.op, (in_memory(inputs[0]),), v.params, Spec(v.shape, v.dtype), v.origin)
-                assert view_of(made, views) is not None, f"{v.op.name} of a contiguous array is no view"
+                assert strided_view_of(made, views) is not None, f"{v.op.name} of a contiguous array is no view"
             out.equations.append(made)
         else:
             if not is_kernel_op(v):
-                inputs = tuple(in_memory(i) if isinstance(i, Value) and not _suits(v, i, views) else i for i in inputs)
+                inputs = tuple(
+                    in_memory(i) if isinstance(i, Value) and not _can_read_in_place(v, i, views) else i for i in inputs
+                )
             made = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
         renamed[v] = made
     given: set[Value] = set()
     for v in graph.outputs:
         made = renamed[v]
-        if made in given or is_virtual(made) or made.op is None:
+        if made in given or is_view_or_generated(made) or made.op is None:
             copies.pop(made, None)  # results that happen to be equal still have memory of their own
             made = in_memory(made)
         given.add(made)
@@ -65,12 +67,12 @@ def lay_out(graph: Graph) -> Graph:
     return out
 
 
-def _suits(v: Value, operand: Value, views: dict[Value, View]) -> bool:
+def _can_read_in_place(v: Value, operand: Value, views: dict[Value, StridedView]) -> bool:
     """True if an equation that is no loop can take an operand where it lies."""
-    view = view_of(operand, views)
-    if view is None or is_made(view.base):
+    view = strided_view_of(operand, views)
+    if view is None or is_generated(view.base):
         return view is None
-    if v.op.family in ENTIRE:
+    if v.op.family in WHOLE_ARRAY_FAMILIES:
         return view.is_linear
     return v.op.family != "attention" or not view.strides or view.strides[-1] == 1 or view.shape[-1] == 1
 
@@ -81,7 +83,7 @@ def is_kernel_op(value: Value) -> bool:
     if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
         return False
     types = [value.dtype, *(v.dtype for v in value.operands)]
-    return all(map(_is_kernel_type, types)) and (op.name in MOVING or not any(t.kind == "V" for t in types))
+    return all(map(_is_kernel_type, types)) and (op.name in BFLOAT16_OPS or not any(t.kind == "V" for t in types))
 
 
 def may_raise(value: Value) -> bool:

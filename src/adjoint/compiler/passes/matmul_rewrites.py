@@ -6,36 +6,36 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.spec import Spec
 
 
-def summed(graph: Graph, rewriter: Rewriter) -> Graph:
+def merge_sums(graph: Graph, rewriter: Rewriter) -> Graph:
     """Σ Aᵢ Bᵢ over all of a stack as one product, of the Aᵢ side by side and the Bᵢ one below another."""
-    return _rewritten(graph, rewriter, _as_one, "sum")
+    return _rewrite_products(graph, rewriter, _as_one_product, "sum")
 
 
-def joined(graph: Graph, rewriter: Rewriter) -> Graph:
+def merge_products(graph: Graph, rewriter: Rewriter) -> Graph:
     """A₁ B₁ + A₂ B₂ + … as one product, of the Aᵢ side by side and the Bᵢ one below another, where all of these are
     less than the sums that would be written and read again: the gradient of a weight that every step of a loop uses.
     """
-    found = _Sums(graph).found
+    found = _MatmulSums(graph).found
     if not found:
         return graph
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        renamed[v] = _as_long(v, found[v], renamed, rewriter) if v in found else rewriter.kept(v, renamed)
+        renamed[v] = _as_long_product(v, found[v], renamed, rewriter) if v in found else rewriter.kept(v, renamed)
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 
 
-def turned(graph: Graph, rewriter: Rewriter) -> Graph:
+def transpose_products(graph: Graph, rewriter: Rewriter) -> Graph:
     """(A B)ᵀ, where nothing else reads A B, as Bᵀ Aᵀ: transposed operands are free, a transposed result is a copy."""
-    return _rewritten(graph, rewriter, _as_turned, "permute")
+    return _rewrite_products(graph, rewriter, _as_transposed_product, "permute")
 
 
-def _rewritten(graph: Graph, rewriter: Rewriter, form: Any, name: str) -> Graph:
+def _rewrite_products(graph: Graph, rewriter: Rewriter, form: Any, name: str) -> Graph:
     """The graph with another `form` of every equation of this name that has one and alone reads a product."""
     if not any(v.op.name == name and v.operands and _is_product(v.operands[0]) for v in graph.equations):
         return graph
@@ -52,14 +52,14 @@ def _rewritten(graph: Graph, rewriter: Rewriter, form: Any, name: str) -> Graph:
     return rewriter.out
 
 
-def _as_turned(v: Value, product: Value, renamed: dict[Value, Value], rewriter: Rewriter) -> Value | None:
-    if v.op.name != "permute" or len(v.shape) < 2 or v.params["axes"] != _exchanging(len(v.shape)):
+def _as_transposed_product(v: Value, product: Value, renamed: dict[Value, Value], rewriter: Rewriter) -> Value | None:
+    if v.op.name != "permute" or len(v.shape) < 2 or v.params["axes"] != _swap_last_axes(len(v.shape)):
         return None
-    a, b = (_permuted(renamed[i], _exchanging(len(i.shape)), v.origin, rewriter) for i in product.operands)
+    a, b = (_permute(renamed[i], _swap_last_axes(len(i.shape)), v.origin, rewriter) for i in product.operands)
     return rewriter.make(Value(product.op, (b, a), {}, Spec(v.shape, v.dtype), product.origin))
 
 
-def _as_one(v: Value, product: Value, renamed: dict[Value, Value], rewriter: Rewriter) -> Value | None:
+def _as_one_product(v: Value, product: Value, renamed: dict[Value, Value], rewriter: Rewriter) -> Value | None:
     a, b = product.operands
     stack = tuple(range(len(product.shape) - 2))
     if v.op.name != "sum" or v.params["keepdims"] or v.params["axes"] != stack or v.dtype.kind != "f":
@@ -67,37 +67,37 @@ def _as_one(v: Value, product: Value, renamed: dict[Value, Value], rewriter: Rew
     if not stack or a.shape[:-2] != b.shape[:-2] or prod(a.shape[:-2]) == 1:
         return None
     rows, columns = len(stack), len(stack) + 1
-    beside = _permuted(renamed[a], (rows, *stack, columns), v.origin, rewriter)
-    left = _reshaped(beside, (a.shape[-2], prod(a.shape[:-2]) * a.shape[-1]), v.origin, rewriter)
-    right = _reshaped(renamed[b], (prod(b.shape[:-1]), b.shape[-1]), v.origin, rewriter)
+    beside = _permute(renamed[a], (rows, *stack, columns), v.origin, rewriter)
+    left = _reshape(beside, (a.shape[-2], prod(a.shape[:-2]) * a.shape[-1]), v.origin, rewriter)
+    right = _reshape(renamed[b], (prod(b.shape[:-1]), b.shape[-1]), v.origin, rewriter)
     from adjoint.ops.linalg.matmul import mm
 
     return rewriter.make(Value(mm.op, (left, right), {}, Spec(v.shape, v.dtype), product.origin))  # type: ignore[attr-defined]
 
 
-class Sum(NamedTuple):
+class SumTerms(NamedTuple):
     """The terms of a sum: its products, in the order in which they are to be joined, and the others."""
 
     products: list[Value]
     others: list[Value]
 
 
-class _Sums:
+class _MatmulSums:
     """The sums of matrix products of a graph that one long product is to give."""
 
     def __init__(self, graph: Graph) -> None:
         self.users, self.outputs = graph.users(), set(graph.outputs)
         self.stacks = {frozenset(v.operands): v for v in graph.equations if v.op.name == "cat"}
-        self.found: dict[Value, Sum] = {}
+        self.found: dict[Value, SumTerms] = {}
         inner: set[Value] = set()
         for v in reversed(graph.equations):
             if v not in inner and _is_sum(v):
                 terms = self._terms(v, inner)
-                products = [t for t in terms if t.op is not None and t.op.name == "mm" and self._is_alone(t, v)]
-                if len(products) > 1 and self._pays(products):
+                products = [t for t in terms if t.op is not None and t.op.name == "mm" and self._is_only_in_sum(t, v)]
+                if len(products) > 1 and self._is_worth_merging(products):
                     order = self._order([p.operands[1] for p in products])
                     products = [products[i] for i in order]
-                    self.found[v] = Sum(products, [t for t in terms if t not in products])
+                    self.found[v] = SumTerms(products, [t for t in terms if t not in products])
 
     def _terms(self, root: Value, inner: set[Value]) -> list[Value]:
         """What a sum adds up, sums that nobody else reads taken apart; these are added to `inner`."""
@@ -105,19 +105,19 @@ class _Sums:
         stack = [root]
         while stack:
             v = stack.pop()
-            if v is root or (_is_sum(v) and self._is_alone(v, root)):
+            if v is root or (_is_sum(v) and self._is_only_in_sum(v, root)):
                 inner.add(v)
                 stack.extend(reversed(v.operands))
             else:
                 terms.append(v)
         return terms
 
-    def _is_alone(self, v: Value, root: Value) -> bool:
+    def _is_only_in_sum(self, v: Value, root: Value) -> bool:
         """True if only the sum reads a term, which runs when that does."""
         same = v.origin is None or root.origin is None or v.origin.checkpoint == root.origin.checkpoint
         return len(self.users[v]) == 1 and v not in self.outputs and v.shape == root.shape and same
 
-    def _pays(self, products: list[Value]) -> bool:
+    def _is_worth_merging(self, products: list[Value]) -> bool:
         """True if the operands that are to be copied are less than the sums in between."""
         copied = 0
         for side in (0, 1):
@@ -146,11 +146,11 @@ def _is_sum(v: Value) -> bool:
     )
 
 
-def _as_long(v: Value, terms: Sum, renamed: dict[Value, Value], rewriter: Rewriter) -> Value:
+def _as_long_product(v: Value, terms: SumTerms, renamed: dict[Value, Value], rewriter: Rewriter) -> Value:
     from adjoint.ops.linalg.matmul import mm
 
-    left = _stacked([renamed[p.operands[0]] for p in terms.products], 1, v.origin, rewriter)
-    right = _stacked([renamed[p.operands[1]] for p in terms.products], 0, v.origin, rewriter)
+    left = _concatenate([renamed[p.operands[0]] for p in terms.products], 1, v.origin, rewriter)
+    right = _concatenate([renamed[p.operands[1]] for p in terms.products], 0, v.origin, rewriter)
     spec = Spec(v.shape, v.dtype)
     total = rewriter.make(Value(mm.op, (left, right), {}, spec, terms.products[0].origin))  # type: ignore[attr-defined]
     for x in terms.others:
@@ -158,13 +158,13 @@ def _as_long(v: Value, terms: Sum, renamed: dict[Value, Value], rewriter: Rewrit
     return total
 
 
-def _stacked(parts: Sequence[Value], axis: int, origin: Origin | None, rewriter: Rewriter) -> Value:
+def _concatenate(parts: Sequence[Value], axis: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     """Matrices joined along an axis; transposed ones as they lie in memory."""
     from adjoint.ops.movement.movement import cat
 
     if all(p.op is not None and p.op.name == "permute" for p in parts):
-        whole = _stacked([p.operands[0] for p in parts], 1 - axis, origin, rewriter)
-        return _permuted(whole, (1, 0), origin, rewriter)
+        whole = _concatenate([p.operands[0] for p in parts], 1 - axis, origin, rewriter)
+        return _permute(whole, (1, 0), origin, rewriter)
     sizes = [p.shape[axis] for p in parts]
     shape = (sum(sizes), parts[0].shape[1]) if axis == 0 else (parts[0].shape[0], sum(sizes))
     spec = Spec(shape, parts[0].dtype)
@@ -175,19 +175,19 @@ def _is_product(v: Value) -> bool:
     return v.op is not None and v.op.name in ("mm", "bmm")
 
 
-def _exchanging(rank: int) -> tuple[int, ...]:
+def _swap_last_axes(rank: int) -> tuple[int, ...]:
     """The order that exchanges the last two dimensions."""
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _permuted(x: Value, axes: tuple[int, ...], origin: Origin | None, rewriter: Rewriter) -> Value:
+def _permute(x: Value, axes: tuple[int, ...], origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     from adjoint.ops.movement.movement import permute
 
     spec = Spec(tuple(x.shape[a] for a in axes), x.dtype)
     return rewriter.make(Value(permute.op, (x,), {"axes": axes}, spec, origin))  # type: ignore[attr-defined]
 
 
-def _reshaped(x: Value, shape: tuple[int, ...], origin: Origin | None, rewriter: Rewriter) -> Value:
+def _reshape(x: Value, shape: tuple[int, ...], origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     from adjoint.ops.movement.movement import reshape
 
     return rewriter.make(Value(reshape.op, (x,), {"shape": shape}, Spec(shape, x.dtype), origin))  # type: ignore[attr-defined]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from adjoint.compiler.ir.graph import Value
 
 ALIGNMENT = 64
-LENT = 1 << 16  # bytes of a value that is worth lending memory to
-LENDS = 1 << 20  # bytes in all that are worth lending
+MIN_LENT_VALUE_BYTES = 1 << 16  # bytes of a value that is worth lending memory to
+MIN_LENT_TOTAL_BYTES = 1 << 20  # bytes in all that are worth lending
 
 
 class Span(NamedTuple):
@@ -27,7 +27,7 @@ class Span(NamedTuple):
     last: int
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """Where each value lies, in bytes from the arena's start, and how large the arena is.
 
     `late`: where, in a block of memory of their own, lie the values that were given as such; and `lent`: what lies in
@@ -46,20 +46,20 @@ class Plan(NamedTuple):
         return f"arena of {self.size} bytes for {len(self.offsets)} values, {self.unshared} without reuse{besides}"
 
 
-def plan(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0) -> Plan:
+def plan_memory(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0) -> MemoryPlan:
     """Place spans first fit, the largest first; two spans overlap in memory only if they do not in time.
 
     `late` are values that have memory of their own, which is free from the step `since` until each is made.
     """
     spans = list(spans)
-    block, lent = _lend(spans, late, since)
+    block, lent = _lend_late_memory(spans, late, since)
     order = sorted((s for s in spans if s.value not in lent), key=lambda s: (-s.value.nbytes, s.first))
-    arena = _Filled(len(order))
+    arena = _Arena(len(order))
     offsets = {span.value: arena.add(span) for span in order}
-    return Plan(offsets, arena.size, sum(map(_needed, order)), block, lent)
+    return MemoryPlan(offsets, arena.size, sum(map(_aligned_size, order)), block, lent)
 
 
-class _Filled:
+class _Arena:
     """Memory with spans in it."""
 
     def __init__(self, most: int) -> None:
@@ -68,10 +68,10 @@ class _Filled:
 
     def add(self, span: Span, limit: int | None = None) -> int:
         """Put a span at the lowest place with room for it, and tell that; −1 if it would pass the limit."""
-        n, needed = self._count, _needed(span)
+        n, needed = self._count, _aligned_size(span)
         starts, ends, firsts, lasts = self._placed[:, :n]
         rivals = (firsts <= span.last) & (span.first <= lasts)
-        at = _lowest(starts[rivals], ends[rivals], needed)
+        at = _lowest_gap(starts[rivals], ends[rivals], needed)
         if limit is not None and at + needed > limit:
             return -1
         i = np.searchsorted(starts, at)
@@ -82,19 +82,19 @@ class _Filled:
         return at
 
 
-def _lend(spans: list[Span], late: Sequence[Span], since: int) -> tuple[dict[Value, int], dict[Value, int]]:
+def _lend_late_memory(spans: list[Span], late: Sequence[Span], since: int) -> tuple[dict[Value, int], dict[Value, int]]:
     """Put large spans where those of `late` will be, as long as that makes less what is needed at one time."""
-    free = [s for s in spans if s.value.nbytes >= LENT and s.first >= since]
-    if not free or sum(s.value.nbytes for s in late) < LENDS:
+    free = [s for s in spans if s.value.nbytes >= MIN_LENT_VALUE_BYTES and s.first >= since]
+    if not free or sum(s.value.nbytes for s in late) < MIN_LENT_TOTAL_BYTES:
         return {}, {}
-    filled = _Filled(len(late) + len(free))
+    filled = _Arena(len(late) + len(free))
     end = max(s.last for s in (*spans, *late)) + 1
     block = {s.value: filled.add(s._replace(last=end)) for s in sorted(late, key=lambda s: -s.first)}
     limit = filled.size
     lent: dict[Value, int] = {}
     change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
     for span in spans:
-        _note(change, span, _needed(span))
+        _add_to_usage(change, span, _aligned_size(span))
     while free:
         fullest = change.cumsum().argmax()
         # what is large for long goes to where there is most time
@@ -106,26 +106,26 @@ def _lend(spans: list[Span], late: Sequence[Span], since: int) -> tuple[dict[Val
             offset = filled.add(span, limit)
             if offset >= 0:
                 lent[span.value] = offset
-                _note(change, span, -_needed(span))
+                _add_to_usage(change, span, -_aligned_size(span))
         if len(lent) == before:
             break
         free = [s for s in free if s.value not in lent]
     return (block, lent) if lent else ({}, {})
 
 
-def _note(change: Any, span: Span, size: int) -> None:
+def _add_to_usage(change: Any, span: Span, size: int) -> None:
     change[span.first] += size
     change[span.last + 1] -= size
 
 
-def _lowest(starts: Any, ends: Any, size: int) -> int:
+def _lowest_gap(starts: Any, ends: Any, size: int) -> int:
     """The lowest place with room for `size` bytes between intervals, which come by their starts, or above them."""
     below = np.maximum.accumulate(np.concatenate(([0], ends)))  # where what comes before each of them ends
     room = np.flatnonzero(starts - below[:-1] >= size)
     return int(below[room[0] if len(room) else -1])
 
 
-def _needed(span: Span) -> int:
+def _aligned_size(span: Span) -> int:
     """The bytes of a span's memory, up to a multiple of ALIGNMENT."""
     return -(-max(span.value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, Incoming, TraceError, Value
-from adjoint.compiler.passes.materialize import is_kernel_op, is_virtual
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, TraceError, Value
+from adjoint.compiler.passes.materialize import is_kernel_op, is_view_or_generated
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.graph.node import RELEASED, Leaf
+from adjoint.core.graph.node import FREED, Leaf
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 
-COSTS = {"mul": 1, "add": 1, "sub": 1, "neg": 1}  # in units of an addition, per element
-COSTLY = 4  # any other elementwise op
-WORTH = 16  # what writing an element, keeping it, and reading it again may cost in such units
+OP_COSTS = {"mul": 1, "add": 1, "sub": 1, "neg": 1}  # in units of an addition, per element
+DEFAULT_OP_COST = 4  # any other elementwise op
+SAVE_COST_PER_ELEMENT = 16  # what writing an element, keeping it, and reading it again may cost in such units
 
 
-class Past(NamedTuple):
+class JointGradient(NamedTuple):
     """The gradient of a traced step: for each of `leaves` the value in `gradients`, from the `incoming` ones."""
 
     incoming: list[Value]
@@ -31,15 +31,15 @@ class Past(NamedTuple):
     gradients: list[Value]
 
 
-class Derived(NamedTuple):
+class TracedBackward(NamedTuple):
     """The gradient of a step and the numbers of the results that it starts from; what those raise that have none."""
 
-    past: Past | None
-    wanted: list[int]
-    refused: dict[int, RuntimeError]
+    joint_gradient: JointGradient | None
+    result_numbers: list[int]
+    errors: dict[int, RuntimeError]
 
 
-class Half(NamedTuple):
+class BackwardGraph(NamedTuple):
     """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
 
     `saved` are values of the forward half: inputs, and what it computes. `whole` computes the gradients from inputs
@@ -53,22 +53,22 @@ class Half(NamedTuple):
     further: list[Value]
 
 
-def derive(tracer: Tracer, results: list[Tensor]) -> Derived:
+def trace_backward(tracer: Tracer, results: list[Tensor]) -> TracedBackward:
     """The gradient of those results whose history is still there, and which these are; or why there is none."""
-    wanted = [i for i, r in enumerate(results) if r.node is not None and _is_open(r.node)]
+    wanted = [i for i, r in enumerate(results) if r.node is not None and _has_saved_values(r.node)]
     try:
-        return Derived(*_derived(tracer, results, wanted), {})
+        return TracedBackward(*_trace_gradient(tracer, results, wanted), {})
     except RuntimeError:
-        refused = {i: error for i in wanted if (error := _refusal(tracer, results, i)) is not None}
+        refused = {i: error for i in wanted if (error := _backward_error(tracer, results, i)) is not None}
         if not refused:
             raise
-    return Derived(*_derived(tracer, results, [i for i in wanted if i not in refused]), refused)
+    return TracedBackward(*_trace_gradient(tracer, results, [i for i in wanted if i not in refused]), refused)
 
 
-def _refusal(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
+def _backward_error(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
     """What `backward()` from one of the results alone would raise."""
     try:
-        _derived(tracer, results, [i])
+        _trace_gradient(tracer, results, [i])
     except TraceError:
         raise
     except RuntimeError as error:
@@ -76,32 +76,32 @@ def _refusal(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | No
     return None
 
 
-def _derived(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[Past | None, list[int]]:
+def _trace_gradient(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[JointGradient | None, list[int]]:
     """The gradient of these results. The graph stays as it was if there is none."""
-    leaves = list(_leaves([results[i].node for i in wanted]))
+    leaves = list(_reachable_leaves([results[i].node for i in wanted]))
     if not leaves:
         return None, []
     graph = tracer.graph
     before = len(graph.equations)
-    incoming = [tracer.graph.input(results[i].array, Incoming(i)) for i in wanted]
+    incoming = [tracer.graph.input(results[i].array, IncomingGrad(i)) for i in wanted]
     hooks = [leaf.hooks for leaf in leaves]  # they see what arrives at last, outside
     try:
         for leaf in leaves:
             leaf.hooks = None
-        with Scope(tracer=tracer, recording=False):
+        with ModeScope(tracer=tracer, recording=False):
             seeds = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
             found = engine.run_grad(seeds, retain_graph=True, create_graph=False, targets=leaves)
     except RuntimeError:
-        _take_back(graph, before, incoming)
+        _drop_equations(graph, before, incoming)
         raise
     finally:
         for leaf, held in zip(leaves, hooks, strict=True):
             leaf.hooks = held
     reached = [leaf for leaf in leaves if found.get(leaf) is not None]
-    return Past(incoming, reached, [tracer.adopt(found[leaf]) for leaf in reached]), wanted
+    return JointGradient(incoming, reached, [tracer.adopt(found[leaf]) for leaf in reached]), wanted
 
 
-def _take_back(graph: Graph, before: int, incoming: list[Value]) -> None:
+def _drop_equations(graph: Graph, before: int, incoming: list[Value]) -> None:
     """Remove, after so many equations, what would have an effect, and what follows from it; all else is dead anyway."""
     gone = set(incoming)
     for v in graph.equations[before:]:
@@ -111,15 +111,15 @@ def _take_back(graph: Graph, before: int, incoming: list[Value]) -> None:
     graph.inputs[:] = [v for v in graph.inputs if v not in gone]
 
 
-def _is_open(node: Any) -> bool:
-    return all(getattr(n, "saved", None) is not RELEASED for n in _reached([node]))
+def _has_saved_values(node: Any) -> bool:
+    return all(getattr(n, "saved", None) is not FREED for n in _reachable_nodes([node]))
 
 
-def _leaves(nodes: list[Any]) -> list[Leaf]:
-    return [n for n in _reached(nodes) if type(n) is Leaf and n.reference() is not None]
+def _reachable_leaves(nodes: list[Any]) -> list[Leaf]:
+    return [n for n in _reachable_nodes(nodes) if type(n) is Leaf and n.reference() is not None]
 
 
-def _reached(nodes: list[Any]) -> list[Any]:
+def _reachable_nodes(nodes: list[Any]) -> list[Any]:
     seen = dict.fromkeys(nodes)
     stack = list(nodes)
     while stack:
@@ -130,7 +130,7 @@ def _reached(nodes: list[Any]) -> list[Any]:
     return list(seen)
 
 
-def cut(graph: Graph, incoming: list[Value], gradients: list[Value]) -> Half:
+def partition(graph: Graph, incoming: list[Value], gradients: list[Value]) -> BackwardGraph:
     """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there."""
     late = set(incoming)
     for v in graph.equations:
@@ -138,20 +138,22 @@ def cut(graph: Graph, incoming: list[Value], gradients: list[Value]) -> Half:
             late.add(v)
     needed: list[Value] = []  # what the backward half reads of the forward one
     seen: set[Value] = set()
-    inside = _between(graph, gradients, late)
+    inside = _equations_to_gradients(graph, gradients, late)
     for v in (*inside, *gradients):
         for x in (*v.operands, v) if v in late else (v,):
             if x not in late and x not in seen:
                 seen.add(x)
                 needed.append(x)
-    whole, drawn = _from_inputs(graph, gradients)
-    saved, remade = _choose(graph, needed, drawn)
+    whole, drawn = _graph_from_inputs(graph, gradients)
+    saved, remade = _choose_saved(graph, needed, drawn)
     further = [v for v in (*whole.inputs, *drawn) if v not in saved and v not in incoming]
     further = [v for v in further if not isinstance(v.source, Constant)]
-    return Half(_assemble(graph, saved, remade, inside, incoming, gradients), saved, incoming, whole, further)
+    return BackwardGraph(
+        _backward_graph(graph, saved, remade, inside, incoming, gradients), saved, incoming, whole, further
+    )
 
 
-def _between(graph: Graph, gradients: list[Value], late: set[Value]) -> list[Value]:
+def _equations_to_gradients(graph: Graph, gradients: list[Value], late: set[Value]) -> list[Value]:
     """The equations of `late` that lead to the gradients, in order."""
     wanted = {g for g in gradients if g in late}
     kept = []
@@ -162,7 +164,7 @@ def _between(graph: Graph, gradients: list[Value], late: set[Value]) -> list[Val
     return kept[::-1]
 
 
-def _from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Value]]:
+def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Value]]:
     """What leads to the gradients, up to values that depend on nothing but random draws; and these."""
     random: set[Value] = set()
     for v in graph.equations:
@@ -183,16 +185,16 @@ def _from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Valu
     return whole, list(drawn)
 
 
-def _choose(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list[Value], set[Value]]:
+def _choose_saved(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list[Value], set[Value]]:
     """Of the values needed: which are saved, and which equations the backward half repeats to make the others."""
     position = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
-    kept = {v: None for v in needed if v.op is None or v in drawn or not can_be_remade(v)}
+    kept = {v: None for v in needed if v.op is None or v in drawn or not can_rematerialize(v)}
     remade: set[Value] = set()
     for v in sorted(needed, key=position.__getitem__):
         if v in kept or v in remade:
             continue
-        chain, cost = _chain(v, kept, remade)
-        if chain is not None and cost <= WORTH:
+        chain, cost = _recompute_chain(v, kept, remade)
+        if chain is not None and cost <= SAVE_COST_PER_ELEMENT:
             remade |= chain
         else:
             kept[v] = None
@@ -201,12 +203,12 @@ def _choose(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list
     return [v for v in sorted(kept, key=position.__getitem__) if not isinstance(v.source, Constant)], remade
 
 
-def can_be_remade(v: Value) -> bool:
+def can_rematerialize(v: Value) -> bool:
     """True for elementwise equations and movements: the same numbers again, from the same operands."""
-    return is_virtual(v) or (is_kernel_op(v) and not v.op.combine)
+    return is_view_or_generated(v) or (is_kernel_op(v) and not v.op.combine)
 
 
-def _chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> tuple[set[Value] | None, int]:
+def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> tuple[set[Value] | None, int]:
     """The equations that make `v` from inputs and what is kept, and their cost; None if something else is needed."""
     chain: set[Value] = set()
     cost = 0
@@ -215,17 +217,17 @@ def _chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> tuple[set[V
         x = stack.pop()
         if x in chain or x in remade or x.op is None or x in kept:
             continue
-        if not can_be_remade(x):
+        if not can_rematerialize(x):
             return None, 0
         chain.add(x)
-        cost += 0 if is_virtual(x) else COSTS.get(x.op.name, COSTLY)
-        if cost > WORTH:
+        cost += 0 if is_view_or_generated(x) else OP_COSTS.get(x.op.name, DEFAULT_OP_COST)
+        if cost > SAVE_COST_PER_ELEMENT:
             return None, cost
         stack.extend(x.operands)
     return chain, cost
 
 
-def _assemble(
+def _backward_graph(
     graph: Graph, saved: list[Value], remade: set[Value], inside: list[Value], incoming: list[Value],
     gradients: list[Value],
 ) -> Graph:  # fmt: skip
@@ -234,7 +236,7 @@ def _assemble(
     for i, v in enumerate((*saved, *incoming)):
         source = Argument(i, "saved" if i < len(saved) else f"gradient of result {i - len(saved)}")
         renamed[v] = out.input(v, source)
-    renamed.update((v, out.input(v, v.source)) for v in graph.of_kind(Constant))
+    renamed.update((v, out.input(v, v.source)) for v in graph.inputs_of_kind(Constant))
     late = set(inside)
     for v in graph.equations:
         if v in late or (v in remade and v not in renamed):

@@ -14,14 +14,14 @@ import numpy as np
 from adjoint.compiler.ir.graph import Value, spec_of
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 
 Rewrite = Callable[..., Iterator[Any]]
-UNTYPED = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
+ANY_SPEC = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
 
-NUMBER = "number"
-ARITHMETIC = ("unary", "binary")  # what holds of these to the last bit holds for real numbers
+LITERAL_NUMBER = "number"
+ARITHMETIC_FAMILIES = ("unary", "binary")  # what holds of these to the last bit holds for real numbers
 
 
 class Hole(NamedTuple):
@@ -33,26 +33,26 @@ class Hole(NamedTuple):
 class Rule(NamedTuple):
     """What `before` describes may be replaced by what `function` then yields.
 
-    `holes` are the values in the pattern that stand for any value or number; `fixed` are parameters given beforehand.
-    `asked` tells at a glance where the rule cannot apply: inputs of `before` that have a form of their own, each with
-    its op, or NUMBER.
+    `holes` are the values in the pattern that stand for any value or number; `fixed_params` are parameters given
+    beforehand. `root_operand_ops` tells at a glance where the rule cannot apply: inputs of `before` that have a form of
+    their own, each with its op, or NUMBER.
     """
 
     name: str
     function: Rewrite
     before: Value
     holes: tuple[Value, ...]
-    fixed: dict[str, Any]
-    asked: tuple[tuple[int, Any], ...]
+    fixed_params: dict[str, Any]
+    root_operand_ops: tuple[tuple[int, Any], ...]
 
     def may_apply(self, value: Value) -> bool:
         """False if the inputs of an equation of the op of `before` show that the rule does not apply."""
         inputs = value.inputs
         if len(inputs) != len(self.before.inputs):
             return False
-        for i, op in self.asked:
+        for i, op in self.root_operand_ops:
             x = inputs[i]
-            if (x.op if isinstance(x, Value) else NUMBER) is not op:
+            if (x.op if isinstance(x, Value) else LITERAL_NUMBER) is not op:
                 return False
         return True
 
@@ -74,25 +74,25 @@ def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
 
     def register(function: Rewrite) -> Rewrite:
         fixed = (dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values()))
-        RULES.extend(_rule(function, chosen) for chosen in fixed)
+        RULES.extend(_make_rule(function, chosen) for chosen in fixed)
         return function
 
     return register if function is None else register(function)
 
 
-def _rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
+def _make_rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
     names = parameters_of(function)
     params = {name: Hole(name) for name in names.keyword}
-    holes = tuple(Value(None, (), {}, UNTYPED) for _ in names.positional)
-    with Scope(recording=False, tracer=Author(typed=False)):
+    holes = tuple(Value(None, (), {}, ANY_SPEC) for _ in names.positional)
+    with ModeScope(recording=False, tracer=PatternTracer(typed=False)):
         before = next(function(*map(wrap, holes), **{**params, **fixed}))
     name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
     inputs = enumerate(before.array.inputs)
-    asked = tuple((i, x.op if isinstance(x, Value) else NUMBER) for i, x in inputs if x not in holes)
+    asked = tuple((i, x.op if isinstance(x, Value) else LITERAL_NUMBER) for i, x in inputs if x not in holes)
     return Rule(name, function, before.array, holes, fixed, asked)
 
 
-class Author:
+class PatternTracer:
     """Takes the op calls of a rule: `typed` as equations, else as a pattern, in which only the ops count."""
 
     def __init__(self, typed: bool = True) -> None:
@@ -101,7 +101,7 @@ class Author:
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
         """An equation that belongs to no graph yet."""
         operands = tuple(self._operand(x) for x in inputs)
-        value = Value(op, operands, params, UNTYPED)
+        value = Value(op, operands, params, ANY_SPEC)
         if self.typed:
             spec = spec_of(value)
             value.shape, value.dtype = spec.shape, spec.dtype
@@ -121,18 +121,20 @@ class Author:
         return inputs
 
 
-def replacement(rule: Rule, value: Value) -> Any:
+def apply_rule(rule: Rule, value: Value) -> Any:
     """What a rule puts in place of `value`: a value, new or among those in `value`; None if the rule does not apply."""
     bound: dict[Any, Any] = {}
     if not match(rule.before, value, bound):
         return None
     found = [bound[hole] for hole in rule.holes]
-    if value.op.family in ARITHMETIC and any(isinstance(x, Value) and x.dtype.kind == "c" for x in found):
+    if value.op.family in ARITHMETIC_FAMILIES and any(isinstance(x, Value) and x.dtype.kind == "c" for x in found):
         return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
-    author = Author(typed=False)
-    with Scope(recording=False, tracer=author):
-        expressions = rule.function(*(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed)
+    author = PatternTracer(typed=False)
+    with ModeScope(recording=False, tracer=author):
+        expressions = rule.function(
+            *(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed_params
+        )
         next(expressions)  # which is there already
         author.typed = True
         after = next(expressions, None)
@@ -157,17 +159,17 @@ def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
     for p, x in zip(pattern.inputs, value.inputs, strict=True):
         if not match(p, x, bound):
             return False
-    return all(_match_parameter(p, parameter(value, key), bound) for key, p in pattern.params.items())
+    return all(_match_param(p, param_or_default(value, key), bound) for key, p in pattern.params.items())
 
 
-def _match_parameter(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:
+def _match_param(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:
     known = pattern if type(pattern) is not Hole else bound.setdefault(pattern, given)
     if isinstance(known, (int, float)) and isinstance(given, (int, float)):
         return same_number(known, given)
     return bool(known == given)
 
 
-def parameter(value: Value, name: str) -> Any:
+def param_or_default(value: Value, name: str) -> Any:
     """A parameter of the equation, or what it is unless given."""
     return value.params[name] if name in value.params else _defaults(value.op)[name].default
 

@@ -10,13 +10,18 @@ from adjoint.compiler.passes.rewriter import Rewriter
 
 def rewrite(graph: Graph) -> Graph:
     """A graph of the same outputs with less to do."""
-    graph = without_dead(_simplified(graph))
-    for form in (matmul_rewrites.summed, matmul_rewrites.joined, matmul_rewrites.turned, gated_matmul.laid_out):
-        graph = without_dead(form(graph, Rewriter(graph)))
+    graph = eliminate_dead_code(_simplify_graph(graph))
+    for form in (
+        matmul_rewrites.merge_sums,
+        matmul_rewrites.merge_products,
+        matmul_rewrites.transpose_products,
+        gated_matmul.interleave_gates,
+    ):
+        graph = eliminate_dead_code(form(graph, Rewriter(graph)))
     return graph
 
 
-def _simplified(graph: Graph) -> Graph:
+def _simplify_graph(graph: Graph) -> Graph:
     """Each equation in turn made of what has become of its operands."""
     rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
@@ -26,7 +31,7 @@ def _simplified(graph: Graph) -> Graph:
     return rewriter.out
 
 
-def without_dead(graph: Graph) -> Graph:
+def eliminate_dead_code(graph: Graph) -> Graph:
     """Only the equations that lead to an output, do something besides computing or may raise, and their constants."""
     needed = set(graph.outputs)
     kept = []

@@ -10,15 +10,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Value
-from adjoint.compiler.passes.partition import Half
+from adjoint.compiler.passes.partition import BackwardGraph
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.iterative_dealloc import freed_without_recursion
-from adjoint.core.graph.node import RELEASED, Leaf, Output, Recorded, tick
-from adjoint.core.graph.source_location import user_place
+from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
+from adjoint.core.graph.node import FREED, GraphNode, Leaf, OutputSlot, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import apply
-from adjoint.core.runtime.fork_safety import renewed
-from adjoint.core.runtime.mode import Scope, mode, unusual
-from adjoint.core.tensor.mutation_log import check_unwritten
+from adjoint.core.runtime.fork_safety import reset_after_fork
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
 
 
@@ -31,7 +31,7 @@ class Runnable(Protocol):
 P = TypeVar("P", bound=Runnable)
 
 
-class Backward(Generic[P]):
+class BackwardProgram(Generic[P]):
     """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
 
     `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
@@ -39,19 +39,19 @@ class Backward(Generic[P]):
 
     def __init__(
         self,
-        half: Half,
+        half: BackwardGraph,
         leaves: dict[int, int],
         step: str,
         specs: list[Value],
         precision: str,
-        build: Callable[[Half, str], P],
+        build: Callable[[BackwardGraph, str], P],
     ) -> None:
         self.half = half
         self.leaves = leaves
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
-        self._lock = renewed(threading.Lock())
+        self._lock = reset_after_fork(threading.Lock())
         self._build = build
         self._program: P | None = None
 
@@ -65,7 +65,7 @@ class Backward(Generic[P]):
 
     def run(self, arrays: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients, as tensors without history."""
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             gradients: Any = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
         assert type(gradients) is tuple, "the backward half of a compiled step was run with other inputs"
         return gradients
@@ -85,8 +85,8 @@ class Backward(Generic[P]):
         return [known[v] for v in half.whole.outputs]
 
 
-@freed_without_recursion
-class CompiledBackward(Recorded):
+@with_iterative_dealloc
+class CompiledBackward(GraphNode):
     """One call of a compiled step in the recorded graph."""
 
     op = None
@@ -97,18 +97,18 @@ class CompiledBackward(Recorded):
     code: CodeType
     hooks: NodeHooks | None
 
-    def __init__(self, backward: Backward[Any], saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
+    def __init__(self, backward: BackwardProgram[Any], saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
         self.backward = backward
         self.saved: Any = saved
         self.parents = parents
         self.hooks = None
-        self.code, self.at = user_place()
-        self.order = tick()
+        self.code, self.at = user_instruction()
+        self.order = next_sequence_nr()
         specs = backward.specs
         self.outputs = len(specs)
         self.shape: Any = specs[0].shape
         self.dtype: Any = specs[0].dtype
-        self.made = [self] if len(specs) == 1 else [Output(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
+        self.made = [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
 
     def name(self) -> str:
         """`CompiledBackward`."""
@@ -119,24 +119,24 @@ class CompiledBackward(Recorded):
 
         Raises RuntimeError if the saved values were freed by an earlier pass, or written in place since.
         """
-        if self.saved is RELEASED:
+        if self.saved is FREED:
             raise RuntimeError(
                 "Trying to backward through the graph a second time: the values which the compiled step "
                 f"{self.backward.step!r} saved were freed. Specify retain_graph=True in the first backward(). (At "
                 f"{self.name()}, called at {self.site}.)"
             )
-        again = mode.recording or (unusual.count and mode.special)
+        again = mode.recording or (nondefault.count and mode.special)
         for array in self.saved if again else self.saved[: len(self.backward.half.saved)]:
-            check_unwritten(array, self)
+            check_version(array, self)
         incoming = [
             wrap(np.zeros(spec.shape, spec.dtype)) if g is None else g
             for g, spec in zip(given, self.backward.specs, strict=True)
         ]
         if again:
-            return self.backward.replay(self._tensors(), incoming)
+            return self.backward.replay(self._saved_tensors(), incoming)
         return list(self.backward.run(self.saved, [wrap(g.array) for g in incoming]))
 
-    def _tensors(self) -> list[Any]:
+    def _saved_tensors(self) -> list[Any]:
         """What was saved, with its history."""
         tensors = []
         for i, array in enumerate(self.saved):
@@ -151,7 +151,7 @@ class CompiledBackward(Recorded):
         return tensors
 
 
-class Lost:
+class ConsumedHistory:
     """The node of a result whose history was used up inside a compiled step; or `why` else it has no gradient."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step", "why")
@@ -162,7 +162,7 @@ class Lost:
     def __init__(self, step: str, tensor: Any, why: RuntimeError | None = None) -> None:
         self.why = why
         self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
-        self.parents, self.hooks, self.saved, self.order = (), None, None, tick()
+        self.parents, self.hooks, self.saved, self.order = (), None, None, next_sequence_nr()
 
     def name(self) -> str:
         """`CompiledBackward`."""

@@ -10,25 +10,25 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Setting, State, Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.jit.engine import load
-from adjoint.compiler.passes.cost_model import seconds
+from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.memory_plan import Plan, Span, aligned_array, aligned_bytes, plan
-from adjoint.compiler.runtime.native_entry import Check, Segment, Step
-from adjoint.compiler.trace.step_outputs import Outcome
+from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
+from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
+from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.tensor import Tensor, wrap
 
-NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
+FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
 
-Readers = dict[Value, list[tuple[Group, View]]]
+ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
 
 
-class Buffer:
+class BoundBuffer:
     """Memory that stays where it is from call to call, until it is replaced: values that share it share this object."""
 
     __slots__ = ("array",)
@@ -43,12 +43,12 @@ class GradientSlot:
     __slots__ = ("buffer", "tensor", "value")
 
     # references to `tensor`: this slot, the program's name for it, the leaf's .grad, getrefcount's argument
-    HELD = 4
+    OWN_REFCOUNT = 4
 
     def __init__(self, value: Value) -> None:
         self.value = value
         self.tensor: Tensor = wrap(aligned_array(value))
-        self.buffer = Buffer(self.tensor.array)
+        self.buffer = BoundBuffer(self.tensor.array)
 
     def renew(self, array: Any = None) -> None:
         """New memory: the old belongs to the user now."""
@@ -59,62 +59,65 @@ class GradientSlot:
 class Binding:
     """Where every value of a graph lies, and the tables of pointers that kernels read."""
 
-    def __init__(self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: Outcome) -> None:
+    def __init__(self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: StepEffects) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
         self.step = {group: i for i, group in enumerate(fusion.order)}
-        self.buffers: dict[Value, Buffer] = {}
-        self.locals: dict[Value, str] = {}  # memory that each call brings or makes, by its name there
+        self.buffers: dict[Value, BoundBuffer] = {}
+        self.local_names: dict[Value, str] = {}  # memory that each call brings or makes, by its name there
         self.fresh: dict[str, Value] = {}  # results: the names of new arrays
         self.result_names: list[str] = []
         self.saved_names: list[str] = []
         self.gradients: list[GradientSlot] = []
-        self.copied_in: list[Value] = []  # states whose memory kernels cannot take as it lies
-        self.copied_out: list[tuple[Any, Value]] = []  # (symbol or gradient slot, value) to copy when all is computed
-        self.numbers = [*graph.of_kind(Setting), *graph.of_kind(Computed)]  # Python's, put into memory at each call
+        self.copies_in: list[Value] = []  # states whose memory kernels cannot take as it lies
+        self.copies_out: list[tuple[Any, Value]] = []  # (symbol or gradient slot, value) to copy when all is computed
+        self.numbers = [
+            *graph.inputs_of_kind(Setting),
+            *graph.inputs_of_kind(ScalarInput),
+        ]  # Python's, put into memory at each call
         self.settings = (ctypes.c_double * max(1, len(self.numbers)))()
         self.integers = (ctypes.c_int64 * len(self.settings)).from_buffer(self.settings)  # the same memory
-        self._views: dict[str, View] = {}  # operands of calls, by name
-        readers = _readers(fusion)
+        self._views: dict[str, StridedView] = {}  # operands of calls, by name
+        readers = _collect_readers(fusion)
         self._place_inputs()
         self._place_results()
         self._place_gradients()
         self._place_writes(readers)
-        self.plan: Plan = self._place_rest(readers)
+        self.plan: MemoryPlan = self._place_in_arena(readers)
         self._engine = load([compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()])
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
         self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
-        self._tables = {g: _table(k) for g, k in kernels.items()}
+        self._tables = {g: _make_table(k) for g, k in kernels.items()}
         self._tables.update((g, (ctypes.c_void_p * 1)()) for g in fusion.order if g.call)
         self._fill_tables()
 
     def _place_inputs(self) -> None:
         for i, v in enumerate(self.numbers):
             numbers = np.ctypeslib.as_array(self.integers if v.dtype.kind == "i" else self.settings)
-            self.buffers[v] = Buffer(numbers[i : i + 1].reshape(()))
-        for v in self.graph.of_kind(Constant):
+            self.buffers[v] = BoundBuffer(numbers[i : i + 1].reshape(()))
+        for v in self.graph.inputs_of_kind(Constant):
             array = aligned_array(v)
             array[...] = v.source.array
-            self.buffers[v] = Buffer(array)
-        for v in self.graph.of_kind(Argument):
-            self.locals[v] = f"a{v.source.number}"
-        for v in self.graph.of_kind(State):
+            self.buffers[v] = BoundBuffer(array)
+        for v in self.graph.inputs_of_kind(Argument):
+            self.local_names[v] = f"a{v.source.number}"
+        for v in self.graph.inputs_of_kind(StateInput):
             array = v.source.locate().array
-            if not _usable(array):
-                self.copied_in.append(v)
+            if not _is_usable(array):
+                self.copies_in.append(v)
                 array = aligned_array(v)
-            self.buffers[v] = Buffer(array)
+            self.buffers[v] = BoundBuffer(array)
 
     def _place_results(self) -> None:
         for values, names in ((self.outcome.results, self.result_names), (self.outcome.saved, self.saved_names)):
             for v in values:
-                if v not in self.locals:
+                if v not in self.local_names:
                     name = f"o{len(self.fresh)}"
                     self.fresh[name] = v
-                    self.locals[v] = name
-                names.append(self.locals[v])
+                    self.local_names[v] = name
+                names.append(self.local_names[v])
 
     def _is_placed(self, v: Value) -> bool:
-        return v in self.buffers or v in self.locals
+        return v in self.buffers or v in self.local_names
 
     def _place_gradients(self) -> None:
         for _, v in self.outcome.gradients:
@@ -122,44 +125,46 @@ class Binding:
                 slot = GradientSlot(v)
                 self.gradients.append(slot)
                 if self._is_placed(v):
-                    self.copied_out.append((slot, v))
+                    self.copies_out.append((slot, v))
                 else:
                     self.buffers[v] = slot.buffer
 
-    def _place_writes(self, readers: Readers) -> None:
+    def _place_writes(self, readers: ReadersByValue) -> None:
         """A new value is written straight over the old one if nobody needs the old one by then."""
-        safe = self._last_that_may_raise()
+        safe = self._last_step_that_may_raise()
         for symbol, v in self.outcome.writes:
             if self._is_placed(v) or not self._may_overwrite(symbol, v, readers.get(symbol, []), safe):
-                self.copied_out.append((symbol, v))
+                self.copies_out.append((symbol, v))
             elif symbol in self.buffers:
                 self.buffers[v] = self.buffers[symbol]
             else:
-                self.locals[v] = self.locals[symbol]
+                self.local_names[v] = self.local_names[symbol]
 
-    def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, View]], safe: int) -> bool:
+    def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, StridedView]], safe: int) -> bool:
         """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""
         group = self.fusion.maker.get(v)
-        if group is None or group.call or symbol in self.copied_in or self.step[group] < safe:
+        if group is None or group.call or symbol in self.copies_in or self.step[group] < safe:
             return False
         if any(self.step[other] > self.step[group] for other, _ in reads):
             return False
-        answers = self.fusion.answers
+        answers = self.fusion.memo
         if (v, symbol) not in answers:
-            from adjoint.compiler.kernels.inplace_check import overwrites_safely
+            from adjoint.compiler.kernels.inplace_check import can_overwrite
 
-            answers[v, symbol] = overwrites_safely(group, self.fusion, v, symbol)
+            answers[v, symbol] = can_overwrite(group, self.fusion, v, symbol)
         return bool(answers[v, symbol])
 
-    def _last_that_may_raise(self) -> int:
+    def _last_step_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
         calls = (group for group in self.fusion.order if group.call)
-        return max((self.step[g] for g in calls if g.equations[0].op.family not in NEVER_RAISE), default=-1)
+        return max(
+            (self.step[g] for g in calls if g.equations[0].op.family not in FAMILIES_THAT_NEVER_RAISE), default=-1
+        )
 
-    def _place_rest(self, readers: Readers) -> Plan:
+    def _place_in_arena(self, readers: ReadersByValue) -> MemoryPlan:
         """The arena holds what only the program sees, from the step that makes a value to the last that reads it."""
         last = {base: max(self.step[group] for group, _ in reads) for base, reads in readers.items()}
-        for _, v in self.copied_out:
+        for _, v in self.copies_out:
             last[v] = len(self.fusion.order)
         inside = self.fusion.inside
         first = {v: self.step[group] for group in self.fusion.order for v in group.stored}
@@ -172,25 +177,25 @@ class Binding:
             for v in group.stored
             if not self._is_placed(v) and v.op.family != "check" and v not in inside
         ]
-        since = self._last_that_may_raise()  # until there, .grad stays as it was
-        made = plan(spans, [Span(v, first[v], len(self.fusion.order)) for v in self._late()], since)
+        since = self._last_step_that_may_raise()  # until there, .grad stays as it was
+        made = plan_memory(spans, [Span(v, first[v], len(self.fusion.order)) for v in self._late_gradients()], since)
         for v, (whole, begins) in inside.items():
             places = made.offsets if whole in made.offsets else made.lent
             places[v] = places[whole] + begins * v.dtype.itemsize
         self.arena = aligned_bytes(made.size)
         for v, offset in made.offsets.items():
-            self.buffers[v] = Buffer(_part(self.arena, offset, v))
-        self._lend(made)
+            self.buffers[v] = BoundBuffer(_array_at(self.arena, offset, v))
+        self._bind_lent_memory(made)
         return made
 
-    def _late(self) -> list[Value]:
+    def _late_gradients(self) -> list[Value]:
         """The gradients whose memory nobody reads in a step before they are made."""
-        if any(isinstance(s.source, State) and s.source.expression is not None for _, _, s in self.outcome.state):
+        if any(isinstance(s.source, StateInput) and s.source.expression is not None for _, _, s in self.outcome.state):
             return []  # what a step finds in `.grad` it may read
         own = [s.value for s in self.gradients if self.buffers.get(s.value) is s.buffer]
         return [v for v in own if v in self.fusion.maker and v not in self.fusion.inside]
 
-    def _lend(self, made: Plan) -> None:
+    def _bind_lent_memory(self, made: MemoryPlan) -> None:
         """Put gradients into one block of memory, and with them what lies there before they are made."""
         block = aligned_bytes(max((at + v.nbytes for v, at in made.late.items()), default=0))
         for slot in self.gradients:
@@ -200,15 +205,15 @@ class Binding:
                 memory: Any = (ctypes.c_ubyte * slot.value.nbytes).from_buffer(block, at)
                 slot.renew(np.ndarray(slot.value.shape, slot.value.dtype, memory))
         for v, at in made.lent.items():
-            self.buffers[v] = Buffer(_part(block, at, v))
-        self.lends = bool(made.lent)
+            self.buffers[v] = BoundBuffer(_array_at(block, at, v))
+        self.lends_gradient_memory = bool(made.lent)
 
     def renew(self, k: int) -> list[int]:
         """New memory for a gradient that somebody keeps; which gradients have new memory.
 
         A block of gradients ends then: each has memory of its own from now on, and so has what lay there before them.
         """
-        late = self.plan.late if self.lends else {}
+        late = self.plan.late if self.lends_gradient_memory else {}
         if self.gradients[k].value not in late:
             self.gradients[k].renew()
             return [k]
@@ -217,8 +222,8 @@ class Binding:
             self.gradients[i].renew()
         own = aligned_bytes(max(at + v.nbytes for v, at in self.plan.lent.items()))
         for v, at in self.plan.lent.items():
-            self.buffers[v].array = _part(own, at, v)
-        self.lends = False
+            self.buffers[v].array = _array_at(own, at, v)
+        self.lends_gradient_memory = False
         return renewed
 
     def _fill_tables(self) -> None:
@@ -235,68 +240,68 @@ class Binding:
             if kernel.generator is not None:
                 table[0] = kernel.generator.memory().ctypes.data
         for group in self.fusion.order:
-            if group.call and (view := self.truth(group)) is not None and view.base in self.buffers:
+            if group.call and (view := self.condition_view(group)) is not None and view.base in self.buffers:
                 self._tables[group][0] = self.buffers[view.base].array.ctypes.data + view.offset
 
-    def truth(self, group: Group) -> View | None:
+    def condition_view(self, group: Group) -> StridedView | None:
         """The truth value, in memory, that a check looks at; None if Python must look."""
         value = group.equations[0]
         if value.op.family != "check" or value in self.graph.outputs or not isinstance(value.inputs[0], Value):
             return None
-        view = self.fusion.views.get(value.inputs[0]) or View.whole(value.inputs[0])
-        usable = view.base in self.buffers or (view.base in self.locals and view.offset == 0)
+        view = self.fusion.views.get(value.inputs[0]) or StridedView.whole(value.inputs[0])
+        usable = view.base in self.buffers or (view.base in self.local_names and view.offset == 0)
         return view if usable and view.base.dtype.kind == "b" else None
 
     def is_native(self, group: Group) -> bool:
         """True for what a segment runs: a kernel, and a check whose truth value lies in memory."""
-        return not group.call or self.truth(group) is not None
+        return not group.call or self.condition_view(group) is not None
 
     def segment(self, groups: list[Group]) -> tuple[Segment, list[str]]:
         """The native call for consecutive kernels and checks, and the local arrays to pass it."""
         arrays: list[str] = []
         bindings: list[tuple[int, int]] = []
-        steps: list[Step | Check] = []
+        steps: list[KernelCall | Check] = []
         whole = divided = 0.0
         for group in groups:
             kernel, start = self.kernels.get(group), ctypes.addressof(self._tables[group])
-            view = None if kernel else self.truth(group)
+            view = None if kernel else self.condition_view(group)
             read = kernel.arguments if kernel else [view.base] if view else []
             for i, v in enumerate(read, kernel.first if kernel else 0):
-                if v in self.locals:
-                    name = self.locals[v]
+                if v in self.local_names:
+                    name = self.local_names[v]
                     if name not in arrays:
                         arrays.append(name)
                     bindings.append((arrays.index(name), start + 8 * i))
             if kernel is None:
                 steps.append(Check(start))
                 continue
-            steps.append(Step(self._engine.address(kernel.name), start, kernel.tiles))
-            time = seconds(group, self.fusion)
+            steps.append(KernelCall(self._engine.address(kernel.name), start, kernel.tiles))
+            time = estimate_seconds(group, self.fusion)
             whole += time
             divided += time if kernel.tiles > 1 else 0.0
         return Segment(bindings, steps, self, whole, divided, self.threads), arrays
 
     def array_of(self, v: Value, names: dict[str, Any]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
-        view = self.fusion.views.get(v) or View.whole(v)
-        if view.base in self.locals:
-            local = self.locals[view.base]
-            if view == View.whole(view.base):
+        view = self.fusion.views.get(v) or StridedView.whole(v)
+        if view.base in self.local_names:
+            local = self.local_names[view.base]
+            if view == StridedView.whole(view.base):
                 return local
             name = f"view{len(names)}"
-            names[name] = lambda array: seen(view, array)
+            names[name] = lambda array: apply_view(view, array)
             return f"{name}({local})"
         name = f"v{len(names)}"
-        names[name] = seen(view, self.buffers[view.base].array)
+        names[name] = apply_view(view, self.buffers[view.base].array)
         self._views[name] = view
         return name
 
     def refresh(self, names: dict[str, Any]) -> bool:
         """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
         for _, _, symbol in self.outcome.state:
-            if isinstance(symbol.source, State) and symbol not in self.copied_in:
+            if isinstance(symbol.source, StateInput) and symbol not in self.copies_in:
                 tensor = symbol.source.locate()
-                if tensor is None or not _usable(tensor.array):
+                if tensor is None or not _is_usable(tensor.array):
                     return False
                 if tensor.array.shape != symbol.shape or tensor.array.dtype != symbol.dtype:
                     return False
@@ -308,21 +313,21 @@ class Binding:
         """Bring tables and operands up to date with the buffers."""
         self._fill_tables()
         for name, view in self._views.items():
-            names[name] = seen(view, self.buffers[view.base].array)
+            names[name] = apply_view(view, self.buffers[view.base].array)
 
 
-def _part(array: Any, offset: int, v: Value) -> Any:
+def _array_at(array: Any, offset: int, v: Value) -> Any:
     """Bytes from `offset` on as an array of the value's shape and type."""
     return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
 
 
-def _table(kernel: Kernel) -> Any:
+def _make_table(kernel: Kernel) -> Any:
     return (ctypes.c_void_p * (kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)))()
 
 
-def _readers(fusion: Fusion) -> Readers:
+def _collect_readers(fusion: Fusion) -> ReadersByValue:
     """For each value in memory who reads it, and how."""
-    readers: Readers = {}
+    readers: ReadersByValue = {}
     for group in fusion.groups:
         for equation in group.equations:
             for operand in equation.operands:
@@ -331,14 +336,14 @@ def _readers(fusion: Fusion) -> Readers:
     return readers
 
 
-def _usable(array: Any) -> bool:
+def _is_usable(array: Any) -> bool:
     """True if kernels can read and write the array where it lies."""
     return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
 
 
-def seen(view: View, array: Any) -> Any:
+def apply_view(view: StridedView, array: Any) -> Any:
     """The elements of `array`, which is contiguous, that the view describes, in its memory."""
-    if view == View.whole(view.base):
+    if view == StridedView.whole(view.base):
         return array
     flat = array.reshape(-1)
     if 0 in view.shape:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Setting, Value
-from adjoint.compiler.ir.interpreter import operand
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
+from adjoint.compiler.ir.interpreter import operand_array
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.partition import Half
+from adjoint.compiler.passes.partition import BackwardGraph
 from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
-from adjoint.compiler.runtime.guard_checks import Survey
+from adjoint.compiler.runtime.guard_checks import GuardChecks
 from adjoint.compiler.runtime.native_entry import Segment
-from adjoint.compiler.runtime.result_buffers import LARGE
-from adjoint.compiler.trace.step_outputs import Leaf, Outcome
-from adjoint.compiler.trace.symbolic_number import Line, guard_code
+from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
+from adjoint.compiler.trace.step_outputs import OutputRef, StepEffects
+from adjoint.compiler.trace.symbolic_number import ScalarExpr, guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.ops.mutation.view_update import replay
+from adjoint.ops.mutation.view_update import replay_view
 
 
 class BoundStep(NamedTuple):
@@ -34,35 +34,35 @@ class BoundStep(NamedTuple):
     graph: Graph
     fusion: Fusion
     binding: Binding
-    outcome: Outcome
-    survey: Survey
-    half: Half | None
+    outcome: StepEffects
+    survey: GuardChecks
+    half: BackwardGraph | None
     is_one_call: bool
     located: dict[int, Callable[[], Any]]
     written: tuple[list[Any], list[Any]]
 
 
-class Writer:
+class EntryCodegen:
     """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
 
     def __init__(self, step: BoundStep, names: dict[str, Any]) -> None:
         self.step, self.names = step, names
         self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
         self.outcome = step.outcome
-        self._known: dict[int, str] = {}  # objects that have a name already
+        self._object_names: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
         self._depth = 0  # of what is being said, beyond that of a function's body
-        self._found: dict[Any, str] = {}  # the tensors from before the call: the names of what finds them
-        self._late: list[Line] = []  # arithmetic on numbers that are known when the kernels have run
+        self._state_names: dict[Any, str] = {}  # the tensors from before the call: the names of what finds them
+        self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
 
-    def _say(self, line: str, depth: int = 1) -> None:
+    def _emit_line(self, line: str, depth: int = 1) -> None:
         self._lines.append("    " * max(1, depth + self._depth) + line)
 
     def name(self, thing: Any, stem: str = "o") -> str:
-        name = self._known.get(id(thing))
+        name = self._object_names.get(id(thing))
         if name is None:
-            name = self._known[id(thing)] = f"{stem}_{len(self.names)}"
+            name = self._object_names[id(thing)] = f"{stem}_{len(self.names)}"
             self.names[name] = thing
         return name
 
@@ -75,8 +75,8 @@ class Writer:
         if self.step.is_one_call:
             self._depth = -1  # what would be in the block is not
         else:
-            self._say("with lock:")
-            self._say("pass", 2)
+            self._emit_line("with lock:")
+            self._emit_line("pass", 2)
         self._inputs()
         self._states()
         self._outputs()
@@ -92,7 +92,7 @@ class Writer:
         usual, join = ("unusual.count", "and") if default else ("not unusual.count", "or")
         other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
         odd = f"(m := mode.__dict__)['special'] or {other}"
-        self._say(f"if {usual} {join} ({odd}): return MISS")
+        self._emit_line(f"if {usual} {join} ({odd}): return MISS")
         survey = self.step.survey
         facts, tests = self._tests()
         if not survey.possible:
@@ -100,17 +100,17 @@ class Writer:
             self._check_state([*facts.values(), *tests.values()])
         else:
             taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
-            self._say(f"if fresh or not unchanged({taken}):")
+            self._emit_line(f"if fresh or not unchanged({taken}):")
             self._depth = 1
-            self._say("looks = None if fresh else survey()")
+            self._emit_line("looks = None if fresh else survey()")
             self._check_arguments()
             self._check_state([*facts.values(), *tests.values()])
-            self._say(f"if looks is not None: adopt(looks, ({taken}))")
+            self._emit_line(f"if looks is not None: adopt(looks, ({taken}))")
             self._depth = 0
-            self._say("else:")
+            self._emit_line("else:")
             self._depth = 1
-            arguments = [v.source.number for v in self.graph.of_kind(Argument)]
-            self._say("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
+            arguments = [v.source.number for v in self.graph.inputs_of_kind(Argument)]
+            self._emit_line("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
             unseen = [test for k, test in facts.items() if k not in survey.facts]
             self._check_state(unseen + [test for k, test in tests.items() if k not in survey.state])
             self._depth = 0
@@ -118,7 +118,7 @@ class Writer:
 
     def _check_arguments(self) -> None:
         given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}
-        arguments = self.graph.of_kind(Argument)
+        arguments = self.graph.inputs_of_kind(Argument)
         for v in arguments:
             i = v.source.number
             tensor, node = given.get(i, (None, None))
@@ -128,36 +128,38 @@ class Writer:
                 if type(tensor) in (Tensor, type(None)) and not hooked
                 else f"x{{}} is not {self.name(tensor, 't')}"
             )
-            self._say(f"if {own.format(i)}: return MISS")
-            self._say(f"a{i} = x{i}.array")
+            self._emit_line(f"if {own.format(i)}: return MISS")
+            self._emit_line(f"a{i} = x{i}.array")
             dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
             differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
-            self._say(f"if type(a{i}) is not ndarray or {differs}: return MISS")
-            self._say(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
+            self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return MISS")
+            self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
             if type(node) is AccumulateGrad and node.hooks is None:
-                self._say(f"if x{i}.node.hooks is not None: return MISS")
+                self._emit_line(f"if x{i}.node.hooks is not None: return MISS")
             if v.shape and v.source.strides is None:
-                self._say(f"if not a{i}.flags.c_contiguous: return MISS")
+                self._emit_line(f"if not a{i}.flags.c_contiguous: return MISS")
             elif v.shape:
                 if v.source.strides != "any":
                     strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
-                    self._say(f"if a{i}.strides != {strides}: return MISS")
-                self._say(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
+                    self._emit_line(f"if a{i}.strides != {strides}: return MISS")
+                self._emit_line(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
 
     def _check_memory(self) -> None:
-        arguments = self.graph.of_kind(Argument)
+        arguments = self.graph.inputs_of_kind(Argument)
         if self.outcome.writes:
             every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
             written = self.name(self.outcome.writes)
             for v in arguments:  # memory of its own needs no further look
                 i = v.source.number
-                self._say(f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS")
+                self._emit_line(
+                    f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS"
+                )
 
     def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
         """That the guards hold, and that captured tensors hold the very memory that was bound."""
         facts = {}
         for k, guard in enumerate(self.outcome.guards):
-            self.names[f"E{k}"] = guard.expected
+            self.names[f"E{k}"] = guard.expected_value
             facts[k] = guard.code(self.name, f"E{k}")
         tests = {}
         located = self.step.located
@@ -180,58 +182,61 @@ class Writer:
     def _check_state(self, tests: list[str]) -> None:
         # a gradient must exist before its memory is looked at: guards come first
         if tests:
-            self._say("if not fresh:")
-            self._say("try:", 2)
+            self._emit_line("if not fresh:")
+            self._emit_line("try:", 2)
             for test in tests:
-                self._say(f"if not {test}: return MISS", 3)
-            self._say("except GONE: return MISS", 2)
+                self._emit_line(f"if not {test}: return MISS", 3)
+            self._emit_line("except GONE: return MISS", 2)
 
     def _numbers(self) -> None:
         """The step's arithmetic on Python numbers, and what it relies on."""
         arithmetic = self.outcome.arithmetic
-        wanted = [v.source.name for v in self.graph.of_kind(Computed)]
-        wanted += [leaf.of for leaf in self.outcome.every_leaf() if leaf.kind == "number"]
-        needed = arithmetic.needed(wanted)
+        wanted = [v.source.name for v in self.graph.inputs_of_kind(ScalarInput)]
+        wanted += [leaf.of for leaf in self.outcome.all_output_refs() if leaf.kind == "number"]
+        needed = arithmetic.required_lines(wanted)
         lines = [line for line in needed if line.name not in arithmetic.late]
-        self._late = [line for line in needed if line.name in arithmetic.late]
+        self._late_exprs = [line for line in needed if line.name in arithmetic.late]
         if not lines and not arithmetic.sources:
             return
-        self._say("try:")
+        self._emit_line("try:")
         for source in arithmetic.sources:
-            self._say(f"{source.name} = {source.code(self.name)}", 2)
-            self._say(f"if type({source.name}) is not {source.kind.__name__}: return MISS", 2)
+            self._emit_line(f"{source.name} = {source.code(self.name)}", 2)
+            self._emit_line(f"if type({source.name}) is not {source.kind.__name__}: return MISS", 2)
         for line in lines:
             if line.name:
-                self._say(f"{line.name} = {line.code}", 2)
+                self._emit_line(f"{line.name} = {line.code}", 2)
             else:
-                self._say(f"if not ({guard_code(line)}): return MISS", 2)
-        self._say("except (*GONE, ArithmeticError): return MISS")
+                self._emit_line(f"if not ({guard_code(line)}): return MISS", 2)
+        self._emit_line("except (*GONE, ArithmeticError): return MISS")
 
     def _inputs(self) -> None:
         """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""
         for i, v in enumerate(self.binding.numbers):
             if isinstance(v.source, Setting):
                 path = "".join(f"[{key!r}]" for key in v.source.path)
-                self._say(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}", 2)
+                self._emit_line(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}", 2)
             else:
-                self._say(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}", 2)
-        for v in self.binding.copied_in:
+                self._emit_line(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}", 2)
+        for v in self.binding.copies_in:
             into, place = self.binding.array_of(v, self.names), self.name(v.source.locate, "locate")
-            self._say(f"copyto({into}, {place}().array)", 2)
+            self._emit_line(f"copyto({into}, {place}().array)", 2)
 
     def _outputs(self) -> None:
         """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
         for name, v in self.binding.fresh.items():
             new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
-            if v.nbytes >= LARGE:
+            if v.nbytes >= MIN_REUSED_BYTES:
                 new = f"({self.name(list[Any](), 'kept')}, {new[1:]}"
-            self._say(f"{name} = {'reused' if v.nbytes >= LARGE else 'empty'}{new}", 2)
+            self._emit_line(f"{name} = {'reused' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}", 2)
         if self.binding.gradients:
-            self._say("steady = undisturbed()", 2)
-            self._say("if not steady:", 2)
+            self._emit_line("steady = undisturbed()", 2)
+            self._emit_line("if not steady:", 2)
         for k, slot in enumerate(self.binding.gradients):
             self.names[f"G{k}"] = slot.tensor
-            self._say(f"if getrefcount(G{k}) > {GradientSlot.HELD} or getrefcount(G{k}.array) > held{k}: renew({k})", 3)
+            self._emit_line(
+                f"if getrefcount(G{k}) > {GradientSlot.OWN_REFCOUNT} or getrefcount(G{k}.array) > held{k}: renew({k})",
+                3,
+            )
 
     def _steps(self) -> None:
         """Runs of kernels and checks as one native call each, NumPy's share between them."""
@@ -254,120 +259,122 @@ class Writer:
         said = f"{self.name(segment.call, 'segment')}({', '.join(arrays)})"
         drawn = {id(k.generator): k.generator for g in groups if (k := self.binding.kernels.get(g)) and k.generator}
         if drawn:  # always in one order, so that no two programs wait for each other
-            self._say(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:", 2)
-        self._say(f"failed = {said}" if checks else said, 3 if drawn else 2)
+            self._emit_line(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:", 2)
+        self._emit_line(f"failed = {said}" if checks else said, 3 if drawn else 2)
         for i, value in enumerate(checks):
-            self._say(f"if failed == {i}:", 2)
+            self._emit_line(f"if failed == {i}:", 2)
             self._call(value, 3)
-            self._say("raise AssertionError('a check failed, and its op did not')", 3)
+            self._emit_line("raise AssertionError('a check failed, and its op did not')", 3)
 
     def _call(self, value: Value, depth: int = 2) -> None:
         operands = [
-            self.binding.array_of(x, self.names) if isinstance(x, Value) else self.name(operand(value, i, x, {}), "k")
+            self.binding.array_of(x, self.names)
+            if isinstance(x, Value)
+            else self.name(operand_array(value, i, x, {}), "k")
             for i, x in enumerate(value.inputs)
         ]
         if value.op.family == "contraction":
-            self._say(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
+            self._emit_line(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
-        said = f"{self.name(_explained_call(value), value.op.name)}({', '.join(operands)})"
+        said = f"{self.name(_call_with_note(value), value.op.name)}({', '.join(operands)})"
         if value.op.family != "check" or value in self.graph.outputs:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
-        self._say(said, depth)
+        self._emit_line(said, depth)
 
     def _finish(self) -> None:
         """State that could not be written in place, and .grad."""
         gradients = self.binding.gradients
-        for into, value in self.binding.copied_out:
+        for into, value in self.binding.copies_out:
             source = self.binding.array_of(value, self.names)
             if isinstance(into, GradientSlot):
-                self._say(f"copyto(G{gradients.index(into)}.array, {source})", 2)
+                self._emit_line(f"copyto(G{gradients.index(into)}.array, {source})", 2)
             elif isinstance(into.source, Argument):
-                self._say(f"copyto(a{into.source.number}, {source})", 2)
+                self._emit_line(f"copyto(a{into.source.number}, {source})", 2)
             else:
-                self._say(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})", 2)
+                self._emit_line(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})", 2)
         for symbol, _ in self.outcome.writes:
             if isinstance(symbol.source, Argument):
                 i = symbol.source.number
-                self._say(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
-                self._say(f"wrote(x{i}, HERE)", 2)
+                self._emit_line(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
+                self._emit_line(f"wrote(x{i}, HERE)", 2)
         self.names["written"], self.names["storages"] = self.step.written
         if self.names["written"]:
-            self._say("order = tick()", 2)
-            self._say("if order > writes.last: writes.last = order", 2)
-            self._say("mark(order)", 2)
+            self._emit_line("order = tick()", 2)
+            self._emit_line("if order > writes.last: writes.last = order", 2)
+            self._emit_line("mark(order)", 2)
         slots = iter(range(len(gradients)))
         if gradients:
-            self._say("if not steady:", 2)
+            self._emit_line("if not steady:", 2)
         for place, v in self.outcome.gradients:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
-            self._say(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
+            self._emit_line(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
             if any(place is x for x in self.outcome.lost):
-                self._say(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
+                self._emit_line(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
         if gradients:
-            self._say("settle()", 3)
+            self._emit_line("settle()", 3)
 
     def _results(self, parents: list[Tensor | int]) -> None:
         for i, history in enumerate(self.outcome.history):
             array = self.binding.result_names[i]
-            if i in self.outcome.turned:
-                array += f".transpose({self.name(self.outcome.turned[i], 'order')})"
-            self._say(f"r{i} = fill(new(Tensor), {array})", 2)
+            if i in self.outcome.result_permutations:
+                array += f".transpose({self.name(self.outcome.result_permutations[i], 'order')})"
+            self._emit_line(f"r{i} = fill(new(Tensor), {array})", 2)
             if history == "lost":
-                self._say(f"r{i}.node = lost(r{i})", 2)
+                self._emit_line(f"r{i}.node = lost(r{i})", 2)
             elif isinstance(history, RuntimeError):
-                self._say(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
+                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
         if not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._say(f"if m['inference']: inferred(({made}))", 2)
+            self._emit_line(f"if m['inference']: inferred(({made}))", 2)
         if self.step.half is not None:
             self._history(self.step.half, parents)
         for name, number in self.outcome.pending.items():
-            self._say(f"{name} = r{number}.item()")
-        for line in self._late:
-            self._say(f"{line.name} = {line.code}")
+            self._emit_line(f"{name} = r{number}.item()")
+        for line in self._late_exprs:
+            self._emit_line(f"{line.name} = {line.code}")
         # all values first: an effect may change what another looks at
-        self._say(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+        self._emit_line(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
         for i, effect in enumerate(self.outcome.effects):
-            self._say(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
+            self._emit_line(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
         for i, effect in enumerate(self.outcome.effects):
-            self._say(f"{self.name(effect.write)}(e{i})")
-        self._say("return leaves")
+            self._emit_line(f"{self.name(effect.write)}(e{i})")
+        self._emit_line("return leaves")
 
-    def _history(self, half: Half, parents: list[Tensor | int]) -> None:
+    def _history(self, half: BackwardGraph, parents: list[Tensor | int]) -> None:
         """The node of the results, with what its backward half needs of this call."""
         computed = iter(self.binding.saved_names)
         kept = (*half.saved, *half.further)
-        sources = "".join(f"{next(computed) if v.op is not None else self._given(v)}, " for v in kept)
+        sources = "".join(f"{next(computed) if v.op is not None else self._input_array(v)}, " for v in kept)
         nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
-        self._say(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
+        self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
         for i, history in enumerate(self.outcome.history):
             if isinstance(history, int):
-                self._say(f"r{i}.node = past.made[{history}]", 2)
+                self._emit_line(f"r{i}.node = past.made[{history}]", 2)
 
-    def _given(self, v: Value) -> str:
+    def _input_array(self, v: Value) -> str:
         """The array of an input, as the call found it; a number is copied out of the memory it shares."""
         if isinstance(v.source, Argument):
             return f"a{v.source.number}"
-        if isinstance(v.source, (Setting, Computed)):
+        if isinstance(v.source, (Setting, ScalarInput)):
             return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
         assert not isinstance(v.source, Constant)
         return f"{self.name(v.source.locate, 'locate')}().array"
 
-    def _tree(self, structure: pytree.Structure, leaves: list[Leaf]) -> str:
+    def _tree(self, structure: pytree.Structure, leaves: list[OutputRef]) -> str:
         if structure.kind is None:
             return self._leaf(leaves[0])
         return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
 
     def _states(self) -> None:
         """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
-        for leaf in self.outcome.every_leaf():
+        for leaf in self.outcome.all_output_refs():
             while leaf.kind == "view":
                 leaf = leaf.of[0]
-            if leaf.kind == "state" and leaf.of not in self._found:
-                self._found[leaf.of] = f"s{len(self._found)}"
-                self._say(f"{self._found[leaf.of]} = {self.name(leaf.of)}()", 2)
+            if leaf.kind == "state" and leaf.of not in self._state_names:
+                self._state_names[leaf.of] = f"s{len(self._state_names)}"
+                self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()", 2)
 
-    def _leaf(self, leaf: Leaf) -> str:
+    def _leaf(self, leaf: OutputRef) -> str:
         if leaf.kind == "result":
             return f"r{leaf.of}"
         if leaf.kind == "argument":
@@ -377,11 +384,11 @@ class Writer:
         if leaf.kind == "gradient":
             return f"x{leaf.of}._grad" if isinstance(leaf.of, int) else f"{self.name(leaf.of, 't')}._grad"
         if leaf.kind == "view":
-            return f"{self.name(replay)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
-        return self._found[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
+            return f"{self.name(replay_view)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
+        return self._state_names[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
 
 
-def _explained_call(value: Value) -> Callable[..., Any]:
+def _call_with_note(value: Value) -> Callable[..., Any]:
     op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
 
     def call(*operands: Any) -> Any:

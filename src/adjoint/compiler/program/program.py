@@ -15,35 +15,41 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.passes.cost_model import seconds
+from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.program.backward_node import Backward, CompiledBackward
+from adjoint.compiler.program.backward_node import BackwardProgram, CompiledBackward
 from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
-from adjoint.compiler.program.entry_codegen import BoundStep, Writer
+from adjoint.compiler.program.entry_codegen import BoundStep, EntryCodegen
 from adjoint.compiler.runtime import cpython_layout
-from adjoint.compiler.runtime.guard_checks import Survey, adopted, gradients_of, never
-from adjoint.compiler.runtime.native_entry import BRIEF
-from adjoint.compiler.runtime.object_checks import Look, watcher
-from adjoint.compiler.runtime.result_buffers import reused
-from adjoint.compiler.runtime.write_marks import marker
-from adjoint.compiler.trace.frames.constants import unchanged
-from adjoint.compiler.trace.guards import Change, told
-from adjoint.compiler.trace.step_outputs import Outcome
+from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, checks_of_gradients, install_checks
+from adjoint.compiler.runtime.native_entry import MAX_GIL_HELD_SECONDS
+from adjoint.compiler.runtime.object_checks import PointerCheck, make_checker
+from adjoint.compiler.runtime.result_buffers import take_reusable_result
+from adjoint.compiler.runtime.write_marks import make_write_marker
+from adjoint.compiler.trace.frames.constants import is_same_constant
+from adjoint.compiler.trace.guards import GuardFailure, describe_object
+from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
-from adjoint.compiler.trace.symbolic_strides import laid, lies_so
-from adjoint.core.graph.node import tick
+from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
+from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import PACKAGE, Site
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.fork_safety import renewed
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.runtime.fork_safety import reset_after_fork
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import INFERENCE, mark_written, storage_of
-from adjoint.core.tensor.tensor import Tensor, fill
+from adjoint.core.tensor.tensor import Tensor, init_slots
 
-HERE = Site("a compiled step", 0, "run")
-MISS: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"})()
-GONE = (LookupError, AttributeError, NameError, TypeError, ValueError)  # where a guarded place does not exist any more
+PROGRAM_SITE = Site("a compiled step", 0, "run")
+GUARD_FAILED: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"})()
+LOOKUP_ERRORS = (
+    LookupError,
+    AttributeError,
+    NameError,
+    TypeError,
+    ValueError,
+)  # where a guarded place does not exist any more
 
 
 class Program:
@@ -59,29 +65,32 @@ class Program:
         graph: Graph,
         fusion: Fusion,
         kernels: dict[Group, Kernel],
-        outcome: Outcome,
+        outcome: StepEffects,
         lost: Callable[[Tensor], Any],
-        backward: Backward[Program] | None = None,
+        backward: BackwardProgram[Program] | None = None,
         parents: list[Tensor | int] | None = None,
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
         self.backward = backward
         self.binding = Binding(graph, fusion, kernels, outcome)
         self._names: dict[str, Any] = {
-            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto,
-            "empty": np.empty, "unusual": unusual, "mode": mode, "new": object.__new__, "fill": fill,
-            "lock": renewed(threading.Lock()), "lost": lost, "getrefcount": getrefcount, "renew": self._renew,
-            "wrote": mark_written, "HERE": HERE, "writes": writes, "tick": tick, "mark": self._mark,
-            "undisturbed": never, "settle": self._settle, "settings": self.binding.settings,
-            "integers": self.binding.integers, "GONE": GONE, "unflatten": pytree.unflatten,
-            "CompiledBackward": CompiledBackward, "half": backward, "array": np.array, "overlaps": overlaps,
-            "inferred": inferred, "reused": reused, "unchanged": never, "adopt": self._adopt, "autocast": mode.autocast,
+            "MISS": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto,
+            "empty": np.empty, "unusual": nondefault, "mode": mode, "new": object.__new__, "fill": init_slots,
+            "lock": reset_after_fork(threading.Lock()), "lost": lost, "getrefcount": getrefcount,
+            "renew": self._renew_gradient,
+            "wrote": mark_written, "HERE": PROGRAM_SITE, "writes": mutation_log, "tick": next_sequence_nr,
+            "mark": self._count_writes,
+            "undisturbed": always_stale, "settle": self._watch_gradients, "settings": self.binding.settings,
+            "integers": self.binding.integers, "GONE": LOOKUP_ERRORS, "unflatten": pytree.unflatten,
+            "CompiledBackward": CompiledBackward, "half": backward, "array": np.array, "overlaps": is_memory_shared,
+            "inferred": mark_inference_results, "reused": take_reusable_result, "unchanged": always_stale,
+            "adopt": self._install_checks, "autocast": mode.autocast,
             **GUARD_NAMES,
         }  # fmt: skip
-        self._disturbed = 0
-        self.survey = Survey(outcome, graph.of_kind(Argument), {k for k, _ in self.located()})
-        self._names["survey"] = self.survey.due
-        self._writer = Writer(self._bound_step(), self._names)
+        self._gradient_change_count = 0
+        self.survey = GuardChecks(outcome, graph.inputs_of_kind(Argument), {k for k, _ in self.state_locators()})
+        self._names["survey"] = self.survey.retake
+        self._writer = EntryCodegen(self._bound_step(), self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
         self.run: Callable[..., Any] = self._names["run"]
@@ -93,7 +102,7 @@ class Program:
         half = None if self.backward is None else self.backward.half
         return BoundStep(
             self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(),
-            dict(self.located()), self.written(),
+            dict(self.state_locators()), self.written(),
         )  # fmt: skip
 
     def is_one_call(self) -> bool:
@@ -102,52 +111,57 @@ class Program:
         Captured memory may be bound anew before it: both the old and the new are alive until that is done.
         """
         binding, outcome = self.binding, self.outcome
-        if binding.numbers or binding.copied_in or binding.copied_out or self.backward is not None:
+        if binding.numbers or binding.copies_in or binding.copies_out or self.backward is not None:
             return False
         if outcome.gradients or outcome.writes or any(group.call for group in self.fusion.order):
             return False
-        if any(kernel.generator for kernel in self.kernels.values()) or not cpython_layout.reads_arrays():
+        if any(kernel.generator for kernel in self.kernels.values()) or not cpython_layout.can_read_arrays():
             return False
-        return sum(seconds(group, self.fusion) for group in self.fusion.order) <= BRIEF
+        return sum(estimate_seconds(group, self.fusion) for group in self.fusion.order) <= MAX_GIL_HELD_SECONDS
 
     def holds(self) -> bool:
         """True while guards and captured tensors are as they were traced; replaced memory is bound anew."""
         if not all(guard.holds() for guard in self.outcome.guards):
             return False
-        for tensor, node, symbol in self._captured():
-            now = self._now(tensor, symbol)
-            if now is None or now.node is not node or not lies_so(now.array, symbol.source.strides):
+        for tensor, node, symbol in self._captured_state():
+            now = self._current_tensor(tensor, symbol)
+            if now is None or now.node is not node or not lies_with_strides(now.array, symbol.source.strides):
                 return False
         with self._names["lock"]:  # another thread may be running the kernels
-            if not self.binding.refresh(self._names) or self._met_twice():
+            if not self.binding.refresh(self._names) or self._has_aliased_state():
                 return False
-            for k, place in self.located():
+            for k, place in self.state_locators():
                 self._names[f"A{k}"] = place().array
             for k, guard in enumerate(self.outcome.guards):
-                self._names[f"E{k}"] = guard.expected
+                self._names[f"E{k}"] = guard.expected_value
             self._names["written"], self._names["storages"] = self.written()
-            self._names["unchanged"], self._names["mark"] = never, self._mark
+            self._names["unchanged"], self._names["mark"] = always_stale, self._count_writes
             return True
 
-    def _met_twice(self) -> bool:
+    def _has_aliased_state(self) -> bool:
         """True if tensors that lay apart when the step was traced are one now, where the step writes."""
-        moved = {s: s.source.locate().array for _, _, s in self._captured() if s.source.expression is not None}
+        moved = {s: s.source.locate().array for _, _, s in self._captured_state() if s.source.expression is not None}
         return bool(self.outcome.writes) and len({id(array) for array in moved.values()}) < len(moved)
 
-    def changes(self, given: list[Any]) -> list[Change]:
+    def changes(self, given: list[Any]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""
-        found = [*self._moved(), *self._laid(given), *self._decided(given)]
-        return found or [Change("a tensor among the arguments", "memory of its own", "memory of another", None)]
+        found = [*self._state_changes(), *self._stride_changes(given), *self._number_changes(given)]
+        return found or [GuardFailure("a tensor among the arguments", "memory of its own", "memory of another", None)]
 
-    def _laid(self, given: list[Any]) -> list[Change]:
+    def _stride_changes(self, given: list[Any]) -> list[GuardFailure]:
         """The arguments that lie otherwise in memory than those that the step was traced with."""
         return [
-            Change(f"argument {v.source.number}", _order(v.source.strides), _order(laid(x.array)), None)
-            for v in self.graph.of_kind(Argument)
-            if isinstance(x := given[v.source.number], Tensor) and not lies_so(x.array, v.source.strides)
+            GuardFailure(
+                f"argument {v.source.number}",
+                _describe_strides(v.source.strides),
+                _describe_strides(strides_unless_contiguous(x.array)),
+                None,
+            )
+            for v in self.graph.inputs_of_kind(Argument)
+            if isinstance(x := given[v.source.number], Tensor) and not lies_with_strides(x.array, v.source.strides)
         ]
 
-    def _decided(self, given: list[Any]) -> list[Change]:
+    def _number_changes(self, given: list[Any]) -> list[GuardFailure]:
         """The first decision on Python numbers that this call takes otherwise."""
         names = {**self._names, **{f"x{i}": x for i, x in enumerate(given)}}
         arithmetic = self.outcome.arithmetic
@@ -155,74 +169,94 @@ class Program:
             for source in arithmetic.sources:
                 names[source.name] = eval(source.code(self._writer.name), {**self._names, **names})
                 if type(names[source.name]) is not source.kind:
-                    return [Change(source.what, source.kind.__name__, told(names[source.name]), None)]
-            for line in arithmetic.needed(()):
+                    return [GuardFailure(source.what, source.kind.__name__, describe_object(names[source.name]), None)]
+            for line in arithmetic.required_lines(()):
                 value = eval(line.code, names)
                 if line.name:
                     names[line.name] = value
-                elif not unchanged(value, line.expected):
-                    return [Change(arithmetic.told(line.code), told(line.expected), told(value), line.site)]
-        except (*GONE, ArithmeticError) as error:
-            return [Change("the step's arithmetic on Python numbers", "a number", repr(error), None)]
+                elif not is_same_constant(value, line.expected_value):
+                    return [
+                        GuardFailure(
+                            arithmetic.describe_code(line.code),
+                            describe_object(line.expected_value),
+                            describe_object(value),
+                            line.site,
+                        )
+                    ]
+        except (*LOOKUP_ERRORS, ArithmeticError) as error:
+            return [GuardFailure("the step's arithmetic on Python numbers", "a number", repr(error), None)]
         return []
 
-    def _moved(self) -> list[Change]:
+    def _state_changes(self) -> list[GuardFailure]:
         """What was captured and is not as it was."""
         found = [guard.change() for guard in self.outcome.guards if not guard.holds()]
-        for tensor, node, symbol in self._captured():
-            now = self._now(tensor, symbol)
+        for tensor, node, symbol in self._captured_state():
+            now = self._current_tensor(tensor, symbol)
             name = symbol.source.name or "a captured tensor"
             if now is None:
-                found.append(Change(name, "a tensor", "nothing", None))
+                found.append(GuardFailure(name, "a tensor", "nothing", None))
             elif now.node is not node:
                 old, new = ("does not require grad" if n is None else "requires grad" for n in (node, now.node))
-                found.append(Change(name, *((old, new) if old != new else ("its history", "another")), None))
+                found.append(GuardFailure(name, *((old, new) if old != new else ("its history", "another")), None))
             elif now.array.shape != symbol.shape or now.array.dtype != symbol.dtype:
                 old, new = (f"{x.dtype}{list(x.shape)}" for x in (symbol, now.array))
-                found.append(Change(name, old, new, None))
-            elif not lies_so(now.array, symbol.source.strides):
-                found.append(Change(name, _order(symbol.source.strides), _order(laid(now.array)), None))
+                found.append(GuardFailure(name, old, new, None))
+            elif not lies_with_strides(now.array, symbol.source.strides):
+                found.append(
+                    GuardFailure(
+                        name,
+                        _describe_strides(symbol.source.strides),
+                        _describe_strides(strides_unless_contiguous(now.array)),
+                        None,
+                    )
+                )
         return found
 
-    def _captured(self) -> list[tuple[Tensor, Any, Value]]:
+    def _captured_state(self) -> list[tuple[Tensor, Any, Value]]:
         return [entry for entry in self.outcome.state if not isinstance(entry[2].source, Argument)]
 
     @staticmethod
-    def _now(tensor: Tensor, symbol: Value) -> Any:
+    def _current_tensor(tensor: Tensor, symbol: Value) -> Any:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
     def written(self) -> tuple[list[Any], list[Any]]:
         """What counts the writes into captured memory, so that graphs outside which kept the old values notice."""
         found = [s.source.locate() for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
-        return [writes.of(t.array) for t in found], [storage_of(t) for t in found]
+        return [mutation_log.of(t.array) for t in found], [storage_of(t) for t in found]
 
-    def located(self) -> list[tuple[int, Callable[[], Any]]]:
+    def state_locators(self) -> list[tuple[int, Callable[[], Any]]]:
         """The states whose memory is bound where it lies: their numbers, and how to find them."""
         return [
             (k, symbol.source.locate)
             for k, (_, _, symbol) in enumerate(self.outcome.state)
-            if not isinstance(symbol.source, Argument) and symbol not in self.binding.copied_in
+            if not isinstance(symbol.source, Argument) and symbol not in self.binding.copies_in
         ]
 
-    def _adopt(self, looks: list[Look], given: tuple[Any, ...]) -> None:
+    def _install_checks(self, looks: list[PointerCheck], given: tuple[Any, ...]) -> None:
         """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
-        self._names["unchanged"] = adopted(looks, given) or never
-        self._names["mark"] = marker(self._names["written"], self._names["storages"], HERE) or self._mark
+        self._names["unchanged"] = install_checks(looks, given) or always_stale
+        self._names["mark"] = (
+            make_write_marker(self._names["written"], self._names["storages"], PROGRAM_SITE) or self._count_writes
+        )
 
-    def _mark(self, order: int) -> None:
+    def _count_writes(self, order: int) -> None:
         """Count the writes into captured memory, at their place in the order of the nodes."""
-        writes.stamp(self._names["written"], HERE, order)
+        mutation_log.stamp(self._names["written"], PROGRAM_SITE, order)
         for storage in self._names["storages"]:
             storage.version += 1
 
-    def _settle(self) -> None:
+    def _watch_gradients(self) -> None:
         """After gradients have been put in place: look from now on whether they are there still, and nobody else's.
 
         Not after the first call, which may be the only one.
         """
-        self._disturbed += 1
-        if cpython_layout.slots() is None or self._disturbed == 1 or self._disturbed & (self._disturbed - 1):
+        self._gradient_change_count += 1
+        if (
+            cpython_layout.find_slot_offsets() is None
+            or self._gradient_change_count == 1
+            or self._gradient_change_count & (self._gradient_change_count - 1)
+        ):
             return
         slots = iter(self.binding.gradients)
         every = [(place, None if v is None else next(slots).tensor) for place, v in self.outcome.gradients]
@@ -230,20 +264,22 @@ class Program:
         if len(placed) == len(every):
             held = [self._names[f"held{k}"] for k in range(len(self.binding.gradients))]
             arrays = [slot.buffer.array for slot in self.binding.gradients]
-            self._names["undisturbed"] = watcher(gradients_of(placed, arrays, GradientSlot.HELD, held))
+            self._names["undisturbed"] = make_checker(
+                checks_of_gradients(placed, arrays, GradientSlot.OWN_REFCOUNT, held)
+            )
 
-    def _renew(self, k: int) -> None:
-        self._names["undisturbed"] = never
+    def _renew_gradient(self, k: int) -> None:
+        self._names["undisturbed"] = always_stale
         for i in self.binding.renew(k):
             self._names[f"G{i}"] = self.binding.gradients[i].tensor
         self.binding.rebind(self._names)
 
 
-def _order(strides: tuple[int, ...] | None) -> str:
+def _describe_strides(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
 
 
-def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
+def is_memory_shared(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
     """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
     into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
     others = [y for j, y in arguments if j != i and (i in into or j in into)]
@@ -251,7 +287,7 @@ def overlaps(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[
     return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
 
 
-def inferred(results: tuple[Tensor, ...]) -> None:
+def mark_inference_results(results: tuple[Tensor, ...]) -> None:
     """Make results tensors of inference mode."""
     for tensor in results:
         tensor.memory = INFERENCE

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
-from adjoint.compiler.ir.graph import Graph, Origin, Value
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.html import table
-from adjoint.core.runtime.text_table import aligned
+from adjoint.core.runtime.html import render_table
+from adjoint.core.runtime.text_table import format_columns
 
-COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
-NUMBERS = (0, 2, 3, 4)
-BLANK = ("",) * 5  # the columns of numbers, in the rows below an entry's first
-WIDTH = 76  # of the column of ops
+TABLE_COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
+NUMBER_COLUMNS = (0, 2, 3, 4)
+EMPTY_NUMBER_CELLS = ("",) * 5  # the columns of numbers, in the rows below an entry's first
+OPS_COLUMN_WIDTH = 76  # of the column of ops
 
 
 class Equation(NamedTuple):
@@ -34,7 +34,7 @@ class Equation(NamedTuple):
     name: str
     op: str
     text: str
-    origin: Origin | None
+    origin: ValueOrigin | None
     flops: int | None
 
 
@@ -47,11 +47,11 @@ class Boundary(NamedTuple):
     values: tuple[str, ...]
     nbytes: int
     reason: str
-    origin: Origin | None
+    origin: ValueOrigin | None
 
 
 @dataclass(frozen=True)
-class Entry:
+class ExplainEntry:
     """One kernel or one call of NumPy: its equations, what it stores and costs, and why it begins: `reason`, because
     of the line in `origin`.
     """
@@ -65,7 +65,7 @@ class Entry:
     written: int
     flops: int | None
     reason: str
-    origin: Origin | None
+    origin: ValueOrigin | None
     boundaries: tuple[Boundary, ...]
 
     @property
@@ -73,16 +73,16 @@ class Entry:
         """The source lines and the ops that came from each."""
         lines: dict[str, list[str]] = {}
         for equation in self.equations:
-            lines.setdefault(place(equation.origin), []).append(equation.op)
+            lines.setdefault(format_origin(equation.origin), []).append(equation.op)
         return lines
 
     def reasons(self) -> Iterable[str]:
         """Why it begins, then why it is apart from what it reads, where that is for another reason."""
-        yield f"begins here, at {_line(self.origin)}: {self.reason}"
+        yield f"begins here, at {_format_short_origin(self.origin)}: {self.reason}"
         others: dict[tuple[str, str], list[int]] = {}
         for boundary in self.boundaries:
             if boundary.reason != self.reason:
-                others.setdefault((boundary.reason, _line(boundary.origin)), []).append(boundary.entry)
+                others.setdefault((boundary.reason, _format_short_origin(boundary.origin)), []).append(boundary.entry)
         for (reason, line), entries in others.items():
             yield f"apart from {', '.join(f'[{i}]' for i in entries)}, at {line}: {reason}"
 
@@ -93,7 +93,7 @@ class Explanation:
     """
 
     def __init__(
-        self, name: str, count: int, entries: tuple[Entry, ...], plan: Any, backward: Explanation | None = None
+        self, name: str, count: int, entries: tuple[ExplainEntry, ...], plan: Any, backward: Explanation | None = None
     ) -> None:
         self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
         self.equations = count
@@ -112,20 +112,20 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [COLUMNS]
+        rows: list[tuple[str, ...]] = [TABLE_COLUMNS]
         for entry in self.entries:
             lines = [
                 (line if first else "", ops)
                 for line, names in entry.lines.items()
-                for first, ops in _folded(" ".join(names))
+                for first, ops in _wrap_text(" ".join(names))
             ]
-            rows.append((*_figures(entry), *lines[0]))
-            rows.extend((*BLANK, *line) for line in lines[1:])
-            rows.extend((*BLANK, ops) for _, ops in _folded(f"→ {counted(entry.results)}"))
-            rows.extend((*BLANK, reason) for reason in entry.reasons())
+            rows.append((*_number_cells(entry), *lines[0]))
+            rows.extend((*EMPTY_NUMBER_CELLS, *line) for line in lines[1:])
+            rows.extend((*EMPTY_NUMBER_CELLS, ops) for _, ops in _wrap_text(f"→ {format_counts(entry.results)}"))
+            rows.extend((*EMPTY_NUMBER_CELLS, reason) for reason in entry.reasons())
         total = f"{self.read:,} bytes read, {self.written:,} written, {self.flops:,} flops"
         backward = [] if self.backward is None else ["", str(self.backward)]
-        return "\n".join([self.head, *aligned(rows, NUMBERS), total, *backward])
+        return "\n".join([self.head, *format_columns(rows, NUMBER_COLUMNS), total, *backward])
 
     __repr__ = __str__
 
@@ -134,9 +134,16 @@ class Explanation:
         for entry in self.entries:
             lines = "<br>".join(f"{escape(line)}: {escape(' '.join(ops))}" for line, ops in entry.lines.items())
             rows.append(
-                [*_figures(entry), lines, escape(counted(entry.results)), "<br>".join(map(escape, entry.reasons()))]
+                [
+                    *_number_cells(entry),
+                    lines,
+                    escape(format_counts(entry.results)),
+                    "<br>".join(map(escape, entry.reasons())),
+                ]
             )
-        shown = f"<p>{escape(self.head)}</p>" + table((*COLUMNS[:5], "lines: ops", "results", "why"), rows, NUMBERS)
+        shown = f"<p>{escape(self.head)}</p>" + render_table(
+            (*TABLE_COLUMNS[:5], "lines: ops", "results", "why"), rows, NUMBER_COLUMNS
+        )
         return shown if self.backward is None else shown + self.backward._repr_html_()
 
 
@@ -145,19 +152,19 @@ def explain(program: Any) -> Explanation:
     graph, fusion = program.graph, program.fusion
     numbers = {group: i for i, group in enumerate(fusion.order)}
     names = graph.names()
-    entries = tuple(_entry(program, group, numbers, names) for group in fusion.order)
-    backward = backward_of(program)
+    entries = tuple(_explain_group(program, group, numbers, names) for group in fusion.order)
+    backward = backward_program(program)
     return Explanation(
         graph.name, len(graph.equations), entries, program.binding.plan, None if backward is None else explain(backward)
     )
 
 
-def backward_of(program: Any) -> Any:
+def backward_program(program: Any) -> Any:
     """The program that runs when `backward()` is called outside, made if it was not needed so far; None without one."""
     return None if program.backward is None else program.backward.program
 
 
-def steps(program: Any) -> list[dict[str, Any]]:
+def entries_as_dicts(program: Any) -> list[dict[str, Any]]:
     """The entries as dictionaries: kind, name, ops, results, source lines, reason."""
     told = explain(program)
     return [
@@ -175,13 +182,13 @@ def steps(program: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _entry(program: Any, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> Entry:
+def _explain_group(program: Any, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> ExplainEntry:
     graph, fusion = program.graph, program.fusion
     kernel = program.kernels.get(group)
     equations = tuple(
         Equation(names[v], v.op.name, graph.describe(v, names), origin_of(v, graph), flops(v)) for v in group.equations
     )
-    return Entry(
+    return ExplainEntry(
         number=numbers[group],
         kind="kernel" if not group.call else "check" if program.binding.is_native(group) else "call",
         name=kernel.name if kernel else group.equations[0].op.name,
@@ -192,11 +199,11 @@ def _entry(program: Any, group: Group, numbers: dict[Group, int], names: dict[Va
         flops=total_flops(group),
         reason=group.reason,
         origin=equations[0].origin,
-        boundaries=tuple(_boundaries(graph, fusion, group, numbers, names)),
+        boundaries=tuple(_find_boundaries(graph, fusion, group, numbers, names)),
     )
 
 
-def _boundaries(
+def _find_boundaries(
     graph: Graph, fusion: Fusion, group: Group, numbers: dict[Group, int], names: dict[Value, str]
 ) -> Iterable[Boundary]:
     """One for each earlier entry that a group reads from, told at the first equation that reads there."""
@@ -230,11 +237,11 @@ def _why_apart(fusion: Fusion, reader: Value, maker: Group, group: Group) -> str
     if maker.call:
         return f"its operand is made by a call ({maker.equations[0].op.name})"
     shape = reader.operands[0].shape if reader.op.combine else reader.shape
-    refusal = fusion.refusal(maker, reader, shape)
+    refusal = fusion.why_not_fused(maker, reader, shape)
     return refusal or f"{reader.op.name} was in another kernel first, and the two cannot be one"
 
 
-def origin_of(value: Value, graph: Graph) -> Origin | None:
+def origin_of(value: Value, graph: Graph) -> ValueOrigin | None:
     """The line of an equation; that of the nearest equation that it reads or that reads it, where a pass made it."""
     if value.origin is not None:
         return value.origin
@@ -250,25 +257,25 @@ def origin_of(value: Value, graph: Graph) -> Origin | None:
     return None
 
 
-def _figures(entry: Entry) -> list[str]:
+def _number_cells(entry: ExplainEntry) -> list[str]:
     known = "–" if entry.flops is None else f"{entry.flops:,}"
     return [str(entry.number), entry.kind, f"{entry.read:,}", f"{entry.written:,}", known]
 
 
-def _folded(text: str) -> Iterable[tuple[bool, str]]:
+def _wrap_text(text: str) -> Iterable[tuple[bool, str]]:
     """A long text as lines, each with whether it is the first."""
-    return ((i == 0, line) for i, line in enumerate(textwrap.wrap(text, WIDTH, subsequent_indent="  ")))
+    return ((i == 0, line) for i, line in enumerate(textwrap.wrap(text, OPS_COLUMN_WIDTH, subsequent_indent="  ")))
 
 
-def counted(results: Iterable[str]) -> str:
+def format_counts(results: Iterable[str]) -> str:
     """Results as they are shown: `f32[4], f32[] × 3`."""
     return ", ".join(f"{name} × {n}" if n > 1 else name for name, n in Counter(results).items())
 
 
-def place(origin: Origin | None) -> str:
+def format_origin(origin: ValueOrigin | None) -> str:
     """A line as it is shown."""
     return "the step's result" if origin is None else str(origin)
 
 
-def _line(origin: Origin | None) -> str:
-    return place(origin).partition(" in ")[0]
+def _format_short_origin(origin: ValueOrigin | None) -> str:
+    return format_origin(origin).partition(" in ")[0]

@@ -8,15 +8,22 @@ from html import escape
 from typing import Any
 
 from adjoint.compiler.ir.graph import Graph
-from adjoint.compiler.report.explain import Explanation, backward_of, counted, explain, origin_of, place
-from adjoint.compiler.report.memory_report import ProgramMemory, memory
+from adjoint.compiler.report.explain import (
+    Explanation,
+    backward_program,
+    explain,
+    format_counts,
+    format_origin,
+    origin_of,
+)
+from adjoint.compiler.report.memory_report import ProgramMemory, report_memory
 from adjoint.compiler.report.memory_timeline import timeline
-from adjoint.compiler.report.source_listing import assembly
+from adjoint.compiler.report.source_listing import list_assembly
 from adjoint.core.graph.source_location import Site
 from adjoint.core.runtime import html
 
-VALUE = re.compile(r"%(\d+)")
-KEY = (
+VALUE_NAME = re.compile(r"%(\d+)")
+TIMELINE_LEGEND = (
     '<p class="dim">One rectangle for each value in the arena: to the right the entries during which it is needed, '
     'upwards its bytes. <b class="forward">Forward</b>, <b class="backward">backward</b>, '
     '<b class="saved">saved for backward</b>; point at one to read its line.</p>'
@@ -25,7 +32,7 @@ KEY = (
 
 def page(program: Any) -> str:
     """The page as HTML; a half that runs when `backward()` is called outside follows the first."""
-    told, held = explain(program), memory(program)
+    told, held = explain(program), report_memory(program)
     halves = [half for half in (told, told.backward) if half is not None]
     entries = [entry for half in halves for entry in half.entries]
     kernels = sum(entry.kind == "kernel" for entry in entries)
@@ -38,18 +45,18 @@ def page(program: Any) -> str:
         ("arena, and without reuse", f"{held.arena:,} / {held.unshared:,}"),
         ("saved for backward", f"{held.saved_total:,}"),
     ]
-    sections = _Half("", program, told, held).sections("")
-    backward = backward_of(program)
+    sections = _ProgramSections("", program, told, held).sections("")
+    backward = backward_program(program)
     if backward is not None and told.backward is not None and held.backward is not None:
-        sections += _Half("backward-", backward, told.backward, held.backward).sections("backward ")
-    return html.page(f"compiled {told.name}", html.figures(numbers), sections)
+        sections += _ProgramSections("backward-", backward, told.backward, held.backward).sections("backward ")
+    return html.render_page(f"compiled {told.name}", html.render_figures(numbers), sections)
 
 
-class _Half:
+class _ProgramSections:
     """The sections about one program; `prefix` sets its anchors apart from those of another on the page."""
 
     def __init__(self, prefix: str, program: Any, told: Explanation, held: ProgramMemory) -> None:
-        self.prefix, self.program, self.told, self.held = prefix, program, told, held
+        self.prefix, self.program, self.explanation, self.held = prefix, program, told, held
 
     def sections(self, lead: str) -> list[tuple[str, str]]:
         """Titles, each after `lead`, and contents."""
@@ -61,38 +68,42 @@ class _Half:
 
     def kernels(self) -> str:
         rows = []
-        for entry in self.told.entries:
+        for entry in self.explanation.entries:
             lines = "".join(
-                f"<div>{_shown(line)}: <code>{escape(' '.join(ops))}</code></div>" for line, ops in entry.lines.items()
+                f"<div>{_format_line(line)}: <code>{escape(' '.join(ops))}</code></div>"
+                for line, ops in entry.lines.items()
             )
             known = "–" if entry.flops is None else f"{entry.flops:,}"
-            results = f"<code>{escape(counted(entry.results))}</code>"
+            results = f"<code>{escape(format_counts(entry.results))}</code>"
             lines += "".join(f'<div class="dim">{escape(reason)}</div>' for reason in entry.reasons())
-            after = ", ".join(self._to_entry(boundary.entry) for boundary in entry.boundaries)
+            after = ", ".join(self._link_entry(boundary.entry) for boundary in entry.boundaries)
             rows.append(
                 [str(entry.number), entry.kind, lines, results, after, f"{entry.read:,}", f"{entry.written:,}", known]
             )
         head = ("#", "kind", "lines, their ops, and why they begin here", "stores", "after", "read", "written", "flops")
-        return html.table(head, rows, (0, 5, 6, 7), [self._entry_id(entry.number) for entry in self.told.entries])
+        return html.render_table(
+            head, rows, (0, 5, 6, 7), [self._entry_id(entry.number) for entry in self.explanation.entries]
+        )
 
     def memory(self) -> str:
         saved = [[escape(cell) for cell in row] for row in self.held.saved_rows()]
         kept = [[escape(cell) for cell in row] for row in self.held.arena_rows()]
         return "\n".join([
             f"<p>{escape(self.held.head)}</p>",
-            KEY,
+            TIMELINE_LEGEND,
             timeline(self.held),
             "<h3>Saved for backward</h3>",
-            html.table(("bytes", "times", "line", "op", "shape", "dtype"), saved, (0, 1)),
+            html.render_table(("bytes", "times", "line", "op", "shape", "dtype"), saved, (0, 1)),
             f"<p>{escape(self.held.foot)}</p>",
             "<h3>In the arena</h3>",
-            html.table(("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line"), kept, (0, 1, 2, 3)),
+            html.render_table(("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line"), kept,
+            (0, 1, 2, 3)),
         ])  # fmt: skip
 
     def lines(self) -> str:
         """Every line of the user's that led to code, file by file, and the entries it went into."""
         into: dict[Site, dict[bool, dict[int, None]]] = {}
-        for entry in self.told.entries:
+        for entry in self.explanation.entries:
             for equation in entry.equations:
                 if equation.origin is not None:
                     site, backward = equation.origin.site, equation.origin.backward
@@ -102,49 +113,49 @@ class _Half:
             sites = sorted((site for site in into if site.file == file), key=lambda site: site.line)
             rows = [
                 [str(site.line), f"<code>{escape(linecache.getline(file, site.line).strip())}</code>",
-                 *(", ".join(map(self._to_entry, into[site][backward])) for backward in (False, True))]
+                 *(", ".join(map(self._link_entry, into[site][backward])) for backward in (False, True))]
                 for site in sites
             ]  # fmt: skip
             parts.append(f"<h3><code>{escape(file)}</code></h3>")
-            parts.append(html.table(("line", "code", "forward, in", "backward, in"), rows, (0,)))
+            parts.append(html.render_table(("line", "code", "forward, in", "backward, in"), rows, (0,)))
         return "\n".join(parts)
 
     def equations(self) -> str:
         graph: Graph = self.program.graph
         names = graph.names()
-        made_in = {equation.name: entry.number for entry in self.told.entries for equation in entry.equations}
+        made_in = {equation.name: entry.number for entry in self.explanation.entries for equation in entry.equations}
         inputs = str(graph).splitlines()[1 : 1 + len(graph.inputs)]
         rows = [[f"<code>{escape(line.strip())}</code>", '<span class="dim">input</span>', ""] for line in inputs]
         for v in graph.equations:
             number = made_in.get(names[v])
-            where = '<span class="dim">no memory</span>' if number is None else self._to_entry(number)
-            text = f"<code>{self._linked(graph.describe(v, names))}</code>"
-            rows.append([text, where, _shown(place(origin_of(v, graph)))])
+            where = '<span class="dim">no memory</span>' if number is None else self._link_entry(number)
+            text = f"<code>{self._link_values(graph.describe(v, names))}</code>"
+            rows.append([text, where, _format_line(format_origin(origin_of(v, graph)))])
         anchors = [f"{self.prefix}value-{name[1:]}" for name in names.values()]
-        outputs = self._linked(", ".join(names[v] for v in graph.outputs))
-        table = html.table(("equation", "in", "line"), rows, (), anchors)
+        outputs = self._link_values(", ".join(names[v] for v in graph.outputs))
+        table = html.render_table(("equation", "in", "line"), rows, (), anchors)
         return f"{table}<p>Returned or written: <code>{outputs}</code></p>"
 
     def code(self) -> str:
-        parts = [html.folded("the Python entry", self.program.source)]
-        for entry, text in assembly(self.program):
+        parts = [html.render_details("the Python entry", self.program.source)]
+        for entry, text in list_assembly(self.program):
             if text:
                 ops = " ".join(equation.op for equation in entry.equations)
-                parts.append(html.folded(f"[{entry.number}] {entry.name}: {ops}", text))
+                parts.append(html.render_details(f"[{entry.number}] {entry.name}: {ops}", text))
         return "\n".join(parts)
 
     def _entry_id(self, number: int) -> str:
         return f"{self.prefix}entry-{number}"
 
-    def _to_entry(self, number: int) -> str:
+    def _link_entry(self, number: int) -> str:
         return f'<a href="#{self._entry_id(number)}">[{number}]</a>'
 
-    def _linked(self, text: str) -> str:
+    def _link_values(self, text: str) -> str:
         """Text in which `%n` leads to the equation of that name."""
-        return VALUE.sub(rf'<a href="#{self.prefix}value-\1">%\1</a>', escape(text))
+        return VALUE_NAME.sub(rf'<a href="#{self.prefix}value-\1">%\1</a>', escape(text))
 
 
-def _shown(line: str) -> str:
+def _format_line(line: str) -> str:
     """A line as text, in the colour of its direction."""
     kind = "backward" if line.endswith(("· backward", "· again")) else "forward"
     return f'<span class="{kind}">{escape(line)}</span>'

@@ -8,17 +8,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, Value
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value, ValueOrigin
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.materialize import is_virtual
-from adjoint.compiler.passes.memory_plan import Plan
-from adjoint.compiler.report.explain import backward_of, origin_of
-from adjoint.core.runtime.html import table
-from adjoint.core.runtime.text_table import aligned
+from adjoint.compiler.passes.materialize import is_view_or_generated
+from adjoint.compiler.passes.memory_plan import MemoryPlan
+from adjoint.compiler.report.explain import backward_program, origin_of
+from adjoint.core.runtime.html import render_table
+from adjoint.core.runtime.text_table import format_columns
 
-KINDS = {State: "state", Argument: "argument", Constant: "constant", Setting: "number", Computed: "number"}
-SAVED = ("bytes", "times", "line", "op", "shape", "dtype")
-PLACED = ("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line")
+INPUT_KINDS = {
+    StateInput: "state",
+    Argument: "argument",
+    Constant: "constant",
+    Setting: "number",
+    ScalarInput: "number",
+}
+SAVED_COLUMNS = ("bytes", "times", "line", "op", "shape", "dtype")
+ARENA_COLUMNS = ("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line")
 
 
 class PlacedValue(NamedTuple):
@@ -32,7 +38,7 @@ class PlacedValue(NamedTuple):
 
     name: str
     op: str
-    origin: Origin | None
+    origin: ValueOrigin | None
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     nbytes: int
@@ -56,7 +62,7 @@ class ProgramMemory:
         self,
         name: str,
         values: tuple[PlacedValue, ...],
-        plan: Plan,
+        plan: MemoryPlan,
         again: dict[str, int],
         backward: ProgramMemory | None = None,
     ) -> None:
@@ -65,7 +71,7 @@ class ProgramMemory:
         self.arena, self.unshared = plan.size, plan.unshared
         self.saved = tuple(value for value in values if value.saved)
         self.saved_total = sum(value.nbytes for value in self.saved)
-        self.saved_of_inputs = sum(value.nbytes for value in self.saved if value.kind in KINDS.values())
+        self.saved_of_inputs = sum(value.nbytes for value in self.saved if value.kind in INPUT_KINDS.values())
 
     def bytes_of(self, kind: str) -> int:
         """The bytes of all values of a kind; for the arena, what they would take without padding and without reuse."""
@@ -94,7 +100,7 @@ class ProgramMemory:
         """What is saved for backward: one row for the values of one line, op and shape, largest first."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for value in self.saved:
-            key = (_line(value.origin), value.op, str(list(value.shape)), str(value.dtype))
+            key = (_format_origin(value.origin), value.op, str(list(value.shape)), str(value.dtype))
             groups.setdefault(key, []).append(value.nbytes)
         ordered = sorted(groups.items(), key=lambda item: -sum(item[1]))
         return [(f"{sum(sizes):,}", str(len(sizes)), *key) for key, sizes in ordered]
@@ -104,13 +110,19 @@ class ProgramMemory:
         inside = sorted((v for v in self.values if v.kind == "arena"), key=lambda v: (-v.nbytes, v.first))
         return [
             (f"{v.nbytes:,}", str(v.offset), str(v.first), str(v.last), v.name, v.op, str(list(v.shape)), str(v.dtype),
-             _line(v.origin))
+             _format_origin(v.origin))
             for v in inside
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        saved = ["saved for backward:", *aligned([SAVED, *self.saved_rows()], (0, 1))] if self.saved else []
-        arena = ["", "in the arena:", *aligned([PLACED, *self.arena_rows()], (0, 1, 2, 3))] if self.plan.offsets else []
+        saved = (
+            ["saved for backward:", *format_columns([SAVED_COLUMNS, *self.saved_rows()], (0, 1))] if self.saved else []
+        )
+        arena = (
+            ["", "in the arena:", *format_columns([ARENA_COLUMNS, *self.arena_rows()], (0, 1, 2, 3))]
+            if self.plan.offsets
+            else []
+        )
         backward = [] if self.backward is None else ["", str(self.backward)]
         return "\n".join([self.head, "", *saved, self.foot, *arena, *backward])
 
@@ -119,22 +131,22 @@ class ProgramMemory:
     def _repr_html_(self) -> str:
         parts = [
             f"<p>{escape(self.head)}</p>",
-            *("<h4>saved for backward</h4>", table(SAVED, _escaped(self.saved_rows()), (0, 1))),
+            *("<h4>saved for backward</h4>", render_table(SAVED_COLUMNS, _escape_cells(self.saved_rows()), (0, 1))),
             f"<p>{escape(self.foot)}</p>",
-            *("<h4>in the arena</h4>", table(PLACED, _escaped(self.arena_rows()), (0, 1, 2, 3))),
+            *("<h4>in the arena</h4>", render_table(ARENA_COLUMNS, _escape_cells(self.arena_rows()), (0, 1, 2, 3))),
             "" if self.backward is None else self.backward._repr_html_(),
         ]
         return "\n".join(parts)
 
 
-def memory(program: Any) -> ProgramMemory:
+def report_memory(program: Any) -> ProgramMemory:
     """Where the values of a program lie, for how long, and which of them are saved for the backward pass."""
-    graph, plan, backward = program.graph, program.binding.plan, backward_of(program)
-    names, saved, spans = graph.names(), _saved(program), _spans(program)
+    graph, plan, backward = program.graph, program.binding.plan, backward_program(program)
+    names, saved, spans = graph.names(), _find_saved(program), _live_spans(program)
     places = plan.offsets | plan.lent
     values: list[PlacedValue] = []
 
-    def place(v: Value, kind: str, origin: Origin | None, is_saved: bool) -> None:
+    def place(v: Value, kind: str, origin: ValueOrigin | None, is_saved: bool) -> None:
         op = v.op.name if v.op is not None else f"{kind} {getattr(v.source, 'name', '')}".rstrip()
         offset, first, last = (places[v], *spans[v]) if kind in ("arena", "lent") else (None, None, None)
         values.append(
@@ -142,7 +154,7 @@ def memory(program: Any) -> ProgramMemory:
         )
 
     for v in graph.inputs:
-        place(v, KINDS[type(v.source)], saved.get(v), v in saved)
+        place(v, INPUT_KINDS[type(v.source)], saved.get(v), v in saved)
     fresh = [("result", program.outcome.results), ("kept", program.outcome.saved)]
     placed: set[Value] = set()
     for kind, made in (*fresh, ("arena", plan.offsets), ("lent", plan.lent)):
@@ -153,12 +165,14 @@ def memory(program: Any) -> ProgramMemory:
     for _, v in program.outcome.gradients:
         if v is not None:
             place(v, "gradient", origin_of(v, graph), v in saved and v not in placed)
-    computed = [_line(v.origin) for v in graph.equations if v.origin and v.origin.again and not is_virtual(v)]
+    computed = [
+        _format_origin(v.origin) for v in graph.equations if v.origin and v.origin.again and not is_view_or_generated(v)
+    ]
     again = {line: computed.count(line) for line in dict.fromkeys(computed)}
-    return ProgramMemory(graph.name, tuple(values), plan, again, None if backward is None else memory(backward))
+    return ProgramMemory(graph.name, tuple(values), plan, again, None if backward is None else report_memory(backward))
 
 
-def _saved(program: Any) -> dict[Value, Origin | None]:
+def _find_saved(program: Any) -> dict[Value, ValueOrigin | None]:
     """What is in memory for backward, each with the line of forward that it is there for.
 
     That is what an entry stores that computes part of the forward pass, and inputs, if a backward equation of another
@@ -166,14 +180,14 @@ def _saved(program: Any) -> dict[Value, Origin | None]:
     pass is saved in its stead.
     """
     graph, fusion = program.graph, program.fusion
-    saved: dict[Value, Origin | None] = {}
+    saved: dict[Value, ValueOrigin | None] = {}
     if program.backward is not None:
         half = program.backward.half
         readers = graph.users()
         inputs = [v for v in (*half.saved, *half.further) if v in readers and v.op is None]
         saved.update((v, next((u.origin for u in readers[v]), None)) for v in inputs)
         saved.update((v, origin_of(v, graph)) for v in program.outcome.saved)
-    forward = _leads_to_backward(graph)
+    forward = _differentiated_equations(graph)
     for value in graph.equations if forward else ():
         group = fusion.maker.get(value)
         if group is None or value.origin is None or not value.origin.backward:
@@ -181,13 +195,13 @@ def _saved(program: Any) -> dict[Value, Origin | None]:
         for operand in value.operands:
             base = fusion.views[operand].base if operand in fusion.views else operand
             maker = fusion.maker.get(base)
-            is_input = isinstance(base.source, (State, Argument))
+            is_input = isinstance(base.source, (StateInput, Argument))
             if is_input or (maker not in (None, group) and any(v in forward for v in maker.equations)):
                 saved.setdefault(base, value.origin._replace(backward=False, again=False))
     return saved
 
 
-def _leads_to_backward(graph: Graph) -> set[Value]:
+def _differentiated_equations(graph: Graph) -> set[Value]:
     """The forward equations on which a backward one depends: not those of the optimizer."""
     needed = {v for v in graph.equations if v.origin is not None and v.origin.backward}
     forward: set[Value] = set()
@@ -199,7 +213,7 @@ def _leads_to_backward(graph: Graph) -> set[Value]:
     return forward
 
 
-def _spans(program: Any) -> dict[Value, tuple[int, int]]:
+def _live_spans(program: Any) -> dict[Value, tuple[int, int]]:
     """For each value in the arena, the entry that writes it and the last that reads it."""
     fusion, order = program.fusion, program.fusion.order
     step: dict[Group, int] = {group: i for i, group in enumerate(order)}
@@ -217,9 +231,9 @@ def _spans(program: Any) -> dict[Value, tuple[int, int]]:
     return spans
 
 
-def _line(origin: Origin | None) -> str:
+def _format_origin(origin: ValueOrigin | None) -> str:
     return "" if origin is None else str(origin)
 
 
-def _escaped(rows: Iterable[Iterable[str]]) -> list[list[str]]:
+def _escape_cells(rows: Iterable[Iterable[str]]) -> list[list[str]]:
     return [[escape(cell) for cell in row] for row in rows]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.compiler.report.explain import Entry, backward_of, explain
+from adjoint.compiler.report.explain import ExplainEntry, backward_program, explain
 
 
-def source(program: Any) -> str:
+def format_listing(program: Any) -> str:
     """The LLVM assembly of all kernels in the order in which they run, then the Python entry."""
     parts = []
-    for entry, text in assembly(program):
+    for entry, text in list_assembly(program):
         lines = [f"; {line}: {' '.join(ops)}" for line, ops in entry.lines.items()]
         parts.append("\n".join([f"; [{entry.number}] {entry.kind} {entry.name}", *lines, text.strip()]))
     parts.append(f"; the Python entry\n{program.source.strip()}")
-    backward = backward_of(program)
+    backward = backward_program(program)
     if backward is not None:
-        parts.append(f"; {backward.graph.name}\n\n{source(backward).strip()}")
+        parts.append(f"; {backward.graph.name}\n\n{format_listing(backward).strip()}")
     return "\n\n".join(parts) + "\n"
 
 
-def assembly(program: Any) -> list[tuple[Entry, str]]:
+def list_assembly(program: Any) -> list[tuple[ExplainEntry, str]]:
     """Each entry with its assembly: empty for a call of NumPy, a remark where the kernel was there already."""
     shown: dict[str, int] = {}
     texts = []

@@ -29,7 +29,7 @@ FUNCTION = HEAD  # of a bound method
 CONTIGUOUS = 1  # the bit of an ndarray's flags
 
 
-class Slots(NamedTuple):
+class SlotOffsets(NamedTuple):
     """Offsets of the slots of tensors, and of the hooks of their leaves."""
 
     array: int
@@ -38,7 +38,7 @@ class Slots(NamedTuple):
     hooks: int
 
 
-class Marks(NamedTuple):
+class WriteSlotOffsets(NamedTuple):
     """Offsets of the slots that tell of writes: of `Write` objects the first three, of a `Storage` the last."""
 
     order: int
@@ -48,60 +48,62 @@ class Marks(NamedTuple):
 
 
 @cache
-def reads_arrays() -> bool:
+def can_read_arrays() -> bool:
     """True if an ndarray's data pointer can be read from the object: CPython with its lock, and NumPy as we know it."""
     if sys.implementation.name != "cpython" or "free-threading" in sys.version:
         return False
     probe = np.empty(1)
-    return word(id(probe) + DATA) == probe.ctypes.data
+    return read_word(id(probe) + DATA) == probe.ctypes.data
 
 
 @cache
-def slots() -> Slots | None:
+def find_slot_offsets() -> SlotOffsets | None:
     """The offsets; None if not all is where it is thought to be."""
-    if not reads_arrays() or HEAD != 16 or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if not can_read_arrays() or HEAD != 16 or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    found = Slots(*(offset(*of) for of in ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Leaf, "hooks"))))
+    found = SlotOffsets(
+        *(slot_offset(*of) for of in ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Leaf, "hooks")))
+    )
     return found if _tensors_agree(found) and _containers_agree() and _arrays_agree() else None
 
 
 @cache
-def marks() -> Marks | None:
+def find_write_slot_offsets() -> WriteSlotOffsets | None:
     """The offsets; None if not all is where it is thought to be."""
-    if slots() is None:
+    if find_slot_offsets() is None:
         return None
     of = ((Write, "order"), (Write, "place"), (Write, "outside"), (Storage, "version"))
-    found = Marks(*(offset(*each) for each in of))
+    found = WriteSlotOffsets(*(slot_offset(*each) for each in of))
     write = Write(weakref.ref(Tensor(np.zeros(1))))
     storage: Storage[Tensor] = Storage()
     write.order, write.place, write.outside, storage.version = (
         a, b, c, d
     ) = 2**40, Site("", 0, ""), True, 2**41  # fmt: skip
-    held = [word(id(write) + at) for at in found[:3]] + [word(id(storage) + found.version)]
+    held = [read_word(id(write) + at) for at in found[:3]] + [read_word(id(storage) + found.version)]
     return found if held == [*map(id, (a, b, c, d))] else None
 
 
-def word(address: int) -> int:
+def read_word(address: int) -> int:
     """The 64 bits at an address."""
     return ctypes.c_uint64.from_address(address).value
 
 
-def offset(kind: type, name: str) -> int:
+def slot_offset(kind: type, name: str) -> int:
     """Where objects of the type have a slot: its descriptor leads to the slot's description, the third word of it."""
-    described = word(id(kind.__dict__[name]) + HEAD + 24)
-    return word(described + 16) & 0xFFFF_FFFF
+    described = read_word(id(kind.__dict__[name]) + HEAD + 24)
+    return read_word(described + 16) & 0xFFFF_FFFF
 
 
-def _tensors_agree(found: Slots) -> bool:
+def _tensors_agree(found: SlotOffsets) -> bool:
     tensor, other = Tensor(np.zeros(2), requires_grad=True), Tensor(np.zeros(2))
     tensor._grad = other
     leaf = tensor.node
     return (
-        word(id(tensor) + TYPE) == id(Tensor)
-        and word(id(tensor) + found.array) == id(tensor.array)
-        and word(id(tensor) + found.node) == id(leaf)
-        and word(id(other) + found.node) == id(None) == word(id(leaf) + found.hooks)
-        and word(id(tensor) + found.grad) == id(other)
+        read_word(id(tensor) + TYPE) == id(Tensor)
+        and read_word(id(tensor) + found.array) == id(tensor.array)
+        and read_word(id(tensor) + found.node) == id(leaf)
+        and read_word(id(other) + found.node) == id(None) == read_word(id(leaf) + found.hooks)
+        and read_word(id(tensor) + found.grad) == id(other)
     )
 
 
@@ -115,11 +117,11 @@ def _containers_agree() -> bool:
     cell = (inner.__closure__ or ())[0]
     method = MethodType(inner, a)
     return (
-        word(id(things) + LENGTH) == word(id(pair) + LENGTH) == 2
-        and word(id(table) + LENGTH) == 1
-        and word(word(id(things) + LIST) + 8) == id(b) == word(id(pair) + ITEMS + 8)
-        and word(id(cell) + CELL) == id(a)
-        and word(id(method) + FUNCTION) == id(inner)
+        read_word(id(things) + LENGTH) == read_word(id(pair) + LENGTH) == 2
+        and read_word(id(table) + LENGTH) == 1
+        and read_word(read_word(id(things) + LIST) + 8) == id(b) == read_word(id(pair) + ITEMS + 8)
+        and read_word(id(cell) + CELL) == id(a)
+        and read_word(id(method) + FUNCTION) == id(inner)
     )
 
 
@@ -127,10 +129,10 @@ def _arrays_agree() -> bool:
     probe = np.zeros((3, 5), np.float32)
     seen = probe[:, ::2]
     return all(
-        word(id(x) + RANK) & 0xFFFF_FFFF == 2
-        and [word(word(id(x) + SIZES) + 8 * i) for i in range(2)] == [*x.shape]
-        and [word(word(id(x) + STRIDES) + 8 * i) for i in range(2)] == [*x.strides]
-        and word(id(x) + DTYPE) == id(x.dtype)
-        and bool(word(id(x) + FLAGS) & CONTIGUOUS) is x.flags.c_contiguous
+        read_word(id(x) + RANK) & 0xFFFF_FFFF == 2
+        and [read_word(read_word(id(x) + SIZES) + 8 * i) for i in range(2)] == [*x.shape]
+        and [read_word(read_word(id(x) + STRIDES) + 8 * i) for i in range(2)] == [*x.strides]
+        and read_word(id(x) + DTYPE) == id(x.dtype)
+        and bool(read_word(id(x) + FLAGS) & CONTIGUOUS) is x.flags.c_contiguous
         for x in (probe, seen)
     )

@@ -11,107 +11,113 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Argument, Value
 from adjoint.compiler.runtime import cpython_layout
-from adjoint.compiler.runtime.guard_lowering import looks_at, looks_of
-from adjoint.compiler.runtime.object_checks import Look, argument, few, slot, watcher
-from adjoint.compiler.runtime.object_checks_ir import FILED, LISTED
-from adjoint.compiler.trace.frames.sources import Place
+from adjoint.compiler.runtime.guard_lowering import checks_of_guard, checks_of_source
+from adjoint.compiler.runtime.object_checks import (
+    PointerCheck,
+    check_argument,
+    check_refcount,
+    check_slot,
+    make_checker,
+)
+from adjoint.compiler.runtime.object_checks_ir import DICT_IS, LIST_IS
+from adjoint.compiler.trace.frames.sources import Source
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from adjoint.compiler.trace.step_outputs import Outcome
+    from adjoint.compiler.trace.step_outputs import StepEffects
 
 
-class Survey:
+class GuardChecks:
     """What of a program's checks can be looked at: the guards in `facts` and the tensors in `state`, by number.
 
     `possible`: whether the arguments can be, without which the rest is of no use. `located`: the numbers of the tensors
     whose memory is bound where it lies.
     """
 
-    def __init__(self, outcome: Outcome, arguments: list[Value], located: set[int]) -> None:
+    def __init__(self, outcome: StepEffects, arguments: list[Value], located: set[int]) -> None:
         self.outcome, self.arguments, self.located = outcome, arguments, located
         self._given = {s.source.number: (t, n) for t, n, s in outcome.state if isinstance(s.source, Argument)}
         self._refused = 0
-        self.possible = cpython_layout.slots() is not None and all(map(_may_be_contiguous, arguments))
+        self.possible = cpython_layout.find_slot_offsets() is not None and all(map(_may_be_contiguous, arguments))
         self.facts: set[int] = set()
         self.state: set[int] = set()
         if self.possible:
-            self.facts = {k for k, guard in enumerate(outcome.guards) if looks_of(guard) is not None}
+            self.facts = {k for k, guard in enumerate(outcome.guards) if checks_of_guard(guard) is not None}
             self.state = {k for k, entry in enumerate(outcome.state) if self._of_tensor(k, *entry) is not None}
 
-    def due(self) -> list[Look] | None:
+    def retake(self) -> list[PointerCheck] | None:
         """Looks at everything as it is now, after the 1st, 2nd, 4th, 8th … time that looks failed."""
         self._refused += 1
-        return None if self._refused & (self._refused - 1) else self.looks()
+        return None if self._refused & (self._refused - 1) else self.take_checks()
 
-    def looks(self) -> list[Look] | None:
+    def take_checks(self) -> list[PointerCheck] | None:
         """Looks at everything as it is now; None if something cannot be looked at any more."""
         found = [self._of_argument(v) for v in self.arguments]
-        parts = [looks_of(guard) for k, guard in enumerate(self.outcome.guards) if k in self.facts]
+        parts = [checks_of_guard(guard) for k, guard in enumerate(self.outcome.guards) if k in self.facts]
         parts += [self._of_tensor(k, *entry) for k, entry in enumerate(self.outcome.state) if k in self.state]
         for part in parts:
             if part is None:
                 return None
             found += part
         # two looks at all of one container are the same, though each has a list of its own to compare with
-        return [*{(look[:2] if look.kind in (LISTED, FILED) else look[:4]): look for look in found}.values()]
+        return [*{(look[:2] if look.kind in (LIST_IS, DICT_IS) else look[:4]): look for look in found}.values()]
 
-    def _of_argument(self, v: Value) -> Look:
+    def _of_argument(self, v: Value) -> PointerCheck:
         number, strides = v.source.number, v.source.strides
         tensor, node = self._given.get(number, (None, None))
         hooked = type(node) is Leaf and node.hooks is not None
         itself = None if type(tensor) in (Tensor, type(None)) and not hooked else tensor
         leaf = False if node is None else True if type(node) is Leaf and not hooked else None
         steps = tuple(s * v.dtype.itemsize for s in strides) if isinstance(strides, tuple) and v.shape else None
-        return argument(number, itself, leaf, v.dtype, v.shape, steps, bool(v.shape))
+        return check_argument(number, itself, leaf, v.dtype, v.shape, steps, bool(v.shape))
 
-    def _of_tensor(self, k: int, tensor: Tensor, node: Any, symbol: Value) -> list[Look] | None:
+    def _of_tensor(self, k: int, tensor: Tensor, node: Any, symbol: Value) -> list[PointerCheck] | None:
         """Of a captured tensor: the place where another may be found, its history, its memory."""
         if isinstance(symbol.source, Argument):
             return []
-        slots = cpython_layout.slots()
+        slots = cpython_layout.find_slot_offsets()
         assert slots is not None
-        found: list[Look] = []
+        found: list[PointerCheck] = []
         if symbol.source.expression is not None:
             place = getattr(symbol.source.expression, "__self__", None)
-            found_there = looks_at(place) if isinstance(place, Place) else None
+            found_there = checks_of_source(place) if isinstance(place, Source) else None
             if found_there is None:
                 return None
             found, tensor = found_there, symbol.source.locate()
-        found.append(slot(tensor, slots.node, node))
+        found.append(check_slot(tensor, slots.node, node))
         if type(node) is Leaf and node.hooks is None:
-            found.append(slot(node, slots.hooks, None))
+            found.append(check_slot(node, slots.hooks, None))
         if k in self.located:
-            found.append(slot(tensor, slots.array, tensor.array))
+            found.append(check_slot(tensor, slots.array, tensor.array))
         return found
 
 
-def adopted(looks: list[Look], given: tuple[Any, ...]) -> Callable[..., bool] | None:
+def install_checks(looks: list[PointerCheck], given: tuple[Any, ...]) -> Callable[..., bool] | None:
     """A function that makes these looks; None if something has changed since they were taken."""
-    unchanged = watcher(looks)
+    unchanged = make_checker(looks)
     return unchanged if unchanged(*given) else None
 
 
-def gradients_of(
+def checks_of_gradients(
     placed: list[tuple[Tensor, Tensor | None]], arrays: list[Any], most: int, held: list[int]
-) -> list[Look]:
+) -> list[PointerCheck]:
     """Looks that tensors have the gradients in `placed`, these the memory in `arrays`, and nobody else has either.
 
     `most` and `held`: what getrefcount says of a gradient, and of each array, while only the program has it.
     """
-    slots = cpython_layout.slots()
+    slots = cpython_layout.find_slot_offsets()
     assert slots is not None
     # the looks must not count among the references: program and tensors keep all of it alive
-    found = [slot(tensor, slots.grad, gradient)._replace(held=None) for tensor, gradient in placed]
+    found = [check_slot(tensor, slots.grad, gradient)._replace(held=None) for tensor, gradient in placed]
     gradients = [gradient for _, gradient in placed if gradient is not None]
     for gradient, array, references in zip(gradients, arrays, held, strict=True):
-        found.append(slot(gradient, slots.array, array)._replace(held=None))
-        found += few(gradient, most - 1), few(array, references - 1)
+        found.append(check_slot(gradient, slots.array, array)._replace(held=None))
+        found += check_refcount(gradient, most - 1), check_refcount(array, references - 1)
     return found
 
 
-def never(*_: Any) -> bool:
+def always_stale(*_: Any) -> bool:
     """Nothing was looked at yet."""
     return False
 

@@ -12,47 +12,70 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from adjoint.compiler.runtime import cpython_layout
-from adjoint.compiler.runtime.object_checks import Look, absent, attribute, entries, item, method, nonzero, slot
-from adjoint.compiler.trace.frames.container_snapshot import flat
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Cell, Contents, Global, Item, Place
-from adjoint.compiler.trace.guards import Guard, PlaceGuard, Watch
+from adjoint.compiler.runtime.object_checks import (
+    PointerCheck,
+    check_attribute,
+    check_entries,
+    check_item,
+    check_key_absent,
+    check_method,
+    check_nonzero,
+    check_slot,
+)
+from adjoint.compiler.trace.frames.container_snapshot import flat_elements
+from adjoint.compiler.trace.frames.sources import (
+    MISSING,
+    AttributeSource,
+    CellSource,
+    ContentsSource,
+    GlobalSource,
+    ItemSource,
+    Source,
+)
+from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard
 
-PLAIN = (dict, defaultdict, OrderedDict)  # whose items are what a look finds
+PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a look finds
 
 
-def looks_of(guard: Guard) -> list[Look] | None:
+def checks_of_guard(guard: Guard) -> list[PointerCheck] | None:
     """Looks at the objects as they are now, which tell that the guard holds while they are so; None if there are none.
 
     The guard must hold now.
     """
     try:
-        if isinstance(guard, PlaceGuard):
-            return None if guard.expected is MISSING else looks_at(guard.place)
-        return _watched(guard) if isinstance(guard, Watch) else None
+        if isinstance(guard, SourceGuard):
+            return None if guard.expected_value is MISSING else checks_of_source(guard.place)
+        return _checks_of_probe(guard) if isinstance(guard, ProbeGuard) else None
     except (LookupError, AttributeError, TypeError, ValueError):  # something is gone
         return None
 
 
-def looks_at(place: Place) -> list[Look] | None:
+def checks_of_source(place: Source) -> list[PointerCheck] | None:
     """Looks that tell that the place has the object that it has now."""
     holder, name = place.holder, place.name
-    if type(place) is Contents:  # one in which no other lies, so that its elements tell all
-        return None if flat(holder) is None else _optional(entries(holder))
+    if type(place) is ContentsSource:  # one in which no other lies, so that its elements tell all
+        return None if flat_elements(holder) is None else _list_if_any(check_entries(holder))
     value = place.read()
     if value is MISSING:
         return None
-    if type(place) is Global or (type(place) is Item and type(holder) in PLAIN and type(name) in (str, int)):
-        return [item(holder, name, value)]
-    if type(place) is Item and type(holder) is list:
-        return _optional(entries(holder))
-    if type(place) is Cell and type(holder) is CellType:
-        return [slot(holder, cpython_layout.CELL, value)]
-    if type(place) is Attribute:
-        return [(method if place.bound else attribute)(holder, name, value)] if _settled(holder, place, value) else None
+    if type(place) is GlobalSource or (
+        type(place) is ItemSource and type(holder) in PLAIN_MAPPINGS and type(name) in (str, int)
+    ):
+        return [check_item(holder, name, value)]
+    if type(place) is ItemSource and type(holder) is list:
+        return _list_if_any(check_entries(holder))
+    if type(place) is CellSource and type(holder) is CellType:
+        return [check_slot(holder, cpython_layout.CELL, value)]
+    if type(place) is AttributeSource:
+        return (
+            [(check_method if place.bound else check_attribute)(holder, name, value)]
+            if _is_stable_attribute(holder, place, value)
+            else None
+        )
     return None
 
 
-def _settled(holder: Any, place: Attribute, value: Any) -> bool:
+def _is_stable_attribute(holder: Any, place: AttributeSource, value: Any) -> bool:
     """True if a read of the attribute gives the same object each time."""
     if place.bound:
         return type(value) is FunctionType
@@ -61,34 +84,34 @@ def _settled(holder: Any, place: Attribute, value: Any) -> bool:
     return getattr(holder, place.name, MISSING) is value and getattr(holder, place.name, MISSING) is value
 
 
-def _watched(guard: Watch) -> list[Look] | None:
+def _checks_of_probe(guard: ProbeGuard) -> list[PointerCheck] | None:
     """`probe.rests_on(subject)` names what the answer depends on; a probe of a dict's items is seen reading them."""
     rests_on = getattr(guard.probe, "rests_on", None)
     if rests_on is not None:
-        return looks_on(rests_on(guard.subject))
-    return _reads(guard.subject, guard.probe) if type(guard.subject) in PLAIN else None
+        return checks_of_facts(rests_on(guard.subject))
+    return _checks_of_items(guard.subject, guard.probe) if type(guard.subject) in PLAIN_MAPPINGS else None
 
 
-def looks_on(facts: Iterable[Any]) -> list[Look] | None:
+def checks_of_facts(facts: Iterable[Any]) -> list[PointerCheck] | None:
     """Of (dict, key) the item; of (dict, key, None) the item, or that there is none; of a list or dict all it holds."""
-    found: list[Look | None] = []
+    found: list[PointerCheck | None] = []
     for fact in facts:
         if not isinstance(fact, tuple):
-            found.append(entries(fact))
+            found.append(check_entries(fact))
             continue
         holder, key = fact[:2]
-        if type(holder) not in PLAIN or (key not in holder and len(fact) == 2):
+        if type(holder) not in PLAIN_MAPPINGS or (key not in holder and len(fact) == 2):
             return None
-        found.append(item(holder, key, holder[key]) if key in holder else absent(holder, key))
+        found.append(check_item(holder, key, holder[key]) if key in holder else check_key_absent(holder, key))
     return None if None in found else [look for look in found if look is not None]
 
 
-def _reads(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> list[Look] | None:
+def _checks_of_items(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> list[PointerCheck] | None:
     """Looks at the items that the probe reads, if it does nothing else with the dict.
 
     Of a float of which it only wants to know if it is 0, the look asks no more.
     """
-    spy, careful = _Spy(subject, float), _Spy(subject, _Asked)
+    spy, careful = _ReadRecorder(subject, float), _ReadRecorder(subject, _ZeroTestedFloat)
     try:
         answer = probe(spy)
     except (LookupError, TypeError, AttributeError):
@@ -101,22 +124,22 @@ def _reads(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> list[Look] |
     for key in spy.read:
         value = subject[key]
         if alike and type(value) is float and value:
-            looks.append(nonzero(subject, key))
-        elif _never_changes(value):
-            looks.append(item(subject, key, value))
+            looks.append(check_nonzero(subject, key))
+        elif _is_immutable(value):
+            looks.append(check_item(subject, key, value))
         else:
             return None
     return looks or None
 
 
-def _never_changes(value: Any) -> bool:
+def _is_immutable(value: Any) -> bool:
     """True for None, numbers, strings, and tuples of these: the same object says the same."""
     if type(value) is tuple:
-        return all(map(_never_changes, value))
+        return all(map(_is_immutable, value))
     return value is None or type(value) in (bool, int, float, str)
 
 
-class _Spy:
+class _ReadRecorder:
     """Stands for a dict, and notes which items are read, floats as `kind`. Anything else that is asked of it fails."""
 
     __slots__ = ("kind", "read", "subject")
@@ -130,7 +153,7 @@ class _Spy:
         return self.read.setdefault(key, self.kind(value) if type(value) is float else value)
 
 
-class _Asked:
+class _ZeroTestedFloat:
     """Stands for a float that may be asked if it is 0, and nothing else."""
 
     __slots__ = ("_value",)
@@ -149,5 +172,5 @@ class _Asked:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _optional(look: Look | None) -> list[Look] | None:
+def _list_if_any(look: PointerCheck | None) -> list[PointerCheck] | None:
     return None if look is None else [look]

@@ -15,25 +15,25 @@ from typing import Any, NamedTuple
 
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.llvm.jit.engine import Engine, load
-from adjoint.compiler.llvm.jit.target import QUICK
+from adjoint.compiler.llvm.jit.target import FAST_COMPILE_MARK
 from adjoint.compiler.runtime import cpython_layout, thread_pool
-from adjoint.core.runtime.threads import MOST
+from adjoint.core.runtime.threads import MAX_THREADS
 
 METH_FASTCALL = 0x80
-BRIEF = 20e-6  # seconds up to which a segment keeps Python's lock
-SHARED = 50e-6  # seconds in kernels of several tiles from which other threads are asked to help
+MAX_GIL_HELD_SECONDS = 20e-6  # seconds up to which a segment keeps Python's lock
+MIN_SHARED_SECONDS = 50e-6  # seconds in kernels of several tiles from which other threads are asked to help
 
 # `plan` is an array of words: the addresses of None, Py_IncRef and PyLong_FromLongLong, of PyEval_SaveThread and
 # PyEval_RestoreThread (0: the lock is kept), of the pool, and the most threads; then the number of bindings, that many
 # (argument, address of its pointer); then the number of steps, that many (function, table of pointers, tiles), where a
 # check has no function and its number in place of the tiles.
-HEAD = 7
-ENTRY = f"""
+HEAD_WORDS = 7
+ENTRY_IR = f"""
 define internal ptr @bind(ptr %plan, ptr %args) {{
 entry:
-  %counts = getelementptr i64, ptr %plan, i64 {HEAD}
+  %counts = getelementptr i64, ptr %plan, i64 {HEAD_WORDS}
   %count = load i64, ptr %counts
-  %first = getelementptr i64, ptr %plan, i64 {HEAD + 1}
+  %first = getelementptr i64, ptr %plan, i64 {HEAD_WORDS + 1}
   br label %bind
 bind:
   %i = phi i64 [ 0, %entry ], [ %i1, %binding ]
@@ -94,7 +94,7 @@ check:
 kernel:
   %shared = icmp sgt i64 %threads, 1
   %above = sub i64 %tiles, 2
-  %divided = icmp ult i64 %above, {thread_pool.TILES - 2}
+  %divided = icmp ult i64 %above, {thread_pool.TILE_COUNT_LIMIT - 2}
   %both = and i1 %shared, %divided
   br i1 %both, label %phase, label %alone
 phase:
@@ -163,7 +163,7 @@ failure:
 """
 
 
-class Step(NamedTuple):
+class KernelCall(NamedTuple):
     """A kernel to be called for each of its tiles: the addresses of its function and of its table."""
 
     function: int
@@ -196,19 +196,19 @@ class Segment:
     __slots__ = ("_keep", "call")
 
     def __init__(
-        self, bindings: Sequence[tuple[int, int]], steps: Sequence[Step | Check], keep: Any, seconds: float = 0.0,
+        self, bindings: Sequence[tuple[int, int]], steps: Sequence[KernelCall | Check], keep: Any, seconds: float = 0.0,
         divided: float = 0.0, threads: int = 1,
     ) -> None:  # fmt: skip
         api = ctypes.pythonapi
         names = [api.Py_IncRef, api.PyLong_FromLongLong]
-        names += [api.PyEval_SaveThread, api.PyEval_RestoreThread] if seconds > BRIEF else []
+        names += [api.PyEval_SaveThread, api.PyEval_RestoreThread] if seconds > MAX_GIL_HELD_SECONDS else []
         calls = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in names]
-        shared = divided > SHARED and threads > 1 and thread_pool.memory()
+        shared = divided > MIN_SHARED_SECONDS and threads > 1 and thread_pool.pool_address()
         head = [
             id(None),
             *calls,
             *[0] * (4 - len(calls)),
-            *((thread_pool.memory(), min(threads, MOST)) if shared else (0, 1)),
+            *((thread_pool.pool_address(), min(threads, MAX_THREADS)) if shared else (0, 1)),
         ]
         words: list[int] = [len(steps)]
         checks = 0
@@ -216,8 +216,8 @@ class Segment:
             words += (0, step.table, checks) if isinstance(step, Check) else step
             checks += isinstance(step, Check)
         pairs = [word for pair in bindings for word in pair]
-        plan = struct.pack(f"{HEAD + 1 + len(pairs) + len(words)}q", *head, len(bindings), *pairs, *words)
-        make = _native_entry if cpython_layout.reads_arrays() else _ctypes_entry
+        plan = struct.pack(f"{HEAD_WORDS + 1 + len(pairs) + len(words)}q", *head, len(bindings), *pairs, *words)
+        make = _native_entry if cpython_layout.can_read_arrays() else _ctypes_entry
         self.call: Callable[..., int | None]
         self.call, held = make(plan, bindings)
         self._keep = (plan, held, keep)
@@ -225,7 +225,7 @@ class Segment:
 
 @cache
 def _entry() -> Engine:
-    engine = load([compile_kernel(QUICK + thread_pool.text() + ENTRY)])
+    engine = load([compile_kernel(FAST_COMPILE_MARK + thread_pool.text() + ENTRY_IR)])
     engine.keep()  # workers are in it until the process ends
     return engine
 
@@ -247,7 +247,7 @@ def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Cal
     pointers = [(ctypes.c_void_p.from_address(slot), i) for i, slot in bindings]
     # no bindings for the native part: the pointers are stored here
     words = struct.unpack(f"{len(plan) // 8}q", plan)
-    words = (*words[:HEAD], 0, *words[HEAD + 1 + 2 * len(bindings) :])
+    words = (*words[:HEAD_WORDS], 0, *words[HEAD_WORDS + 1 + 2 * len(bindings) :])
     tail = (ctypes.c_int64 * len(words))(*words)
 
     def call(*arrays: Any) -> int | None:

@@ -14,12 +14,12 @@ from typing import Any
 
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.llvm.jit.engine import load
-from adjoint.compiler.llvm.jit.target import QUICK
+from adjoint.compiler.llvm.jit.target import FAST_COMPILE_MARK
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
-from adjoint.compiler.runtime.native_recorder_ir import FUNCTIONS, KNOWN, NAMES, OBJECT_NAMES, text
+from adjoint.compiler.runtime.native_recorder_ir import FUNCTIONS, LIBRARY_CODE_SLOTS, OBJECT_NAMES, TABLE_NAMES, text
 from adjoint.core.graph import source_location
-from adjoint.core.graph.node import Node, tick
+from adjoint.core.graph.node import Node, next_sequence_nr
 from adjoint.core.op import recorder
 from adjoint.core.tensor import storage
 from adjoint.core.tensor.storage import Storage, View
@@ -27,13 +27,13 @@ from adjoint.core.tensor.tensor import Tensor
 
 TP_NEW = 65  # of a type's slots, in CPython's stable interface
 OBJECTS: dict[str, Any] = {
-    "None": None, "True": True, "Tensor": Tensor, "Node": Node, "View": View, "empty": (), "tick": tick,
-    "inside": source_location.inside, "co_filename": "co_filename", "shape": "shape", "dtype": "dtype",
-    "NORMALLY": storage.NORMALLY, "prune": Storage.prune,
+    "None": None, "True": True, "Tensor": Tensor, "Node": Node, "View": View, "empty": (), "tick": next_sequence_nr,
+    "inside": source_location.library_files, "co_filename": "co_filename", "shape": "shape", "dtype": "dtype",
+    "NORMALLY": storage.DEFAULT_CREATION, "prune": Storage.prune,
 }  # fmt: skip
 
 
-def install() -> None:
+def install_native_recorder() -> None:
     """Let native code make what op calls give from here on, where Python is as known."""
     functions = _functions()
     if functions is not None:
@@ -42,9 +42,9 @@ def install() -> None:
 
 @cache
 def _functions() -> tuple[Callable[..., Any], ...] | None:
-    if cpython_layout.slots() is None:
+    if cpython_layout.find_slot_offsets() is None:
         return None
-    engine = load([compile_kernel(QUICK + text())])
+    engine = load([compile_kernel(FAST_COMPILE_MARK + text())])
     engine.keep()
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -56,7 +56,7 @@ def _functions() -> tuple[Callable[..., Any], ...] | None:
 
 
 _definitions: list[MethodDef] = []  # which the functions point to, and this table
-_table = (ctypes.c_void_p * KNOWN)()
+_table = (ctypes.c_void_p * LIBRARY_CODE_SLOTS)()
 
 
 @cache
@@ -69,4 +69,4 @@ def _words() -> bytes:
     for each in (*found, _definitions, _table):
         api.Py_IncRef(ctypes.py_object(each))  # ops may be called until the interpreter is gone
     addresses = (*functions, slot(object, TP_NEW), ctypes.addressof(_table), *map(id, found))
-    return struct.pack(f"{len(NAMES)}q", *addresses)
+    return struct.pack(f"{len(TABLE_NAMES)}q", *addresses)

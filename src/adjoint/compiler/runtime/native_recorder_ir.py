@@ -20,27 +20,27 @@ OBJECT_NAMES = (
     "None", "True", "Tensor", "Node", "View", "empty", "tick", "inside", "co_filename", "shape", "dtype", "NORMALLY",
     "prune",
 )  # fmt: skip
-KNOWN = 256  # pieces of the library's code that are known again
-NAMES = (*FUNCTIONS, "new", "table", *OBJECT_NAMES)  # of the words of the table
+LIBRARY_CODE_SLOTS = 256  # pieces of the library's code that are known again
+TABLE_NAMES = (*FUNCTIONS, "new", "table", *OBJECT_NAMES)  # of the words of the table
 
 
 def text() -> str:
     """All of it."""
-    return f"{HELPERS}\n{_place()}\n{_note()}\n{_recorded()}\n{_seen()}"
+    return f"{HELPERS}\n{_call_site_ir()}\n{_attach_node_ir()}\n{_record_output_ir()}\n{_record_view_ir()}"
 
 
 def _word(register: str, name: str) -> str:
-    return f"%{register} = call ptr @word(ptr %w, i64 {NAMES.index(name)})"
+    return f"%{register} = call ptr @word(ptr %w, i64 {TABLE_NAMES.index(name)})"
 
 
 def _put(kind: type, owner: str, name: str, value: str) -> str:
     """The slot of an object that is new gets a value, and the value a reference more."""
-    return f"call void @put(ptr %w, ptr %{owner}, i64 {cpython_layout.offset(kind, name)}, ptr %{value})"
+    return f"call void @put(ptr %w, ptr %{owner}, i64 {cpython_layout.slot_offset(kind, name)}, ptr %{value})"
 
 
 def _give(kind: type, owner: str, name: str, value: str) -> str:
     """The same with a reference that is at hand."""
-    return f"call void @give(ptr %{owner}, i64 {cpython_layout.offset(kind, name)}, ptr %{value})"
+    return f"call void @give(ptr %{owner}, i64 {cpython_layout.slot_offset(kind, name)}, ptr %{value})"
 
 
 HELPERS = f"""
@@ -89,7 +89,7 @@ define internal ptr @attribute(ptr %w, ptr %object, i64 %name) {{
 """
 
 
-def _place() -> str:
+def _call_site_ir() -> str:
     """Gives a node the code and the instruction of the innermost frame outside the library; 0 for an error.
 
     The library's code is known again by its address, in a table where newer code takes the place of older.
@@ -101,7 +101,7 @@ define internal ptr @known(ptr %w, ptr %code) {{
   %high = lshr i64 %number, 5
   %low = lshr i64 %number, 12
   %mixed = xor i64 %high, %low
-  %i = and i64 %mixed, {KNOWN - 1}
+  %i = and i64 %mixed, {LIBRARY_CODE_SLOTS - 1}
   %p = getelementptr ptr, ptr %table, i64 %i
   ret ptr %p
 }}
@@ -124,7 +124,7 @@ look:
   %again = icmp eq ptr %met, %code
   br i1 %again, label %out, label %name
 name:
-  %file = call ptr @attribute(ptr %w, ptr %code, i64 {NAMES.index("co_filename")})
+  %file = call ptr @attribute(ptr %w, ptr %code, i64 {TABLE_NAMES.index("co_filename")})
   %unnamed = icmp eq ptr %file, null
   br i1 %unnamed, label %failed, label %ask
 ask:
@@ -172,7 +172,7 @@ failed:
 """
 
 
-def _note() -> str:
+def _attach_node_ir() -> str:
     """Gives a tensor that has no node its node; 0 for an error. And the function for Python."""
     return f"""
 define internal i64 @noted(ptr %w, ptr %out, ptr %op, ptr %parents, ptr %params, ptr %shapes, ptr %saved) {{
@@ -191,10 +191,10 @@ fill:
   {_put(Node, "node", "shapes", "shapes")}
   {_put(Node, "node", "saved", "saved")}
   {_put(Node, "node", "hooks", "none")}
-  %data = call ptr @at(ptr %out, i64 {cpython_layout.offset(Tensor, "array")})
-  %dtype = call ptr @attribute(ptr %w, ptr %data, i64 {NAMES.index("dtype")})
+  %data = call ptr @at(ptr %out, i64 {cpython_layout.slot_offset(Tensor, "array")})
+  %dtype = call ptr @attribute(ptr %w, ptr %data, i64 {TABLE_NAMES.index("dtype")})
   {_give(Node, "node", "dtype", "dtype")}
-  %shape = call ptr @attribute(ptr %w, ptr %data, i64 {NAMES.index("shape")})
+  %shape = call ptr @attribute(ptr %w, ptr %data, i64 {TABLE_NAMES.index("shape")})
   {_give(Node, "node", "shape", "shape")}
   %fine = call i64 @place(ptr %w, ptr %node)
   %order = call ptr %call(ptr %tick)
@@ -214,7 +214,7 @@ define ptr @adjoint_note(ptr %self, ptr %args, i64 %n) uwtable {{
   %w = getelementptr i8, ptr %self, i64 {cpython_layout.CONTENTS}
   {_arguments("out", "op", "parents", "params", "shapes", "saved")}
   {_word("none", "None")}
-  %former = call ptr @at(ptr %out, i64 {cpython_layout.offset(Tensor, "node")})
+  %former = call ptr @at(ptr %out, i64 {cpython_layout.slot_offset(Tensor, "node")})
   %fine = call i64 @noted(ptr %w, ptr %out, ptr %op, ptr %parents, ptr %params, ptr %shapes, ptr %saved)
   %failed = icmp eq i64 %fine, 0
   br i1 %failed, label %error, label %done
@@ -228,7 +228,7 @@ error:
 """
 
 
-def _recorded() -> str:
+def _record_output_ir() -> str:
     return f"""
 define internal ptr @tensor(ptr %w, ptr %data) {{
   {_word("kind", "Tensor")}
@@ -266,7 +266,7 @@ error:
 """
 
 
-def _seen() -> str:
+def _record_view_ir() -> str:
     item = [cpython_layout.ITEMS + 8 * i for i in range(4)]
     return f"""
 define internal i64 @entered(ptr %w, ptr %storage, ptr %out) {{
@@ -277,7 +277,7 @@ define internal i64 @entered(ptr %w, ptr %storage, ptr %out) {{
   %unmade = icmp eq ptr %ref, null
   br i1 %unmade, label %failed, label %add
 add:
-  %aliases = call ptr @at(ptr %storage, i64 {cpython_layout.offset(Storage, "aliases")})
+  %aliases = call ptr @at(ptr %storage, i64 {cpython_layout.slot_offset(Storage, "aliases")})
   %error = call i32 %append(ptr %aliases, ptr %ref)
   call void @drop(ptr %w, ptr %ref)
   %wrong = icmp ne i32 %error, 0
@@ -285,7 +285,7 @@ add:
 count:
   %length = getelementptr i8, ptr %aliases, i64 {cpython_layout.LENGTH}
   %number = load i64, ptr %length
-  %limit = call ptr @at(ptr %storage, i64 {cpython_layout.offset(Storage, "prune_at")})
+  %limit = call ptr @at(ptr %storage, i64 {cpython_layout.slot_offset(Storage, "prune_at")})
   %most = call i64 %value(ptr %limit)
   %many = icmp sgt i64 %number, %most
   br i1 %many, label %prune, label %done
@@ -305,9 +305,9 @@ failed:
 }}
 define internal ptr @path(ptr %w, ptr %x, ptr %data, ptr %op, ptr %params) {{
   {_word("tuple", "PyTuple_New")}
-  %array = call ptr @at(ptr %x, i64 {cpython_layout.offset(Tensor, "array")})
-  %before = call ptr @attribute(ptr %w, ptr %array, i64 {NAMES.index("shape")})
-  %after = call ptr @attribute(ptr %w, ptr %data, i64 {NAMES.index("shape")})
+  %array = call ptr @at(ptr %x, i64 {cpython_layout.slot_offset(Tensor, "array")})
+  %before = call ptr @attribute(ptr %w, ptr %array, i64 {TABLE_NAMES.index("shape")})
+  %after = call ptr @attribute(ptr %w, ptr %data, i64 {TABLE_NAMES.index("shape")})
   %step = call ptr %tuple(i64 4)
   %path = call ptr %tuple(i64 1)
   %a = icmp ne ptr %before, null
@@ -336,7 +336,7 @@ define internal i64 @viewing(ptr %w, ptr %out, ptr %x, ptr %data, ptr %op, ptr %
   br i1 %unmade, label %failed, label %fill
 fill:
   {_give(Tensor, "out", "memory", "view")}
-  %storage = call ptr @at(ptr %x, i64 {cpython_layout.offset(Tensor, "memory")})
+  %storage = call ptr @at(ptr %x, i64 {cpython_layout.slot_offset(Tensor, "memory")})
   {_put(View, "view", "memory", "storage")}
   {_put(View, "view", "base", "x")}
   {_put(View, "view", "made", "made")}

@@ -19,25 +19,25 @@ from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
 from adjoint.compiler.runtime.object_checks_ir import (
-    ABSENT,
-    API,
-    ARGUMENT,
-    ATTRIBUTE,
-    FEW,
-    FILED,
-    ITEM,
-    KNOWN,
-    LISTED,
-    METHOD,
-    NONZERO,
-    SAME,
-    WORDS,
+    API_FUNCTIONS,
+    ARGUMENT_MATCHES,
+    ATTRIBUTE_IS,
+    DICT_IS,
+    HEAD_WORDS,
+    ITEM_IS,
+    ITEM_NONZERO,
+    KEY_ABSENT,
+    KNOWN_OBJECTS,
+    LIST_IS,
+    METHOD_IS,
+    REFCOUNT_AT_MOST,
+    SLOT_IS,
     text,
 )
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Look(NamedTuple):
+class PointerCheck(NamedTuple):
     """One comparison: its kind, three words, and what must stay alive for these to mean anything."""
 
     kind: int
@@ -47,45 +47,45 @@ class Look(NamedTuple):
     held: Any
 
 
-def slot(owner: Any, offset: int, value: Any) -> Look:
+def check_slot(owner: Any, offset: int, value: Any) -> PointerCheck:
     """A slot, or any other field, of `owner` holds `value`."""
-    return Look(SAME, id(owner) + offset, id(value), 0, (owner, value))
+    return PointerCheck(SLOT_IS, id(owner) + offset, id(value), 0, (owner, value))
 
 
-def item(holder: dict[Any, Any], key: Any, value: Any) -> Look:
+def check_item(holder: dict[Any, Any], key: Any, value: Any) -> PointerCheck:
     """`holder[key] is value`."""
-    return Look(ITEM, id(holder), id(key), id(value), (holder, key, value))
+    return PointerCheck(ITEM_IS, id(holder), id(key), id(value), (holder, key, value))
 
 
-def absent(holder: dict[Any, Any], key: Any) -> Look:
+def check_key_absent(holder: dict[Any, Any], key: Any) -> PointerCheck:
     """`key not in holder`."""
-    return Look(ABSENT, id(holder), id(key), 0, (holder, key))
+    return PointerCheck(KEY_ABSENT, id(holder), id(key), 0, (holder, key))
 
 
-def nonzero(holder: dict[Any, Any], key: Any) -> Look:
+def check_nonzero(holder: dict[Any, Any], key: Any) -> PointerCheck:
     """`holder[key]` is a float and not 0."""
-    return Look(NONZERO, id(holder), id(key), id(float), (holder, key))
+    return PointerCheck(ITEM_NONZERO, id(holder), id(key), id(float), (holder, key))
 
 
-def entries(holder: Any) -> Look | None:
+def check_entries(holder: Any) -> PointerCheck | None:
     """A list or dict holds what it holds now, in this order; None where that cannot be looked at."""
     if type(holder) is list:
-        return _snapshot(LISTED, holder, [*holder])
+        return _snapshot(LIST_IS, holder, [*holder])
     ordered = type(holder) in (dict, defaultdict) or (isinstance(holder, dict) and not holder)
-    return _snapshot(FILED, holder, [x for pair in holder.items() for x in pair]) if ordered else None
+    return _snapshot(DICT_IS, holder, [x for pair in holder.items() for x in pair]) if ordered else None
 
 
-def attribute(holder: Any, name: str, value: Any) -> Look:
+def check_attribute(holder: Any, name: str, value: Any) -> PointerCheck:
     """`holder.name is value`."""
-    return Look(ATTRIBUTE, id(holder), id(name), id(value), (holder, name, value))
+    return PointerCheck(ATTRIBUTE_IS, id(holder), id(name), id(value), (holder, name, value))
 
 
-def method(holder: Any, name: str, function: Any) -> Look:
+def check_method(holder: Any, name: str, function: Any) -> PointerCheck:
     """`holder.name` is a bound method of `function`."""
-    return Look(METHOD, id(holder), id(name), id(function), (holder, name, function))
+    return PointerCheck(METHOD_IS, id(holder), id(name), id(function), (holder, name, function))
 
 
-def argument(
+def check_argument(
     number: int,
     given: Tensor | None,
     leaf: bool | None,
@@ -93,7 +93,7 @@ def argument(
     shape: tuple[int, ...],
     strides: Any,
     ordered: bool,
-) -> Look:
+) -> PointerCheck:
     """An argument is a `Tensor`, or the very one `given`, of a dtype, shape and, unless None, strides (in bytes).
 
     `leaf`: with a node that is a leaf without hooks, one that is no leaf or anything (None), or none (False).
@@ -108,28 +108,28 @@ def argument(
     ]
     words += [ordered, 0 if strides is None else len(shape), *shape, *(() if strides is None else strides)]
     want = np.array(words, np.int64)
-    return Look(ARGUMENT, number, want.ctypes.data, 0, (want, dtype, given))
+    return PointerCheck(ARGUMENT_MATCHES, number, want.ctypes.data, 0, (want, dtype, given))
 
 
-def few(owner: Any, most: int) -> Look:
+def check_refcount(owner: Any, most: int) -> PointerCheck:
     """At most so many references lead to `owner`, which others keep alive."""
-    return Look(FEW, id(owner), most, 0, None)
+    return PointerCheck(REFCOUNT_AT_MOST, id(owner), most, 0, None)
 
 
-def watcher(looks: Sequence[Look]) -> Callable[..., bool]:
+def make_checker(looks: Sequence[PointerCheck]) -> Callable[..., bool]:
     """A function of the arguments that is true if all looks hold."""
     words = [word for look in looks for word in look[:4]]
-    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API]
-    plan = struct.pack(f"{WORDS + 1 + len(words)}q", *map(id, KNOWN), *addresses, len(looks), *words)
+    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API_FUNCTIONS]
+    plan = struct.pack(f"{HEAD_WORDS + 1 + len(words)}q", *map(id, KNOWN_OBJECTS), *addresses, len(looks), *words)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(_definition()), (plan, [look.held for look in looks]), None)
 
 
-def _snapshot(kind: int, holder: Any, held: list[Any]) -> Look:
+def _snapshot(kind: int, holder: Any, held: list[Any]) -> PointerCheck:
     want = np.array([id(x) for x in held], np.int64)
-    count = len(held) if kind == LISTED else len(held) // 2
-    return Look(kind, id(holder), want.ctypes.data, count, (holder, held, want))
+    count = len(held) if kind == LIST_IS else len(held) // 2
+    return PointerCheck(kind, id(holder), want.ctypes.data, count, (holder, held, want))
 
 
 @cache

@@ -9,17 +9,28 @@ import numpy as np
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.core.graph.node import Leaf
 
-SAME, ITEM, ABSENT, NONZERO, LISTED, FILED, ATTRIBUTE, METHOD, ARGUMENT, FEW = range(1, 11)
-API = ("Py_IncRef", "PyDict_GetItemWithError", "PyDict_Next", "PyObject_GetAttr", "Py_DecRef", "PyErr_Clear")
-KNOWN = (True, False, None, np.ndarray, Leaf, MethodType)
-WORDS = len(KNOWN) + len(API)  # before the number of looks: the addresses of these
+(
+    SLOT_IS,
+    ITEM_IS,
+    KEY_ABSENT,
+    ITEM_NONZERO,
+    LIST_IS,
+    DICT_IS,
+    ATTRIBUTE_IS,
+    METHOD_IS,
+    ARGUMENT_MATCHES,
+    REFCOUNT_AT_MOST,
+) = range(1, 11)
+API_FUNCTIONS = ("Py_IncRef", "PyDict_GetItemWithError", "PyDict_Next", "PyObject_GetAttr", "Py_DecRef", "PyErr_Clear")
+KNOWN_OBJECTS = (True, False, None, np.ndarray, Leaf, MethodType)
+HEAD_WORDS = len(KNOWN_OBJECTS) + len(API_FUNCTIONS)  # before the number of looks: the addresses of these
 
 
 def text() -> str:
     """The function that runs the looks."""
-    slots = cpython_layout.slots()
+    slots = cpython_layout.find_slot_offsets()
     assert slots is not None
-    return _COMPARISONS + _FILED + _argument(slots) + _looks()
+    return _COMPARISONS + _DICT_COMPARISON + _argument_check_ir(slots) + _check_loop_ir()
 
 
 _COMPARISONS = f"""
@@ -60,7 +71,7 @@ no:
 }}
 """
 
-_FILED = f"""
+_DICT_COMPARISON = f"""
 define internal i1 @filed(ptr %step, ptr %dict, ptr %want, i64 %count) {{
 entry:
   %position = alloca i64
@@ -93,7 +104,7 @@ no:
 """
 
 
-def _argument(slots: cpython_layout.Slots) -> str:
+def _argument_check_ir(slots: cpython_layout.SlotOffsets) -> str:
     """Words of `want`: type or object, which of them, kind of node, dtype, rank, order, rank if strides are told."""
     return f"""
 define internal i1 @argument(ptr %plan, ptr %x, ptr %want) {{
@@ -190,15 +201,16 @@ no:
 """
 
 
-def _looks() -> str:
+def _check_loop_ir() -> str:
     kinds = {
-        "same": SAME, "item": ITEM, "absent": ABSENT, "nonzero": NONZERO, "listed": LISTED, "filed": FILED,
-        "attribute": ATTRIBUTE, "method": METHOD, "argument": ARGUMENT, "few": FEW,
+        "same": SLOT_IS, "item": ITEM_IS, "absent": KEY_ABSENT, "nonzero": ITEM_NONZERO, "listed": LIST_IS,
+        "filed": DICT_IS,
+        "attribute": ATTRIBUTE_IS, "method": METHOD_IS, "argument": ARGUMENT_MATCHES, "few": REFCOUNT_AT_MOST,
     }  # fmt: skip
     cases = " ".join(f"i64 {number}, label %{name}" for name, number in kinds.items())
     fields = "\n".join(
-        f"  %f{i} = getelementptr ptr, ptr %plan, i64 {len(KNOWN) + i}\n  %api{i} = load ptr, ptr %f{i}"
-        for i in range(len(API))
+        f"  %f{i} = getelementptr ptr, ptr %plan, i64 {len(KNOWN_OBJECTS) + i}\n  %api{i} = load ptr, ptr %f{i}"
+        for i in range(len(API_FUNCTIONS))
     )
     return f"""
 define ptr @adjoint_unchanged(ptr %self, ptr %args, i64 %n) {{
@@ -212,9 +224,9 @@ entry:
   %false = load ptr, ptr %false_at
   %type_at5 = getelementptr i64, ptr %plan, i64 5
   %method_type = load i64, ptr %type_at5
-  %count_at = getelementptr i64, ptr %plan, i64 {WORDS}
+  %count_at = getelementptr i64, ptr %plan, i64 {HEAD_WORDS}
   %count = load i64, ptr %count_at
-  %start = getelementptr i64, ptr %plan, i64 {WORDS + 1}
+  %start = getelementptr i64, ptr %plan, i64 {HEAD_WORDS + 1}
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i1, %holds ]

@@ -7,26 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.mutation_log import mutation_log
 
-LARGE = 1 << 18  # bytes
-KEPT = 2  # arrays for each result: a loop holds the last one while the next is made
+MIN_REUSED_BYTES = 1 << 18  # bytes
+MAX_ARRAYS_PER_RESULT = 2  # arrays for each result: a loop holds the last one while the next is made
 
 
-def reused(kept: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+def take_reusable_result(kept: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
     """One of the arrays that were results of earlier calls, if it is free and was not written since; else a new one."""
     for i in range(len(kept)):
-        if _holders(kept, i) == ALONE and id(kept[i]) not in writes.by_memory:
+        if _count_references(kept, i) == UNSHARED_REFCOUNT and id(kept[i]) not in mutation_log.by_memory:
             return kept[i]
     array = np.empty(shape, dtype)
     kept.append(array)
-    if len(kept) > KEPT:
+    if len(kept) > MAX_ARRAYS_PER_RESULT:
         kept.pop(0)
     return array
 
 
-def _holders(kept: list[Any], i: int) -> int:
+def _count_references(kept: list[Any], i: int) -> int:
     return getrefcount(kept[i])
 
 
-ALONE = _holders([np.empty(0)], 0)  # as Pythons count differently what they hold for themselves
+UNSHARED_REFCOUNT = _count_references([np.empty(0)], 0)  # as Pythons count differently what they hold for themselves

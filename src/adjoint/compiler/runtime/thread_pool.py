@@ -14,16 +14,20 @@ import sys
 from functools import cache
 
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.core.runtime.threads import MOST, count
+from adjoint.core.runtime.threads import MAX_THREADS, count
 
-LINE = 128  # bytes that no two threads write at once: a pair of cache lines
+LINE_PAIR_BYTES = 128  # bytes that no two threads write at once: a pair of cache lines
 # Offsets into the pool. PHASE is the number of the phase (32 bits), its tiles (24 bits) and its threads (8 bits).
-PHASE, DONE, SLEEPERS, BUSY, WORK, CALLS, STARTED, SIGNALS, RANGES = (i * LINE for i in range(9))
+PHASE, DONE, SLEEPERS, BUSY, WORK, CALLS, STARTED, SIGNALS, RANGES = (i * LINE_PAIR_BYTES for i in range(9))
 CREATE, YIELD, WAIT, BLOCK, COUNT = (CALLS + 8 * i for i in range(5))  # addresses
-SIZE = RANGES + (MOST + 1) * LINE  # for each thread: what is taken of its range, the pool, its number, its handle
-TILES = 1 << 24  # fewer in a phase
-SOON = 1024  # looks for the last tiles before the processor is offered to others, who keep it for milliseconds
-SPINS = 2048  # looks at PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
+POOL_BYTES = (
+    RANGES + (MAX_THREADS + 1) * LINE_PAIR_BYTES
+)  # for each thread: what is taken of its range, the pool, its number, its handle
+TILE_COUNT_LIMIT = 1 << 24  # fewer in a phase
+SPINS_BEFORE_YIELD = (
+    1024  # looks for the last tiles before the processor is offered to others, who keep it for milliseconds
+)
+SPINS_BEFORE_SLEEP = 2048  # looks at PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
 
 
 def text() -> str:
@@ -38,39 +42,39 @@ def text() -> str:
 
 
 @cache
-def memory() -> int:
+def pool_address() -> int:
     """The address of the process's pool, which stays for ever; 0 where there are no POSIX threads."""
     if os.name != "posix":
         return 0
-    size = SIZE + LINE
+    size = POOL_BYTES + LINE_PAIR_BYTES
     held = ctypes.create_string_buffer(size)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))  # workers look at it until the process ends
-    address = -(-ctypes.addressof(held) // LINE) * LINE
+    address = -(-ctypes.addressof(held) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
     library = ctypes.CDLL(None)
-    wait = "syscall" if _futex(host().triple) else "usleep"
+    wait = "syscall" if _futex_syscall_number(host().triple) else "usleep"
     for at, name in ((CREATE, "pthread_create"), (YIELD, "sched_yield"), (WAIT, wait), (BLOCK, "pthread_sigmask")):
         _word(address + at).value = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
     _word(address + COUNT).value = count.buffer_info()[0]
-    ctypes.memset(address + SIGNALS, 0xFF, LINE)
-    _empty(address)
-    os.register_at_fork(after_in_child=lambda: _empty(address))
+    ctypes.memset(address + SIGNALS, 0xFF, LINE_PAIR_BYTES)
+    _reset_pool(address)
+    os.register_at_fork(after_in_child=lambda: _reset_pool(address))
     return address
 
 
-def _empty(pool: int) -> None:
+def _reset_pool(pool: int) -> None:
     """A pool without workers."""
     for at in (PHASE, DONE, SLEEPERS, BUSY, STARTED):
         _word(pool + at).value = 0
-    for thread in range(MOST + 1):
+    for thread in range(MAX_THREADS + 1):
         for i, word in enumerate((0, pool, thread)):
-            _word(pool + RANGES + thread * LINE + 8 * i).value = word
+            _word(pool + RANGES + thread * LINE_PAIR_BYTES + 8 * i).value = word
 
 
 def _word(address: int) -> ctypes.c_int64:
     return ctypes.c_int64.from_address(address)
 
 
-def _futex(triple: str) -> int:
+def _futex_syscall_number(triple: str) -> int:
     """The number of Linux's system call; 0 where threads doze instead."""
     if not sys.platform.startswith("linux"):
         return 0
@@ -106,7 +110,7 @@ entry:
   %tag = shl i64 %number, 32
   %threads = lshr i64 %phase, 56
   %high = lshr i64 %phase, 32
-  %tiles = and i64 %high, {TILES - 1}
+  %tiles = and i64 %high, {TILE_COUNT_LIMIT - 1}
   br label %range
 range:
   %turn = phi i64 [ 0, %entry ], [ %turn1, %next ]
@@ -118,7 +122,7 @@ range:
   %upto = add i64 %before, %tiles
   %end = udiv i64 %upto, %threads
   %size = sub i64 %end, %low
-  %shift = mul i64 %owner, {LINE}
+  %shift = mul i64 %owner, {LINE_PAIR_BYTES}
   %word = getelementptr i8, ptr %ranges, i64 %shift
   br label %claim
 claim:
@@ -165,7 +169,7 @@ over:
 
 def _sleeping(triple: str) -> str:
     """`doze(pool, phase, nap)`: sleep until the phase is another, or for about `nap` µs; `wake(pool)` wakes two."""
-    number = _futex(triple)
+    number = _futex_syscall_number(triple)
     wait = f"""
   %call = load ptr, ptr %held
   %low = trunc i64 %phase to i32
@@ -229,7 +233,7 @@ spin:
 idle:
   call void @relax(ptr %pool, i64 %turn)
   %turn1 = add i64 %turn, 1
-  %patient = icmp ult i64 %turn1, {SPINS}
+  %patient = icmp ult i64 %turn1, {SPINS_BEFORE_SLEEP}
   br i1 %patient, label %spin, label %sleep
 sleep:
   %nap = phi i64 [ 50, %idle ], [ %longer, %woken ]
@@ -297,7 +301,7 @@ check:
   %enough = icmp sge i64 %next, %few
   br i1 %enough, label %all, label %start
 start:
-  %shift = mul i64 %next, {LINE}
+  %shift = mul i64 %next, {LINE_PAIR_BYTES}
   %own = getelementptr i8, ptr %ranges, i64 %shift
   %handle = getelementptr i64, ptr %own, i64 3
   %failure = call i32 %create(ptr %handle, ptr null, ptr @worker, ptr %own)
@@ -348,7 +352,7 @@ wait:
   %all = icmp eq i64 %finished, %others
   br i1 %all, label %over, label %idle
 idle:
-  %impatient = sub i64 %turn, {SOON}
+  %impatient = sub i64 %turn, {SPINS_BEFORE_YIELD}
   %count = call i64 @llvm.smax.i64(i64 %impatient, i64 0)
   call void @relax(ptr %pool, i64 %count)
   %turn1 = add i64 %turn, 1

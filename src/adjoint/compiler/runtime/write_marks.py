@@ -19,16 +19,18 @@ from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
 from adjoint.core.tensor.mutation_log import Write
 from adjoint.core.tensor.storage import Storage
 
-API = ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLong", "PyLong_FromLongLong")
+API_FUNCTIONS = ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLong", "PyLong_FromLongLong")
 
 
-def marker(written: Sequence[Write], storages: Sequence[Storage[Any]], site: Any) -> Callable[[int], None] | None:
+def make_write_marker(
+    written: Sequence[Write], storages: Sequence[Storage[Any]], site: Any
+) -> Callable[[int], None] | None:
     """A function `mark(order)`: these memories are written now, at `site`, and count it; None if only Python can."""
-    slots = cpython_layout.marks()
+    slots = cpython_layout.find_write_slot_offsets()
     count = vars(Storage)["version"]
     if slots is None or not all(inspect.getattr_static(type(s), "version") is count for s in storages):
         return None
-    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API]
+    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API_FUNCTIONS]
     words = [
         id(None),
         id(False),
@@ -59,7 +61,7 @@ def _definition() -> MethodDef:
 
 
 def _text() -> str:
-    slots = cpython_layout.marks()
+    slots = cpython_layout.find_write_slot_offsets()
     assert slots is not None
     return f"""
 define internal void @put(ptr %slot, ptr %value, ptr %increment, ptr %decrement) {{

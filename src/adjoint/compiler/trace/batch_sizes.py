@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-AT_ONCE = 2  # leading sizes that are compiled at once; any other when it comes for the second time
-MOST = 8  # that are compiled at all, for arguments that are alike otherwise
+SIZES_COMPILED_AT_ONCE = 2  # leading sizes that are compiled at once; any other when it comes for the second time
+MAX_SPECIALIZED_SIZES = 8  # that are compiled at all, for arguments that are alike otherwise
 
 
-class Sizes:
+class BatchSizes:
     """How often each leading size came, by what else the arguments are."""
 
     def __init__(self) -> None:
-        self._seen: dict[Any, dict[int, int]] = {}
+        self._counts: dict[Any, dict[int, int]] = {}
 
     def count(self, key: Any) -> tuple[bool, str]:
         """Whether to compile for the arguments of this signature, which has no program; and what to say of that."""
-        size, others = _leading(key)
-        seen = self._seen.setdefault(others, {})
+        size, others = _split_leading_size(key)
+        seen = self._counts.setdefault(others, {})
         seen[size] = seen.get(size, 0) + 1
         if size < 0:
             return True, ""
-        worth = [n for i, (n, count) in enumerate(seen.items()) if count > 1 or i < AT_ONCE]
+        worth = [n for i, (n, count) in enumerate(seen.items()) if count > 1 or i < SIZES_COMPILED_AT_ONCE]
         said = ""
-        if size in worth and len(worth) == MOST + 1:
+        if size in worth and len(worth) == MAX_SPECIALIZED_SIZES + 1:
             said = (
-                f"was compiled for {MOST} leading sizes of its arguments, each a program of its own: any other runs "
-                f"eagerly from now on, such as {size}. Pad to a few sizes where speed matters."
+                f"was compiled for {MAX_SPECIALIZED_SIZES} leading sizes of its arguments, each a program of its own: "
+                f"any other runs eagerly from now on, such as {size}. Pad to a few sizes where speed matters."
             )
-        return size in worth[:MOST], said
+        return size in worth[:MAX_SPECIALIZED_SIZES], said
 
     def all(self) -> dict[int, int]:
         """How often each size came."""
         found: dict[int, int] = {}
-        for seen in self._seen.values():
+        for seen in self._counts.values():
             for size, count in seen.items():
                 if size >= 0:
                     found[size] = found.get(size, 0) + count
         return found
 
 
-def _leading(key: Any) -> tuple[int, Any]:
+def _split_leading_size(key: Any) -> tuple[int, Any]:
     """The first dimension of the first tensor, and the signature in which it and its equals are left out."""
     size = next((leaf[0][0] for leaf in key[1] if _is_sized(leaf)), -1)
     leaves = tuple(

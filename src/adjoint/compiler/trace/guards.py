@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from adjoint.compiler.trace.frames.constants import alike, unchanged
+from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
-from adjoint.compiler.trace.frames.sources import Place
+from adjoint.compiler.trace.frames.sources import Source
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Change(NamedTuple):
+class GuardFailure(NamedTuple):
     """Why a program could not be used: what had changed, from what to what, and the line that relies on it."""
 
     what: str
@@ -37,7 +37,7 @@ class Guard(Protocol):
         """The user's line that relies on it."""
 
     @property
-    def expected(self) -> Any:
+    def expected_value(self) -> Any:
         """How it was found last."""
 
     def code(self, name: Callable[[Any], str], expected: str) -> str:
@@ -46,14 +46,14 @@ class Guard(Protocol):
     def holds(self) -> bool:
         """True if the fact is the same in meaning, whatever objects tell it; settles on them."""
 
-    def change(self) -> Change:
+    def change(self) -> GuardFailure:
         """The fact as it was traced, and as it is."""
 
 
-class Watch:
+class ProbeGuard:
     """A fact that the library's own code told the tracer: `probe(subject)` is as it was."""
 
-    __slots__ = ("contents", "expected", "held", "ignored", "probe", "settled", "site", "subject", "what")
+    __slots__ = ("contents", "expected_value", "held", "ignored", "probe", "at_end", "site", "subject", "what")
 
     def __init__(
         self,
@@ -61,24 +61,24 @@ class Watch:
         probe: Callable[[Any], Any],
         what: str,
         site: Site | None = None,
-        settled: bool = False,
+        at_end: bool = False,
         contents: Callable[[Any, frozenset[str]], list[Any]] | None = None,
     ) -> None:
         self.subject = subject
         self.probe = probe
         self.what = what
         self.site = site
-        self.settled = settled
+        self.at_end = at_end
         self.contents = contents
         self.ignored: frozenset[str] = frozenset()  # attributes that the step itself sets
         self.settle()
 
     def settle(self) -> None:
         """Expect the fact as it is now."""
-        self.expected = self.probe(self.subject)
-        self.held = self._found()
+        self.expected_value = self.probe(self.subject)
+        self.held = self._read_contents()
 
-    def _found(self) -> list[Any] | None:
+    def _read_contents(self) -> list[Any] | None:
         return None if self.contents is None else self.contents(self.subject, self.ignored)
 
     def code(self, name: Callable[[Any], str], expected: str) -> str:
@@ -88,29 +88,29 @@ class Watch:
     def holds(self) -> bool:
         """True while the fact is as it was; a version that moved is looked through."""
         now = self.probe(self.subject)
-        if unchanged(now, self.expected):
+        if is_same_constant(now, self.expected_value):
             return True
-        if self.contents is None or not _same_list(self._found(), self.held):
+        if self.contents is None or not _is_same_list(self._read_contents(), self.held):
             return False
-        self.expected = now
+        self.expected_value = now
         return True
 
-    def change(self) -> Change:
+    def change(self) -> GuardFailure:
         """What differs now."""
-        old, new = self.expected, self.probe(self.subject)
+        old, new = self.expected_value, self.probe(self.subject)
         if self.contents is not None and self.held is not None:
-            old, new = _difference(self.held, self._found() or [])
-        return Change(self.what, told(old), told(new), self.site)
+            old, new = _first_list_difference(self.held, self._read_contents() or [])
+        return GuardFailure(self.what, describe_object(old), describe_object(new), self.site)
 
 
-class PlaceGuard:
+class SourceGuard:
     """A place in which Python keeps a value has the same one."""
 
-    __slots__ = ("expected", "place", "site")
+    __slots__ = ("expected_value", "place", "site")
 
-    def __init__(self, place: Place, value: Any, site: Site | None) -> None:
+    def __init__(self, place: Source, value: Any, site: Site | None) -> None:
         self.place = place
-        self.expected = value
+        self.expected_value = value
         self.site = site
 
     @property
@@ -120,27 +120,33 @@ class PlaceGuard:
 
     def code(self, name: Callable[[Any], str], expected: str) -> str:
         """The place's own test."""
-        return self.place.guard(self.expected, name)
+        return self.place.guard(self.expected_value, name)
 
     def holds(self) -> bool:
         """True if the value is the same in meaning."""
-        return self.place.holds(self.expected)
+        return self.place.holds(self.expected_value)
 
-    def change(self) -> Change:
+    def change(self) -> GuardFailure:
         """The value then and now."""
-        if isinstance(self.expected, Snapshot):
-            return Change(self.what, *_differing(self.expected.elements, self.place.read().elements), self.site)
-        return Change(self.what, told(self.expected), told(self.place.read()), self.site)
+        if isinstance(self.expected_value, Snapshot):
+            return GuardFailure(
+                self.what,
+                *_first_element_difference(self.expected_value.elements, self.place.read().elements),
+                self.site,
+            )
+        return GuardFailure(
+            self.what, describe_object(self.expected_value), describe_object(self.place.read()), self.site
+        )
 
 
 class ArgumentGuard:
     """A place has the very tensor that is passed as an argument."""
 
-    __slots__ = ("expected", "number", "place", "site", "what")
+    __slots__ = ("expected_value", "number", "place", "site", "what")
 
-    def __init__(self, place: Place, number: int, site: Site) -> None:
+    def __init__(self, place: Source, number: int, site: Site) -> None:
         self.place, self.number, self.site = place, number, site
-        self.expected = None
+        self.expected_value = None
         self.what = f"{place.what} is argument {number}"
 
     def code(self, name: Callable[[Any], str], expected: str) -> str:
@@ -151,33 +157,33 @@ class ArgumentGuard:
         """Only a call can tell."""
         return True
 
-    def change(self) -> Change:
+    def change(self) -> GuardFailure:
         """Not to be told without the call's arguments."""
-        return Change(self.what, "True", "False", self.site)
+        return GuardFailure(self.what, "True", "False", self.site)
 
 
-def _same_list(now: Any, before: Any) -> bool:
+def _is_same_list(now: Any, before: Any) -> bool:
     """True if both lists hold the same objects; numbers and strings by value."""
-    return len(now) == len(before) and all(map(unchanged, now, before))
+    return len(now) == len(before) and all(map(is_same_constant, now, before))
 
 
-def _difference(before: list[Any], now: list[Any]) -> tuple[Any, Any]:
+def _first_list_difference(before: list[Any], now: list[Any]) -> tuple[Any, Any]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):
-        if not unchanged(a, b):
+        if not is_same_constant(a, b):
             name = f"{before[i - 1]} = " if i and isinstance(before[i - 1], str) else ""
-            return _Told(f"{name}{told(a)}"), _Told(f"{name}{told(b)}")
-    return _Told(f"{len(before)} attributes"), _Told(f"{len(now)} attributes")
+            return _Description(f"{name}{describe_object(a)}"), _Description(f"{name}{describe_object(b)}")
+    return _Description(f"{len(before)} attributes"), _Description(f"{len(now)} attributes")
 
 
-class _Told(str):
+class _Description(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
         return str(self)
 
 
-def told(value: Any) -> str:
+def describe_object(value: Any) -> str:
     """A value in a message: tensors by their shape, long texts cut."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
@@ -190,9 +196,9 @@ def told(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _differing(then: list[Any], now: list[Any]) -> tuple[str, str]:
+def _first_element_difference(then: list[Any], now: list[Any]) -> tuple[str, str]:
     """The first elements of two snapshots that differ."""
     for a, b in zip(then, now, strict=False):
-        if not alike(b, a):
-            return told(a), told(b)
+        if not is_interchangeable(b, a):
+            return describe_object(a), describe_object(b)
     return f"{len(then)} entries", f"{len(now)} entries"

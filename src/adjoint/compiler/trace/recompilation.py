@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adjoint.compiler.trace.guards import Change, told
+from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.runtime import pytree
 
 
@@ -13,7 +13,7 @@ class Recompilation(NamedTuple):
 
     name: str
     key: Any
-    changes: list[Change]
+    changes: list[GuardFailure]
 
     def __str__(self) -> str:
         if not self.changes:
@@ -24,7 +24,9 @@ class Recompilation(NamedTuple):
         return f"<{self}>"
 
 
-def why(before: list[Recompilation], signature: Any, key: Any, names: list[str], given: list[Any]) -> list[Change]:
+def find_changes(
+    before: list[Recompilation], signature: Any, key: Any, names: list[str], given: list[Any]
+) -> list[GuardFailure]:
     """What tells this call from the programs made for its signature, or this signature from the nearest before it.
 
     `names`: of the positional parameters; `given`: the tensors and numbers among the arguments.
@@ -32,61 +34,61 @@ def why(before: list[Recompilation], signature: Any, key: Any, names: list[str],
     if signature.entries:
         found = [entry.program.changes(given) for entry in signature.entries]
         return min((changes for changes in found if changes), key=len, default=[])
-    others = [_differences(old.key, key, names) for old in reversed(before)]
+    others = [_key_changes(old.key, key, names) for old in reversed(before)]
     return min((changes for changes in others if changes), key=len, default=[])
 
 
-def _differences(old: Any, new: Any, names: list[str]) -> list[Change]:
+def _key_changes(old: Any, new: Any, names: list[str]) -> list[GuardFailure]:
     if old[0] != new[0]:
-        return [Change("the structure of the arguments", str(old[0]), str(new[0]), None)]
+        return [GuardFailure("the structure of the arguments", str(old[0]), str(new[0]), None)]
     found = []
-    for path, a, b in zip(_paths(new[0], names), old[1], new[1], strict=True):
+    for path, a, b in zip(_argument_paths(new[0], names), old[1], new[1], strict=True):
         if a != b:
-            found += _leaf_differences(path, a, b)
+            found += _leaf_changes(path, a, b)
     if old[2] != new[2]:
-        found.append(Change("which arguments share memory", str(old[2]), str(new[2]), None))
+        found.append(GuardFailure("which arguments share memory", str(old[2]), str(new[2]), None))
     if old[3] != new[3]:
-        found.append(Change("grad mode", str(old[3]), str(new[3]), None))
+        found.append(GuardFailure("grad mode", str(old[3]), str(new[3]), None))
     return found
 
 
-def _leaf_differences(path: str, a: Any, b: Any) -> list[Change]:
+def _leaf_changes(path: str, a: Any, b: Any) -> list[GuardFailure]:
     tensors = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 4
     if not tensors:
-        return [Change(path, _kind(a), _kind(b), None)]
+        return [GuardFailure(path, _describe_argument(a), _describe_argument(b), None)]
     found = []
     if len(a[0]) != len(b[0]):
-        found.append(Change(f"number of dimensions of {path}", str(len(a[0])), str(len(b[0])), None))
+        found.append(GuardFailure(f"number of dimensions of {path}", str(len(a[0])), str(len(b[0])), None))
     else:
         for i, (m, n) in enumerate(zip(a[0], b[0], strict=True)):
             if m != n:
-                found.append(Change(f"dimension {i} of {path}", str(m), str(n), None))
+                found.append(GuardFailure(f"dimension {i} of {path}", str(m), str(n), None))
     for what, m, n in zip(("dtype", "requires_grad", "identity"), a[1:], b[1:], strict=True):
         if m != n:
-            found.append(Change(f"{what} of {path}", str(m), str(n), None))
+            found.append(GuardFailure(f"{what} of {path}", str(m), str(n), None))
     return found
 
 
-def _kind(signature: Any) -> str:
+def _describe_argument(signature: Any) -> str:
     if isinstance(signature, tuple) and len(signature) == 4:
         return f"a tensor {signature[1]}{list(signature[0])}"
     if isinstance(signature, tuple) and len(signature) == 2:
-        return told(signature[1])
+        return describe_object(signature[1])
     return "a float" if signature is float else "another object"
 
 
-def _paths(structure: pytree.Structure, names: list[str]) -> list[str]:
+def _argument_paths(structure: pytree.Structure, names: list[str]) -> list[str]:
     """What each leaf of (args, kwargs) is called in a message."""
     args, kwargs = structure.parts
     found: list[str] = []
     for i, part in enumerate(args.parts):
-        _walk(part, f"argument {names[i]!r}" if i < len(names) else f"argument {i}", found)
+        _collect_paths(part, f"argument {names[i]!r}" if i < len(names) else f"argument {i}", found)
     for key, part in zip(kwargs.keys, kwargs.parts, strict=True):
-        _walk(part, f"argument {key!r}", found)
+        _collect_paths(part, f"argument {key!r}", found)
     return found
 
 
-def _walk(structure: pytree.Structure, path: str, found: list[str]) -> None:
+def _collect_paths(structure: pytree.Structure, path: str, found: list[str]) -> None:
     if structure.kind is None:
         found.append(path)
         return
@@ -94,4 +96,4 @@ def _walk(structure: pytree.Structure, path: str, found: list[str]) -> None:
     if structure.kind in (list, tuple):
         keys = range(len(structure.parts))
     for key, part in zip(keys, structure.parts, strict=True):
-        _walk(part, f"{path}[{key!r}]", found)
+        _collect_paths(part, f"{path}[{key!r}]", found)

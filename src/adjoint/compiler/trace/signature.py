@@ -14,29 +14,29 @@ from adjoint.core.tensor.tensor import Tensor
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("eager", "entries", "promoted", "traces")
+    __slots__ = ("eager", "entries", "dynamic_sources", "traces")
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
         self.traces = 0
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
-        self.promoted: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
+        self.dynamic_sources: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
 
 
-class Arguments:
+class VaryingIntegers:
     """Tells the ints among the arguments that were not always the same: from then on each call brings its own."""
 
     def __init__(self) -> None:
         self._integers: dict[Any, dict[int, int | None]] = {}  # by structure; None for one that varies
 
-    def signature(self, leaves: list[Any], structure: Any) -> tuple[Any, list[Any]]:
+    def make_key(self, leaves: list[Any], structure: Any) -> tuple[Any, list[Any]]:
         """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
-        varying = self._varying(leaves, structure)
+        varying = self._varying_numbers(leaves, structure)
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
-        kinds = tuple(int if i in varying else _kind(x) for i, x in enumerate(leaves))
-        return (structure, kinds, _aliases(given), mode.recording, mode.autocast), given
+        kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
+        return (structure, kinds, _first_aliases(given), mode.recording, mode.autocast), given
 
-    def _varying(self, leaves: list[Any], structure: Any) -> set[int]:
+    def _varying_numbers(self, leaves: list[Any], structure: Any) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
         if not integers:
             return set()
@@ -47,13 +47,13 @@ class Arguments:
         return {i for i in integers if known.get(i) is None}
 
 
-def _aliases(given: list[Any]) -> tuple[int, ...]:
+def _first_aliases(given: list[Any]) -> tuple[int, ...]:
     """For each tensor the first one of the same memory."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
 
 
-def _kind(leaf: Any) -> Any:
+def _argument_key(leaf: Any) -> Any:
     """What of an argument decides which program runs: everything, except a tensor's values and a float."""
     if isinstance(leaf, Tensor):
         # a parameter may be met again as state: each has a program of its own

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from adjoint.compiler.ir.graph import Argument, State, TraceError, Value
-from adjoint.compiler.trace.guards import Guard, Watch
-from adjoint.compiler.trace.symbolic_number import Arithmetic, Number, is_number
-from adjoint.compiler.trace.symbolic_strides import laid, turned
+from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value
+from adjoint.compiler.trace.guards import Guard, ProbeGuard
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_symbolic_number
+from adjoint.compiler.trace.symbolic_strides import dense_dim_order, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
@@ -19,10 +19,10 @@ from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import permute
 
-PERMUTE: Any = permute.op  # type: ignore[attr-defined]
+PERMUTE_OP: Any = permute.op  # type: ignore[attr-defined]
 
 
-class Leaf(NamedTuple):
+class OutputRef(NamedTuple):
     """One leaf of what a step returns or keeps: a `kind`, and what that kind says of it.
 
     "result": the n-th tensor which the program makes; "argument": the n-th argument itself; "state": a tensor that was
@@ -40,11 +40,11 @@ class Effect(NamedTuple):
 
     write: Callable[[Any], None]
     structure: pytree.Structure
-    leaves: list[Leaf]
+    leaves: list[OutputRef]
     what: str
 
 
-class Outcome:
+class StepEffects:
     """The effects of one call, told in values of the graph.
 
     `results` are tensors that each call makes: `open` says whether somebody may want their gradient. `saved` are
@@ -53,14 +53,14 @@ class Outcome:
 
     __slots__ = (
         "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "lost", "pending", "results",
-        "saved", "state", "structure", "turned", "writes",
+        "saved", "state", "structure", "result_permutations", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments  # how many tensors and numbers a call brings
-        self.arithmetic = Arithmetic()
+        self.arithmetic = NumberArithmetic()
         self.results: list[Value] = []
-        self.turned: dict[int, tuple[int, ...]] = {}  # how results are seen that are made in another order
+        self.result_permutations: dict[int, tuple[int, ...]] = {}  # how results are seen that are made in another order
         self.history: list[Any] = []  # for each result: None, "lost", or its number among those of the backward half
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
@@ -71,9 +71,9 @@ class Outcome:
         self.effects: list[Effect] = []
         self.pending: dict[str, int] = {}  # numbers that are read from results: of which
         self.structure = pytree.LEAF
-        self.leaves: list[Leaf] = []
+        self.leaves: list[OutputRef] = []
 
-    def every_leaf(self) -> list[Leaf]:
+    def all_output_refs(self) -> list[OutputRef]:
         """Those of the return value, and of what the step keeps."""
         return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
 
@@ -91,16 +91,16 @@ class Outcome:
         self.gradients = [(place, v and next(fresh)) for place, v in self.gradients]
 
 
-class Results:
+class ResultTable:
     """The tensors that a call is to make, each once however often it is returned or kept."""
 
-    def __init__(self, tracer: Tracer, outcome: Outcome, given: list[Any]) -> None:
+    def __init__(self, tracer: Tracer, outcome: StepEffects, given: list[Any]) -> None:
         self.tracer, self.outcome = tracer, outcome
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
         self._arguments = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
         self._returned: set[int] = set()
-        self._states: dict[int, Any] = {id(t): None for t in tracer.met()}
+        self._states: dict[int, Any] = {id(t): None for t in tracer.captured_tensors()}
         self._states.update((id(t), symbol) for t, _, symbol in tracer.state)
         self._gradients = {
             id(t._grad): self._arguments.get(id(t), t)
@@ -108,113 +108,115 @@ class Results:
             if t._grad is not None and t._grad is not before and t._grad.node is None
         }
 
-    def leaves(self, value: Any) -> tuple[list[Leaf], pytree.Structure]:
+    def leaves(self, value: Any) -> tuple[list[OutputRef], pytree.Structure]:
         """What the leaves of a tree are, and how it is put together."""
         leaves, structure = pytree.flatten(value)
         self._returned |= {id(x) for x in leaves}
         return [self._leaf(x) for x in leaves], structure
 
-    def _leaf(self, x: Any) -> Leaf:
-        if is_number(x):
+    def _leaf(self, x: Any) -> OutputRef:
+        if is_symbolic_number(x):
             self._note_pending(x.name)
-            return Leaf("number", x.name)
+            return OutputRef("number", x.name)
         if not isinstance(x, Tensor):
-            return Leaf("object", x)
+            return OutputRef("object", x)
         if id(x) in self._arguments:
-            return Leaf("argument", self._arguments[id(x)])
+            return OutputRef("argument", self._arguments[id(x)])
         if type(x.array) is np.ndarray:
             location = self.tracer.locate(x)  # a tensor that the step only handed on
-            return Leaf("object", x) if location is None else Leaf("state", location[0])
+            return OutputRef("object", x) if location is None else OutputRef("state", location[0])
         if id(x) in self._states:
             source = getattr(self._states[id(x)], "source", None)
-            if isinstance(source, State) and source.expression is not None:
-                return Leaf("state", source.locate)
-            return Leaf("state", lambda: x)
+            if isinstance(source, StateInput) and source.expression is not None:
+                return OutputRef("state", source.locate)
+            return OutputRef("state", lambda: x)
         if id(x) in self._gradients:
-            return Leaf("gradient", self._gradients[id(x)])
-        source, steps = self._seen_through(x)
+            return OutputRef("gradient", self._gradients[id(x)])
+        source, steps = self._visible_base(x)
         if source is not None:
-            return Leaf("view", (self._leaf(source), steps))
-        return Leaf("result", self._number(x))
+            return OutputRef("view", (self._leaf(source), steps))
+        return OutputRef("result", self._result_number(x))
 
-    def _number(self, x: Tensor) -> int:
+    def _result_number(self, x: Tensor) -> int:
         """Which of the tensors that the program makes `x` is."""
         if id(x) not in self._numbers:
             self._numbers[id(x)] = len(self.tensors)
             self.tensors.append(x)
-            self.outcome.results.append(self._made(x))
+            self.outcome.results.append(self._result_value(x))
             self.outcome.history.append(None if x.node is None else "lost")
         return self._numbers[id(x)]
 
-    def _made(self, x: Tensor) -> Value:
+    def _result_value(self, x: Tensor) -> Value:
         """What the program makes: the tensor's value, or one that lies as eager's memory would, where `x` is a view."""
         value = self.tracer.adopt(x)
-        order = turned(value) if x.node is None else None
+        order = dense_dim_order(value) if x.node is None else None
         if order is None:
             return value
-        self.outcome.turned[len(self.outcome.results)] = tuple(map(order.index, range(len(order))))
+        self.outcome.result_permutations[len(self.outcome.results)] = tuple(map(order.index, range(len(order))))
         spec = Spec(tuple(value.shape[d] for d in order), value.dtype)
-        return self.tracer.graph.add(PERMUTE, (value,), {"axes": order}, spec, value.origin)
+        return self.tracer.graph.add(PERMUTE_OP, (value,), {"axes": order}, spec, value.origin)
 
     def _note_pending(self, name: str) -> None:
         """Have the tensors made that a number is read from when the program has run."""
         arithmetic = self.outcome.arithmetic
-        needed = {name} | {need for line in arithmetic.needed([name]) for need in line.needs}
+        needed = {name} | {need for line in arithmetic.required_lines([name]) for need in line.needs}
         for late in needed & arithmetic.pending.keys():
-            self.outcome.pending[late] = self._number(arithmetic.pending[late])
+            self.outcome.pending[late] = self._result_number(arithmetic.pending[late])
 
-    def _seen_through(self, x: Tensor) -> tuple[Tensor | None, Any]:
+    def _visible_base(self, x: Tensor) -> tuple[Tensor | None, Any]:
         """A tensor, seen by others when the call is over, of which `x` is a view, and the steps from there."""
         view = view_of(x) if x.node is None else None
         if view is None:
             return None, ()
-        seen = view.base.node is None and self._is_seen(view.base)
+        seen = view.base.node is None and self._is_visible_outside(view.base)
         return (view.base, view.steps) if seen else (None, ())
 
-    def _is_seen(self, tensor: Tensor) -> bool:
+    def _is_visible_outside(self, tensor: Tensor) -> bool:
         return id(tensor) in self._returned or id(tensor) in self._arguments or id(tensor) in self._states
 
 
-def outcome_of(tracer: Tracer, result: Any, given: list[Any]) -> tuple[Outcome, Results]:
+def collect_effects(tracer: Tracer, result: Any, given: list[Any]) -> tuple[StepEffects, ResultTable]:
     """The outcome of a finished trace that was called with these tensors and numbers."""
-    outcome = Outcome(len(given))
+    outcome = StepEffects(len(given))
     outcome.arithmetic = tracer.arithmetic
-    results = Results(tracer, outcome, given)
+    results = ResultTable(tracer, outcome, given)
     outcome.leaves, outcome.structure = results.leaves(result)
-    _gradients(tracer, given, outcome)
+    _collect_gradients(tracer, given, outcome)
     return outcome, results
 
 
-def finish(tracer: Tracer, outcome: Outcome) -> None:
+def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     """Add what can be told only when nothing more is traced."""
-    _writes(tracer, outcome)
+    _collect_writes(tracer, outcome)
     _rely_on_strides(tracer)
     _name_states(tracer)
-    for watch in tracer.watches:
-        if watch.settled:
+    for watch in tracer.probe_guards:
+        if watch.at_end:
             watch.settle()
-    outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.watches)}.values())[::-1]
+    outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.probe_guards)}.values())[::-1]
     tracer.graph.outputs = outcome.outputs()
 
 
 def _rely_on_strides(tracer: Tracer) -> None:
     """Note with the inputs how they lay in memory, where that told a view from a copy."""
-    for symbol, strides in tracer.strides.asked.items():
-        if isinstance(symbol.source, (Argument, State)):
+    for symbol, strides in tracer.strides.queried_inputs.items():
+        if isinstance(symbol.source, (Argument, StateInput)):
             symbol.source = symbol.source._replace(strides=strides)
     for tensor, _, symbol in tracer.state:
-        if isinstance(symbol.source, State) and symbol.source.strides not in ("any", None):
+        if isinstance(symbol.source, StateInput) and symbol.source.strides not in ("any", None):
             # a program copies such a tensor's values in each call, wherever they lie
-            watch = Watch(tensor, _strides_of, "how a captured tensor lies in memory")
-            watch.expected = symbol.source.strides
-            tracer.watches.append(watch)
+            watch = ProbeGuard(tensor, _strides_of, "how a captured tensor lies in memory")
+            watch.expected_value = symbol.source.strides
+            tracer.probe_guards.append(watch)
 
 
 def _strides_of(tensor: Tensor) -> Any:
-    return laid(tensor.array) if type(tensor.array) is np.ndarray else None  # not yet told, in the trace itself
+    return (
+        strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
+    )  # not yet told, in the trace itself
 
 
-def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
+def _collect_gradients(tracer: Tracer, given: list[Any], outcome: StepEffects) -> None:
     numbers = {id(x): i for i, x in enumerate(given)}
     for tensor, before, kind in tracer.gradients.values():
         final = tensor._grad
@@ -232,25 +234,25 @@ def _gradients(tracer: Tracer, given: list[Any], outcome: Outcome) -> None:
             if final.node is not None:
                 outcome.lost.append(place)
         if kind == "read":
-            watch = Watch(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
-            watch.expected = before is not None
-            tracer.watches.append(watch)
+            watch = ProbeGuard(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
+            watch.expected_value = before is not None
+            tracer.probe_guards.append(watch)
 
 
 def _has_gradient(tensor: Tensor) -> bool:
     return tensor._grad is not None
 
 
-def _writes(tracer: Tracer, outcome: Outcome) -> None:
+def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
     written: dict[Value, Value] = {}
     for tensor, _, symbol in tracer.state:
         if tensor.array is not symbol:
             written[symbol] = tensor.array
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
-    for a, b in _neighbours(tracer):
+    for a, b in _overlapping_inputs(tracer):
         if (a in written or b in written) and a is not b:
-            kind = Overlap if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
+            kind = OverlapError if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
             raise kind(
                 f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another tensor "
                 "(one that NumPy made of it, before the step); a compiled step cannot do that yet: clone() one of them"
@@ -258,7 +260,7 @@ def _writes(tracer: Tracer, outcome: Outcome) -> None:
     outcome.writes = list(written.items())
 
 
-def _neighbours(tracer: Tracer) -> Iterator[tuple[Value, Value]]:
+def _overlapping_inputs(tracer: Tracer) -> Iterator[tuple[Value, Value]]:
     """Pairs of inputs whose memory overlaps, told by where it begins and ends."""
     arrays = {symbol: array for _, array, symbol in tracer.state if array.size}
     spans = sorted(((*byte_bounds(array), symbol) for symbol, array in arrays.items()), key=lambda span: span[:2])
@@ -269,26 +271,35 @@ def _neighbours(tracer: Tracer) -> Iterator[tuple[Value, Value]]:
         before.append((high, symbol))
 
 
-class Overlap(TraceError):
+class OverlapError(TraceError):
     """A step writes memory that an argument of this call shares."""
 
 
 def _name_states(tracer: Tracer) -> None:
     """Name captured tensors as the modules and optimizers know them that the step used."""
     names: dict[int, str] = {}
-    for watch in tracer.watches:
+    for watch in tracer.probe_guards:
         holder = watch.subject
         for list_names in ("named_parameters", "named_buffers"):
             for name, tensor in getattr(holder, list_names, lambda: ())():
                 names.setdefault(id(tensor), name)
-    for watch in tracer.watches:
+    for watch in tracer.probe_guards:
         entries = getattr(watch.subject, "state", None)
         for tensor, kept in entries.items() if isinstance(entries, dict) else ():
             for key, value in kept.items() if isinstance(kept, dict) else ():
                 names.setdefault(id(value), f"{names.get(id(tensor), '')} {key}".strip())
     for tensor, _, symbol in tracer.state:
-        if isinstance(symbol.source, State) and id(tensor) in names:
+        if isinstance(symbol.source, StateInput) and id(tensor) in names:
             symbol.source = symbol.source._replace(name=names[id(tensor)])
 
 
-__all__ = ["Effect", "Leaf", "Number", "Outcome", "Overlap", "Results", "finish", "outcome_of"]
+__all__ = [
+    "Effect",
+    "OutputRef",
+    "SymbolicNumber",
+    "StepEffects",
+    "OverlapError",
+    "ResultTable",
+    "complete_effects",
+    "collect_effects",
+]

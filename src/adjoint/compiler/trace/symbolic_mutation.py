@@ -5,18 +5,18 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any, Protocol
 
-from adjoint.compiler.ir.graph import Graph, Origin, Value
-from adjoint.compiler.trace.symbolic_strides import Strides, is_view
-from adjoint.core.graph.source_location import user_place
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import unrecorded
-from adjoint.core.tensor.mutation_log import writes
-from adjoint.core.tensor.storage import Step, storage_of, view_of
-from adjoint.core.tensor.tensor import Tensor, twin, wrap
+from adjoint.core.runtime.mode import recorded_by_caller
+from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.tensor.storage import ViewStep, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 from adjoint.ops.elementwise.select import copy
-from adjoint.ops.mutation.view_update import put_steps, replay
+from adjoint.ops.mutation.view_update import put_steps, replay_view
 
-Steps = tuple[Step, ...]
+Steps = tuple[ViewStep, ...]
 COPY = copy.op  # type: ignore[attr-defined]
 
 
@@ -24,17 +24,17 @@ class SymbolicMemory(Protocol):
     """What a tracer knows of memory: which symbol stands for it, and how that lies."""
 
     graph: Graph
-    strides: Strides
-    within: dict[Value, tuple[Value, Steps]]  # what was written into a part of another value
+    strides: SymbolicStrides
+    partial_writes: dict[Value, tuple[Value, Steps]]  # what was written into a part of another value
 
     def adopt(self, tensor: Tensor) -> Value: ...
 
-    def origin(self) -> Origin: ...
+    def origin(self) -> ValueOrigin: ...
 
     def refuse_write(self, called: str) -> None: ...
 
 
-def rebind(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     """Let `x` stand for `out`, and all that see its memory for what they see then.
 
     What was computed since then may keep the old value: symbols do not change.
@@ -43,54 +43,56 @@ def rebind(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, since: i
     base = x if view is None else view.base
     for tensor in (x, out, base):
         memory.adopt(tensor)
-    writes.record(x.array, user_place(), since)
+    mutation_log.record(x.array, user_instruction(), since)
     # one that the step has not met will stand for its part of the base when it does
-    seeing = [t for t in storage_of(x).living() if type(t.array) is Value and storage_of(t) is storage_of(x)]
-    with unrecorded():
-        new = wrap(_taken_over(memory, out, x))
-        root, way = _root(memory, base, seeing)
+    seeing = [t for t in storage_of(x).alive_aliases() if type(t.array) is Value and storage_of(t) is storage_of(x)]
+    with recorded_by_caller():
+        new = wrap(_fit_to_memory_of(memory, out, x))
+        root, way = _find_root(memory, base, seeing)
         steps = way if view is None else (*way, *view.steps)
         whole = new
         if steps:
-            whole = wrap(_taken_over(memory, put_steps(wrap(root.array), new, steps), root))
-            memory.within[new.array] = whole.array, steps
+            whole = wrap(_fit_to_memory_of(memory, put_steps(wrap(root.array), new, steps), root))
+            memory.partial_writes[new.array] = whole.array, steps
         parts = {root.array: whole, x.array: new}
         for t in seeing:
-            if not _derive(memory, t, parts):
+            if not _replay_alias(memory, t, parts):
                 memory.refuse_write(called)
-        _derive(memory, base, parts)
+        _replay_alias(memory, base, parts)
     for t, part in [(t, parts[t.array]) for t in (*seeing, x, base, root)]:
         t.array = part.array
 
 
-def as_own(memory: SymbolicMemory, g: Tensor, leaf: Tensor | None) -> Tensor:
+def own_gradient(memory: SymbolicMemory, g: Tensor, leaf: Tensor | None) -> Tensor:
     """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
     shared = _is_shared(memory, g)
     if leaf is not None:
-        strides = memory.strides.dense(memory.adopt(leaf))
+        strides = memory.strides.dense_strides_of(memory.adopt(leaf))
     else:
         strides = None if is_view(g.array) else memory.strides.of(g.array)
-    out = twin(g)
-    out.array, out.memory = _laid(memory, memory.adopt(g), strides, shared), None
+    out = shallow_copy(g)
+    out.array, out.memory = _place_with_strides(memory, memory.adopt(g), strides, shared), None
     return out
 
 
-def _taken_over(memory: SymbolicMemory, out: Tensor, x: Tensor) -> Value:
+def _fit_to_memory_of(memory: SymbolicMemory, out: Tensor, x: Tensor) -> Value:
     """The value of `out` as the memory of `x` takes it: one that stands for nothing else, and lies as `x` does."""
     shared = _is_shared(memory, out)
-    return _laid(memory, out.array, memory.strides.of(x.array), shared, shared)
+    return _place_with_strides(memory, out.array, memory.strides.of(x.array), shared, shared)
 
 
 def _is_shared(memory: SymbolicMemory, tensor: Tensor) -> bool:
     """True if the tensor's symbol has a part elsewhere."""
     # references: the graph's, the tensor's, that of what knows its strides, and that of getrefcount's argument
-    return getrefcount(tensor.array) > 3 + memory.strides.knows(tensor.array)
+    return getrefcount(tensor.array) > 3 + memory.strides.has_computed(tensor.array)
 
 
-def _laid(memory: SymbolicMemory, value: Value, strides: Any, shared: bool, anew: bool = False) -> Value:
+def _place_with_strides(
+    memory: SymbolicMemory, value: Value, strides: Any, shared: bool, always_copy: bool = False
+) -> Value:
     """The value in memory with these strides; as a value of its own where it is shared with other memory."""
-    alike = memory.strides.lies(value, strides)
-    if anew or (shared and not alike):
+    alike = memory.strides.has_strides(value, strides)
+    if always_copy or (shared and not alike):
         value = memory.graph.add(COPY, (value,), {}, Spec(value.shape, value.dtype), memory.origin())
         memory.strides.note(value, strides)
     elif not alike:
@@ -98,41 +100,41 @@ def _laid(memory: SymbolicMemory, value: Value, strides: Any, shared: bool, anew
     return value
 
 
-def _derive(memory: SymbolicMemory, t: Tensor, parts: dict[Value, Tensor]) -> bool:
+def _replay_alias(memory: SymbolicMemory, t: Tensor, parts: dict[Value, Tensor]) -> bool:
     """Add the part of the new value that `t` sees to `parts`; False if it cannot be told from them."""
     if t.array in parts:
         return True
     view = view_of(t)
-    if view is not None and _derive(memory, view.base, parts):
-        parts[t.array] = replay(parts[view.base.array], view.steps)
+    if view is not None and _replay_alias(memory, view.base, parts):
+        parts[t.array] = replay_view(parts[view.base.array], view.steps)
         return True
-    source, path = _down(memory, t.array, parts)
+    source, path = _trace_views_to(memory, t.array, parts)
     if source is not None:
-        parts[t.array] = replay(parts[source], path)
+        parts[t.array] = replay_view(parts[source], path)
     return source is not None
 
 
-def _root(memory: SymbolicMemory, base: Tensor, seeing: list[Tensor]) -> tuple[Tensor, Steps]:
+def _find_root(memory: SymbolicMemory, base: Tensor, seeing: list[Tensor]) -> tuple[Tensor, Steps]:
     """The tensor of which `base`, a detached twin of a view, is a part, and how: itself if it is none."""
     owners = {t.array: t for t in seeing}
     root = base
     way: Steps = ()
-    source, path = _down(memory, base.array, owners)
+    source, path = _trace_views_to(memory, base.array, owners)
     while source is not None:
         root, way = owners[source], (*path, *way)
-        source, path = _down(memory, source, owners)
+        source, path = _trace_views_to(memory, source, owners)
     return root, way
 
 
-def _down(memory: SymbolicMemory, value: Value, known: dict[Value, Any]) -> tuple[Value | None, Steps]:
+def _trace_views_to(memory: SymbolicMemory, value: Value, known: dict[Value, Any]) -> tuple[Value | None, Steps]:
     """The first of the `known` values of which `value` was made by views alone, and these."""
     steps: Steps = ()
     while True:
-        if value in memory.within:
-            value, path = memory.within[value]
+        if value in memory.partial_writes:
+            value, path = memory.partial_writes[value]
         elif is_view(value):
             source: Value = value.inputs[0]
-            value, path = source, (Step(value.op, value.params, source.shape, value.shape),)
+            value, path = source, (ViewStep(value.op, value.params, source.shape, value.shape),)
         else:
             return None, ()
         steps = (*path, *steps)

@@ -17,17 +17,17 @@ import numpy as np
 from adjoint.core.graph.source_location import Site, user_site
 
 
-class Line(NamedTuple):
+class ScalarExpr(NamedTuple):
     """One line of the program's arithmetic: a `name` for an expression, or a guard on one if the name is empty."""
 
     name: str
     code: str
     needs: tuple[str, ...]
     site: Site
-    expected: Any = None
+    expected_value: Any = None
 
 
-class Source(NamedTuple):
+class NumberSource(NamedTuple):
     """A number that each call brings: the Python expression that finds it, given names for objects."""
 
     name: str
@@ -36,28 +36,30 @@ class Source(NamedTuple):
     what: str
 
 
-class Arithmetic:
+class NumberArithmetic:
     """What a step computed of numbers that each call brings, in order."""
 
     def __init__(self) -> None:
-        self.sources: list[Source] = []
-        self.lines: list[Line] = []
+        self.sources: list[NumberSource] = []
+        self.lines: list[ScalarExpr] = []
         self.pending: dict[str, Any] = {}  # numbers read from tensors of the step: known when the program has run
         self.late: set[str] = set()  # these, and what follows from them
-        self._relied: set[str] = set()
+        self._specialized_codes: set[str] = set()
 
-    def given(self, name: str, value: float, code: Callable[[Callable[[Any], str]], str], what: str) -> Number:
+    def add_source(
+        self, name: str, value: float, code: Callable[[Callable[[Any], str]], str], what: str
+    ) -> SymbolicNumber:
         """The number that each call finds by `code`, and from then on under `name`."""
-        self.sources.append(Source(name, type(value), code, what))
-        return Number(self, name, value)
+        self.sources.append(NumberSource(name, type(value), code, what))
+        return SymbolicNumber(self, name, value)
 
-    def read(self, tensor: Any) -> Number:
+    def read(self, tensor: Any) -> SymbolicNumber:
         """The element of a tensor of the step: `tensor.item()`, for which `value` only shows the type."""
         name = f"i{len(self.pending)}"
         self.pending[name] = tensor
         self.late.add(name)
         kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
-        return Number(self, name, kind(1))
+        return SymbolicNumber(self, name, kind(1))
 
     def derive(self, code: str, needs: Iterable[str], value: Any) -> Any:
         """The number that an expression gives: `value` in this call."""
@@ -66,31 +68,31 @@ class Arithmetic:
             self.settle(code, needs, value)
             return value
         name = f"n{len(self.lines)}"
-        self.lines.append(Line(name, code, needs, user_site()))
+        self.lines.append(ScalarExpr(name, code, needs, user_site()))
         if not self.late.isdisjoint(needs):
             self.late.add(name)
-        return Number(self, name, value)
+        return SymbolicNumber(self, name, value)
 
     def settle(self, code: str, needs: Iterable[str], value: Any) -> Any:
         """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
         needs = tuple(needs)
         if not self.late.isdisjoint(needs):
-            next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.told(code)},")
-        if code not in self._relied:
-            self._relied.add(code)
-            self.lines.append(Line("", code, needs, user_site(), value))
+            next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.describe_code(code)},")
+        if code not in self._specialized_codes:
+            self._specialized_codes.add(code)
+            self.lines.append(ScalarExpr("", code, needs, user_site(), value))
         return value
 
-    def told(self, code: str) -> str:
+    def describe_code(self, code: str) -> str:
         """An expression in terms of what the numbers are."""
         names: dict[str, str] = {source.name: source.what for source in self.sources}
         names.update(dict.fromkeys(self.pending, "item()"))
         for line in self.lines:
             if line.name:
-                names[line.name] = f"({_replaced(line.code, names)})"
-        return _replaced(code, names)
+                names[line.name] = f"({_substitute_names(line.code, names)})"
+        return _substitute_names(code, names)
 
-    def needed(self, wanted: Iterable[str]) -> list[Line]:
+    def required_lines(self, wanted: Iterable[str]) -> list[ScalarExpr]:
         """The lines that lead to these names or to guards."""
         names = set(wanted)
         kept = []
@@ -101,13 +103,13 @@ class Arithmetic:
         return kept[::-1]
 
 
-def _replaced(code: str, names: dict[str, str]) -> str:
+def _substitute_names(code: str, names: dict[str, str]) -> str:
     return re.sub(r"\b[nxpi]\d+\b", lambda found: names.get(found[0], found[0]), code)
 
 
-def guard_code(line: Line) -> str:
+def guard_code(line: ScalarExpr) -> str:
     """A Python expression that is true where the guard holds."""
-    value = line.expected
+    value = line.expected_value
     if type(value) is bool or value is None:
         return f"({line.code}) is {value}"
     if type(value) is float and value != value:
@@ -129,12 +131,12 @@ GUARD_NAMES: dict[str, Any] = {
 }
 
 
-class Number:
+class SymbolicNumber:
     """Stands for a float or int of the step, of which it has the type for whoever asks `isinstance`."""
 
     __slots__ = ("arithmetic", "name", "value")
 
-    def __init__(self, arithmetic: Arithmetic, name: str, value: float) -> None:
+    def __init__(self, arithmetic: NumberArithmetic, name: str, value: float) -> None:
         self.arithmetic = arithmetic
         self.name = name
         self.value = value
@@ -143,7 +145,7 @@ class Number:
     def __class__(self) -> Any:
         return type(self.value)
 
-    def settled(self) -> Any:
+    def specialize(self) -> Any:
         """The plain number, on which the program relies from now on."""
         return self.arithmetic.settle(self.name, (self.name,), self.value)
 
@@ -151,31 +153,31 @@ class Number:
         return bool(self.arithmetic.settle(f"{self.name} != 0", (self.name,), self.value != 0))
 
     def __float__(self) -> float:
-        return float(self.settled())
+        return float(self.specialize())
 
     def __int__(self) -> int:
-        return int(self.settled())
+        return int(self.specialize())
 
     def __index__(self) -> int:
-        return operator.index(self.settled())
+        return operator.index(self.specialize())
 
     def __complex__(self) -> complex:
-        return complex(self.settled())
+        return complex(self.specialize())
 
     def __hash__(self) -> int:
-        return hash(self.settled())
+        return hash(self.specialize())
 
     def __repr__(self) -> str:
-        return repr(self.settled())
+        return repr(self.specialize())
 
     def __str__(self) -> str:
-        return str(self.settled())
+        return str(self.specialize())
 
     def __format__(self, spec: str) -> str:
-        return format(self.settled(), spec)
+        return format(self.specialize(), spec)
 
     def __reduce__(self) -> Any:
-        value = self.settled()
+        value = self.specialize()
         return type(value), (value,)
 
     def __getattr__(self, name: str) -> Any:
@@ -183,10 +185,10 @@ class Number:
             type(self.value), name
         ):  # a protocol that is not defined here, or a question
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
-        return getattr(self.settled(), name)
+        return getattr(self.specialize(), name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.asarray(self.settled(), dtype)
+        return np.asarray(self.specialize(), dtype)
 
     def __round__(self, digits: int | None = None) -> Any:
         value = round(self.value, digits)
@@ -199,73 +201,75 @@ class Number:
         return other // self, other % self
 
     def __eq__(self, other: object) -> Any:
-        return _compared(self, other, "==", operator.eq)
+        return _compare(self, other, "==", operator.eq)
 
     def __ne__(self, other: object) -> Any:
-        return _compared(self, other, "!=", operator.ne)
+        return _compare(self, other, "!=", operator.ne)
 
     def __lt__(self, other: object) -> Any:
-        return _compared(self, other, "<", operator.lt)
+        return _compare(self, other, "<", operator.lt)
 
     def __le__(self, other: object) -> Any:
-        return _compared(self, other, "<=", operator.le)
+        return _compare(self, other, "<=", operator.le)
 
     def __gt__(self, other: object) -> Any:
-        return _compared(self, other, ">", operator.gt)
+        return _compare(self, other, ">", operator.gt)
 
     def __ge__(self, other: object) -> Any:
-        return _compared(self, other, ">=", operator.ge)
+        return _compare(self, other, ">=", operator.ge)
 
 
-def is_number(x: Any) -> bool:
-    """True for a `Number`, which says of itself that it is a float or an int."""
-    return type(x) is Number
+def is_symbolic_number(x: Any) -> bool:
+    """True for a `SymbolicNumber`, which says of itself that it is a float or an int."""
+    return type(x) is SymbolicNumber
 
 
-def plain(x: Any) -> Any:
-    """The value of a `Number`, on which the program relies from now on; anything else as it is, tuples inside too."""
-    if type(x) is Number:
-        return x.settled()
+def specialize_numbers(x: Any) -> Any:
+    """The value of a `SymbolicNumber`, on which the program relies from now on; anything else as it is, tuples inside
+    too.
+    """
+    if type(x) is SymbolicNumber:
+        return x.specialize()
     if type(x) is tuple:
-        return tuple(map(plain, x))
+        return tuple(map(specialize_numbers, x))
     if type(x) is list:
-        return list(map(plain, x))
+        return list(map(specialize_numbers, x))
     return x
 
 
-def _operand(x: Any) -> tuple[str, Any, tuple[str, ...]] | None:
+def _operand_code(x: Any) -> tuple[str, Any, tuple[str, ...]] | None:
     """The code, the value and the names of an operand; None for what is no number."""
-    if type(x) is Number:
+    if type(x) is SymbolicNumber:
         return x.name, x.value, (x.name,)
     return (f"({x!r})", x, ()) if type(x) in (bool, int, float) else None
 
 
-def _compared(a: Number, other: object, symbol: str, function: Callable[..., Any]) -> Any:
-    b = _operand(other)
+def _compare(a: SymbolicNumber, other: object, symbol: str, function: Callable[..., Any]) -> Any:
+    b = _operand_code(other)
     if b is None:
         return NotImplemented
     return a.arithmetic.settle(f"{a.name} {symbol} {b[0]}", (a.name, *b[2]), function(a.value, b[1]))
 
 
-def _binary(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(self: Number, other: Any) -> Any:
-        b = _operand(other)
+def _binary_methods(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: SymbolicNumber, other: Any) -> Any:
+        b = _operand_code(other)
         if b is None:
             return NotImplemented
-        value = _tried(function, self, self.value, b[1])
+        value = _compute_or_sample(function, self, self.value, b[1])
         return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
 
-    def backward(self: Number, other: Any) -> Any:
-        b = _operand(other)
+    def backward(self: SymbolicNumber, other: Any) -> Any:
+        b = _operand_code(other)
         if b is None:
             return NotImplemented
-        value = _tried(function, self, b[1], self.value)
+        value = _compute_or_sample(function, self, b[1], self.value)
         return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value)
 
     return forward, backward
 
 
-def _tried(function: Callable[..., Any], number: Number, a: Any, b: Any) -> Any:
+def _compute_or_sample(function: Callable[..., Any], number: SymbolicNumber, a: Any, b: Any) -> Any:
     """The value; of a number that only shows its type, some value of the result's type."""
     try:
         return function(a, b)
@@ -275,27 +279,27 @@ def _tried(function: Callable[..., Any], number: Number, a: Any, b: Any) -> Any:
         return function(1, 1) * type(a * b)(1)
 
 
-def _unary(template: str, function: Callable[[Any], Any]) -> Callable[[Number], Any]:
-    def call(self: Number) -> Any:
+def _unary_method(template: str, function: Callable[[Any], Any]) -> Callable[[SymbolicNumber], Any]:
+    def call(self: SymbolicNumber) -> Any:
         return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value))
 
     return call
 
 
-def _power() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """As `_binary`; whether the power of two ints is an int depends on the exponent, which is settled then."""
-    forward, backward = _binary("**", operator.pow)
+def _power_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """As `_binary_methods`; whether the power of two ints is an int depends on the exponent, which is settled then."""
+    forward, backward = _binary_methods("**", operator.pow)
 
-    def power(self: Number, other: Any) -> Any:
+    def power(self: SymbolicNumber, other: Any) -> Any:
         ints = type(self.value) is int and type(getattr(other, "value", other)) is int
-        return forward(self, plain(other) if ints else other)
+        return forward(self, specialize_numbers(other) if ints else other)
 
-    def reflected(self: Number, other: Any) -> Any:
+    def reflected_power(self: SymbolicNumber, other: Any) -> Any:
         if type(self.value) is int and type(other) is int:
-            return other ** self.settled()
+            return other ** self.specialize()
         return backward(self, other)
 
-    return power, reflected
+    return power, reflected_power
 
 
 for _name, _symbol, _function in (
@@ -304,14 +308,14 @@ for _name, _symbol, _function in (
     ("or", "|", operator.or_), ("xor", "^", operator.xor), ("lshift", "<<", operator.lshift),
     ("rshift", ">>", operator.rshift),
 ):  # fmt: skip
-    _forward, _backward = _binary(_symbol, _function)
-    setattr(Number, f"__{_name}__", _forward)
-    setattr(Number, f"__r{_name}__", _backward)
+    _forward, _backward = _binary_methods(_symbol, _function)
+    setattr(SymbolicNumber, f"__{_name}__", _forward)
+    setattr(SymbolicNumber, f"__r{_name}__", _backward)
 for _name, _template, _one in (
     ("neg", "(-{})", operator.neg), ("pos", "(+{})", operator.pos), ("abs", "abs({})", abs),
     ("invert", "(~{})", operator.invert), ("floor", "floor({})", math.floor), ("ceil", "ceil({})", math.ceil),
     ("trunc", "trunc({})", math.trunc),
 ):  # fmt: skip
-    setattr(Number, f"__{_name}__", _unary(_template, _one))
-for _name, _method in zip(("__pow__", "__rpow__"), _power(), strict=True):
-    setattr(Number, _name, _method)
+    setattr(SymbolicNumber, f"__{_name}__", _unary_method(_template, _one))
+for _name, _method in zip(("__pow__", "__rpow__"), _power_methods(), strict=True):
+    setattr(SymbolicNumber, _name, _method)

@@ -12,29 +12,45 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.core.tensor.as_strided import dense_strides, reach, region, steps, viewed
+from adjoint.core.tensor.as_strided import dense_strides, element_strides, memory_span, strided_view, try_view
 
 Sizes = tuple[int, ...]
-KEEPING = {"unary", "binary", "elementwise", "reduction", "contraction"}  # what they make lies as NumPy likes it
+ORDER_PRESERVING_FAMILIES = {
+    "unary",
+    "binary",
+    "elementwise",
+    "reduction",
+    "contraction",
+}  # what they make lies as NumPy likes it
 # So do these, which take no sizes either.
-ORDERED = {"cumsum", "flip", "logcumsumexp", "argsort", "argmax", "argmin", "gather", "where_extreme", "cofactors"}
-WINDOWS = {"diagonal", "unfold", "as_strided"}  # views, besides those of the movement family
+ORDER_PRESERVING_OPS = {
+    "cumsum",
+    "flip",
+    "logcumsumexp",
+    "argsort",
+    "argmax",
+    "argmin",
+    "gather",
+    "where_extreme",
+    "cofactors",
+}
+WINDOW_VIEW_OPS = {"diagonal", "unfold", "as_strided"}  # views, besides those of the movement family
 
 
-class Strides:
+class SymbolicStrides:
     """The strides, in elements, of the arrays that values stand for; None where the order is row-major.
 
-    `asked`: the inputs whose strides had a part in an answer.
+    `queried_inputs`: the inputs whose strides had a part in an answer.
     """
 
     def __init__(self) -> None:
-        self.asked: dict[Value, Sizes | None] = {}
-        self._noted: dict[Value, Sizes | None] = {}
+        self.queried_inputs: dict[Value, Sizes | None] = {}
+        self._overrides: dict[Value, Sizes | None] = {}
         self._known: dict[Value, Sizes | None] = {}
 
     def note(self, value: Value, strides: Sizes | None) -> None:
         """Let `value` lie so, whatever its equation says."""
-        self._noted[value] = strides
+        self._overrides[value] = strides
         self._known.pop(value, None)
 
     def of(self, value: Value) -> Sizes | None:
@@ -44,68 +60,72 @@ class Strides:
             v = stack[-1]
             if v in known:
                 stack.pop()
-            elif v in self._noted:
-                known[v] = self._noted[v]
+            elif v in self._overrides:
+                known[v] = self._overrides[v]
                 if v.op is None:
-                    self.asked[v] = known[v]
+                    self.queried_inputs[v] = known[v]
             elif not _follows_operands(v):
                 known[v] = None
             elif missing := [x for x in v.operands if x not in known]:
                 stack.extend(missing)
             else:
-                known[v] = self._made(v)
+                known[v] = self._compute_strides(v)
         return known[value]
 
     def stand_in(self, value: Value) -> Any:
         """An array of the shape, type and strides of `value`, but without memory: only look at it."""
         return _stand_in(value, self.of(value))
 
-    def dense(self, value: Value) -> Sizes | None:
+    def dense_strides_of(self, value: Value) -> Sizes | None:
         """The strides of an array in the order of `value`: row-major if that leaves gaps or repeats elements."""
         strides = self.of(value)
-        return None if strides is None or not _alike(value.shape, strides, _in_order(value.shape, strides)) else strides
+        return (
+            None
+            if strides is None or not _is_same_strides(value.shape, strides, _dense_in_order(value.shape, strides))
+            else strides
+        )
 
-    def knows(self, value: Value) -> bool:
+    def has_computed(self, value: Value) -> bool:
         """True if it was asked about `value` before."""
         return value in self._known
 
-    def lies(self, value: Value, strides: Sizes | None) -> bool:
+    def has_strides(self, value: Value, strides: Sizes | None) -> bool:
         """True if these are the strides of `value`, as far as they matter."""
         mine = self.of(value)
-        return mine is strides if mine is None or strides is None else _alike(value.shape, mine, strides)
+        return mine is strides if mine is None or strides is None else _is_same_strides(value.shape, mine, strides)
 
-    def _made(self, v: Value) -> Sizes | None:
+    def _compute_strides(self, v: Value) -> Sizes | None:
         laid = [self._known[x] for x in v.operands]
         if is_view(v):
-            return _after_view(v, laid[0])
+            return _strides_after_view(v, laid[0])
         if v.op.name == "laid":
             return _unless_row_major(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
         if laid.count(None) == len(laid) or v.size < 2:
             return None
-        made = _tried(v, dict(zip(v.operands, laid, strict=True)))
+        made = _run_on_sample(v, dict(zip(v.operands, laid, strict=True)))
         if made is None or made.flags.c_contiguous or made.ndim != len(v.shape):
             return None
-        return _in_order(v.shape, made.strides)
+        return _dense_in_order(v.shape, made.strides)
 
 
-def laid(array: Any) -> Sizes | None:
+def strides_unless_contiguous(array: Any) -> Sizes | None:
     """The strides of an array, in elements; None if it is row-major."""
-    return None if array.flags.c_contiguous else steps(array)
+    return None if array.flags.c_contiguous else element_strides(array)
 
 
-def lies_so(array: Any, strides: Any) -> bool:
+def lies_with_strides(array: Any, strides: Any) -> bool:
     """True if these are the strides of an array; any are if they are "any"."""
-    return strides == "any" or laid(array) == strides
+    return strides == "any" or strides_unless_contiguous(array) == strides
 
 
 def is_view(v: Value) -> bool:
     """True if an eager op would give a view of its operand, or, of the reshapes, may."""
     if v.op is None:
         return False
-    return v.op.name in WINDOWS or (v.op.family == "movement" and getattr(v.op.public, "view", False))
+    return v.op.name in WINDOW_VIEW_OPS or (v.op.family == "movement" and getattr(v.op.public, "view", False))
 
 
-def turned(v: Value) -> Sizes | None:
+def dense_dim_order(v: Value) -> Sizes | None:
     """The dimensions of a view, outermost first, in which it fills memory of its own; None if that is row-major.
 
     What it is a view of is taken to be row-major.
@@ -117,17 +137,17 @@ def turned(v: Value) -> Sizes | None:
         return None
     strides: Sizes | None = None
     for view in reversed(views):
-        strides = _after_view(view, strides)
-    if strides is None or v.size < 2 or not _alike(v.shape, strides, _in_order(v.shape, strides)):
+        strides = _strides_after_view(view, strides)
+    if strides is None or v.size < 2 or not _is_same_strides(v.shape, strides, _dense_in_order(v.shape, strides)):
         return None
     return tuple(sorted(range(len(v.shape)), key=lambda d: -strides[d]))
 
 
-def _alike(shape: Sizes, strides: Sizes, others: Sizes) -> bool:
+def _is_same_strides(shape: Sizes, strides: Sizes, others: Sizes) -> bool:
     return all(a == b for n, a, b in zip(shape, strides, others, strict=True) if n > 1)
 
 
-def _in_order(shape: Sizes, strides: Sizes) -> Sizes:
+def _dense_in_order(shape: Sizes, strides: Sizes) -> Sizes:
     """Strides without gaps that follow one another as these do."""
     order = sorted(range(len(shape)), key=lambda d: -strides[d] if shape[d] > 1 else 0)
     dense = dense_strides(tuple(shape[d] for d in order))
@@ -135,8 +155,8 @@ def _in_order(shape: Sizes, strides: Sizes) -> Sizes:
 
 
 def _unless_row_major(shape: Sizes, strides: Sizes) -> Sizes | None:
-    found = _in_order(shape, strides)
-    return None if _alike(shape, found, dense_strides(shape)) else found
+    found = _dense_in_order(shape, strides)
+    return None if _is_same_strides(shape, found, dense_strides(shape)) else found
 
 
 def _follows_operands(v: Value) -> bool:
@@ -144,27 +164,27 @@ def _follows_operands(v: Value) -> bool:
         return True
     if v.op is None or len(v.shape) < 2 or (v.op.family == "contraction" and len(v.shape) == 2):
         return False  # in memory of its own there is but one order
-    return v.op.family in KEEPING or v.op.name in ORDERED or v.op.name == "pad"
+    return v.op.family in ORDER_PRESERVING_FAMILIES or v.op.name in ORDER_PRESERVING_OPS or v.op.name == "pad"
 
 
 def _stand_in(value: Value, strides: Sizes | None) -> Any:
-    array = region(np.empty(1, value.dtype), value.shape, strides or dense_strides(value.shape), 0)
+    array = strided_view(np.empty(1, value.dtype), value.shape, strides or dense_strides(value.shape), 0)
     array.flags.writeable = False
     return array
 
 
-def _after_view(v: Value, strides: Sizes | None) -> Sizes | None:
+def _strides_after_view(v: Value, strides: Sizes | None) -> Sizes | None:
     source = _stand_in(v.operands[0], strides)
     if v.op.name == "as_strided":  # it looks at what there is not, where it does not lie as it was told
-        return v.params["stride"] if v.params["geometry"][0] == steps(source) else None
-    array = viewed(source, v.shape) if v.op.name == "reshape" else v.op.evaluate(source, **v.params)
-    return None if array is None else laid(array)
+        return v.params["stride"] if v.params["geometry"][0] == element_strides(source) else None
+    array = try_view(source, v.shape) if v.op.name == "reshape" else v.op.evaluate(source, **v.params)
+    return None if array is None else strides_unless_contiguous(array)
 
 
-def _tried(v: Value, laid: dict[Value, Sizes | None]) -> Any:
+def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Any:
     """What the op makes of operands with at most two elements to a dimension, in the order of those of `v`."""
     fill = 0 if v.op.name == "gather" else 1  # a valid index
-    operands = [_small(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
+    operands = [_small_sample(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -173,7 +193,7 @@ def _tried(v: Value, laid: dict[Value, Sizes | None]) -> Any:
             return None
 
 
-def _small(x: Value, strides: Sizes | None, fill: int) -> Any:
+def _small_sample(x: Value, strides: Sizes | None, fill: int) -> Any:
     """An array of `fill` in the order of `x`."""
     shape = tuple(min(n, 2) for n in x.shape)
     if strides is None:
@@ -181,4 +201,4 @@ def _small(x: Value, strides: Sizes | None, fill: int) -> Any:
     sizes = sorted({s for n, s in zip(shape, strides, strict=True) if n > 1 and s})
     ranks = {s: 2**i for i, s in enumerate(sizes)}
     fewer = tuple(ranks.get(s, 0) if n > 1 else 0 for n, s in zip(shape, strides, strict=True))
-    return region(np.full(max(reach(shape, fewer, 0), 1), fill, x.dtype), shape, fewer, 0)
+    return strided_view(np.full(max(memory_span(shape, fewer, 0), 1), fill, x.dtype), shape, fewer, 0)

@@ -13,29 +13,43 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Argument, Computed, Constant, Graph, Origin, Setting, State, TraceError, Value
-from adjoint.compiler.trace.guards import Watch
-from adjoint.compiler.trace.symbolic_mutation import as_own, rebind
-from adjoint.compiler.trace.symbolic_number import Arithmetic, Number, plain
-from adjoint.compiler.trace.symbolic_strides import Strides, laid
-from adjoint.compiler.trace.untraced import unwatched
-from adjoint.core.graph.hooks import watch_hooks
-from adjoint.core.graph.node import Leaf, tick
+from adjoint.compiler.ir.graph import (
+    Argument,
+    Constant,
+    Graph,
+    ScalarInput,
+    Setting,
+    StateInput,
+    TraceError,
+    Value,
+    ValueOrigin,
+)
+from adjoint.compiler.trace.guards import ProbeGuard
+from adjoint.compiler.trace.symbolic_mutation import own_gradient, write_symbol
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
+from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, strides_unless_contiguous
+from adjoint.compiler.trace.untraced import without_frame_tracing
+from adjoint.core.graph.hooks import guard_on_hooks
+from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
-from adjoint.core.op.op_errors import explained
+from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope, unrecorded
-from adjoint.core.tensor.as_strided import viewed
-from adjoint.core.tensor.storage import InferenceStorage, Step, share, storage_of, view_of
+from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
+from adjoint.core.tensor.as_strided import try_view
+from adjoint.core.tensor.storage import InferenceStorage, ViewStep, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.mutation.view_update import replay
+from adjoint.ops.mutation.view_update import replay_view
 
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
-CAST = cast.op  # type: ignore[attr-defined]
-LITERAL = ("unary", "binary", "elementwise")  # families whose equations may have numbers among their inputs
+CAST_OP = cast.op  # type: ignore[attr-defined]
+FAMILIES_WITH_LITERALS = (
+    "unary",
+    "binary",
+    "elementwise",
+)  # families whose equations may have numbers among their inputs
 
 
 class Tracer:
@@ -52,19 +66,21 @@ class Tracer:
         is_set: Callable[[Any, Any], bool] = lambda holder, key: False,
     ) -> None:
         self.graph = Graph(name)
-        self.arithmetic = Arithmetic()
-        self.strides = Strides()
-        self.within: dict[Value, tuple[Value, tuple[Step, ...]]] = {}  # what was written into a part of another value
-        self.watches: list[Watch] = []
+        self.arithmetic = NumberArithmetic()
+        self.strides = SymbolicStrides()
+        self.partial_writes: dict[
+            Value, tuple[Value, tuple[ViewStep, ...]]
+        ] = {}  # what was written into a part of another value
+        self.probe_guards: list[ProbeGuard] = []
         self.state: list[tuple[Tensor, Any, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
-        self.on_filled: Callable[[Any], None] = lambda container: None
+        self.on_container_write: Callable[[Any], None] = lambda container: None
         self.deferred: list[tuple[Callable[[Any], Any], Any, Site]] = []  # calls for the end of each call
         self.locate = locate
         self._is_set = is_set
-        self._met: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
+        self._adopted_arrays: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
         self._memories: list[tuple[Tensor, Any]] = []
         self._symbols: dict[int, tuple[Any, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, Any], Any] = {}
@@ -72,13 +88,13 @@ class Tracer:
         self._locations: dict[int, tuple[Tensor, Any]] = {}
         self._modules: list[str] = []
         self._checkpoints = self._checkpoint = self._depth = 0
-        self._ticks: list[int] = []
-        self._origins: list[Origin] = []
-        self._following: Origin | None = None
+        self._sequence_nrs: list[int] = []
+        self._origins: list[ValueOrigin] = []
+        self._backward_origin: ValueOrigin | None = None
 
     def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
-        with Scope(tracer=self):
+        with ModeScope(tracer=self):
             return function(*args, **kwargs)
 
     def bind_argument(self, tensor: Tensor, index: int, name: str) -> None:
@@ -88,73 +104,73 @@ class Tracer:
         """
         if type(tensor.array) is ndarray:
             known = self._symbols.get(id(tensor.array))
-            self._take(tensor, Argument(index, name))
+            self._capture_array(tensor, Argument(index, name))
             if not isinstance(tensor.memory, InferenceStorage):
                 self._memories.append((tensor, tensor.memory))
                 tensor.memory = None
                 if known is not None:
-                    share(known[2], tensor)
+                    share_storage(known[2], tensor)
 
-    @unwatched
+    @without_frame_tracing
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([self._operand(op, x) for x in inputs])
-        if Number in map(type, operands):
-            target = target_dtype(op, tuple([x.value if type(x) is Number else x for x in operands]))
-            operands = self._computed(op, operands, target)
+        if SymbolicNumber in map(type, operands):
+            target = target_dtype(op, tuple([x.value if type(x) is SymbolicNumber else x for x in operands]))
+            operands = self._lift_numbers(op, operands, target)
         else:
             target = target_dtype(op, operands)
         if target is not None:
-            operands = tuple([self._converted(x, target) for x in operands])
+            operands = tuple([self._convert_dtype(x, target) for x in operands])
         specs = [
             x if isinstance(x, Value) else Spec((), target or getattr(given, "dtype", None) or np.dtype(type(x)))
             for x, given in zip(operands, inputs, strict=True)
             if x is not None
         ]
-        params = {key: plain(value) for key, value in params.items()}
+        params = {key: specialize_numbers(value) for key, value in params.items()}
         try:
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
-            raise explained(op, tuple(_stand_in(x) for x in operands), error) from error
+            raise user_error(op, tuple(_stand_in(x) for x in operands), error) from error
         return self.graph.add(op, operands, params, spec, self.origin())
 
     def _operand(self, op: Any, x: Any) -> Any:
         if isinstance(x, Tensor):
             return self.adopt(x) if type(x.array) is ndarray else x.array
         if isinstance(x, ndarray):
-            return x.item() if x.ndim == 0 and op.family in LITERAL else self.graph.constant(x)
+            return x.item() if x.ndim == 0 and op.family in FAMILIES_WITH_LITERALS else self.graph.constant(x)
         return x.item() if isinstance(x, np.generic) else x
 
-    def _computed(self, op: Any, operands: tuple[Any, ...], target: Any) -> tuple[Any, ...]:
+    def _lift_numbers(self, op: Any, operands: tuple[Any, ...], target: Any) -> tuple[Any, ...]:
         """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
-        if op.family not in LITERAL:
-            return tuple(map(plain, operands))
+        if op.family not in FAMILIES_WITH_LITERALS:
+            return tuple(map(specialize_numbers, operands))
         others = [x.dtype for x in operands if isinstance(x, Value) and x.dtype.kind != "b"]
         return tuple(
-            self._converted(self.number(x), target or (others[0] if others else np.dtype(type(x.value))))
-            if type(x) is Number
+            self._convert_dtype(self.number(x), target or (others[0] if others else np.dtype(type(x.value))))
+            if type(x) is SymbolicNumber
             else x
             for x in operands
         )
 
-    def number(self, number: Number) -> Value:
+    def number(self, number: SymbolicNumber) -> Value:
         """The input that brings a number which is computed anew in each call, float64 or int64."""
         pending = self.arithmetic.pending.get(number.name)
         if pending is not None:
             return self.adopt(pending)
         if number.name in self.arithmetic.late:
-            number.settled()
+            number.specialize()
         symbol = self._numbers.get(number.name)
         if symbol is None:
-            source = Computed(number.name)
+            source = ScalarInput(number.name)
             symbol = self._numbers[number.name] = self.graph.input(
                 Spec((), np.dtype(np.float64 if type(number.value) is float else np.int64)), source
             )
         return symbol
 
-    def _converted(self, x: Any, target: np.dtype[Any]) -> Any:
+    def _convert_dtype(self, x: Any, target: np.dtype[Any]) -> Any:
         if isinstance(x, Value) and x.dtype != target:
-            return self.graph.add(CAST, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
+            return self.graph.add(CAST_OP, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
         return x
 
     def item(self, tensor: Tensor) -> Any:
@@ -165,7 +181,7 @@ class Tracer:
     def constant(self, array: Any) -> Value:
         """An array which the step made from Python data."""
         symbol = self.graph.constant(array)
-        self.strides.note(symbol, laid(np.asarray(array)))
+        self.strides.note(symbol, strides_unless_contiguous(np.asarray(array)))
         return symbol
 
     def adopt(self, tensor: Tensor) -> Value:
@@ -173,21 +189,21 @@ class Tracer:
         if type(tensor.array) is ndarray:
             view = view_of(tensor)
             if view is not None and self._is_state(view.base):
-                self._cut_off(tensor)
-                self._met.append((tensor, tensor.array))
-                with unrecorded():
-                    seen = replay(wrap(self.adopt(view.base)), view.steps).array
+                self._cut_history_off(tensor)
+                self._adopted_arrays.append((tensor, tensor.array))
+                with recorded_by_caller():
+                    seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
                 tensor.array = seen
             else:
                 _, location = self._locations.get(id(tensor), (tensor, None))
                 locate, expression = location or self.locate(tensor) or (lambda: tensor, None)
-                self._take(tensor, State(locate, "", expression))
+                self._capture_array(tensor, StateInput(locate, "", expression))
         symbol: Value = tensor.array
         return symbol
 
-    def met(self) -> list[Tensor]:
+    def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
-        return [tensor for tensor, _ in self._met]
+        return [tensor for tensor, _ in self._adopted_arrays]
 
     def _is_state(self, base: Tensor) -> bool:
         """True unless the tensor is an argument, of which each call brings another."""
@@ -197,36 +213,36 @@ class Tracer:
             return True
         return not any(isinstance(s.source, Argument) for t, _, s in self.state if t is base or s is symbol)
 
-    def _take(self, tensor: Tensor, source: Any) -> None:
+    def _capture_array(self, tensor: Tensor, source: Any) -> None:
         array = tensor.array
         known = self._symbols.get(id(array))
         if known is None:
             symbol = current = self.graph.input(array, source)
-            self.strides.note(symbol, laid(array))
+            self.strides.note(symbol, strides_unless_contiguous(array))
             self._symbols[id(array)] = (array, symbol, tensor)
         else:
             _, symbol, owner = known
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
-        self._cut_off(tensor)
+        self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
-        self._met.append((tensor, array))
+        self._adopted_arrays.append((tensor, array))
         tensor.array = current
 
-    def _cut_off(self, tensor: Tensor) -> None:
+    def _cut_history_off(self, tensor: Tensor) -> None:
         """A history from before the step stays outside: within, the tensor is a leaf. A leaf's hooks run within."""
         node = tensor.node
         if type(node) is Leaf and node.hooks is not None:
-            watch_hooks(node)
+            guard_on_hooks(node)
         elif node is not None and type(node) is not Leaf:
             self.outside[id(tensor)] = (tensor, node)
             tensor.node = Leaf(tensor)
 
-    @unwatched
+    @without_frame_tracing
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an op's node keeps of its inputs: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
-    def detached(self, tensor: Tensor) -> Value:
+    def detach_array(self, tensor: Tensor) -> Value:
         """The symbol: it has no history."""
         return self.adopt(tensor)
 
@@ -234,28 +250,28 @@ class Tracer:
         """`out`, as it is: all memory belongs to the step."""
         return out
 
-    @unwatched
-    def as_it_lies(self, tensor: Tensor) -> Any:
+    @without_frame_tracing
+    def strided_stand_in(self, tensor: Tensor) -> Any:
         """An array without values that lies in memory as the tensor would in an eager run."""
         return self.strides.stand_in(self.adopt(tensor))
 
-    def composed(self, out: Tensor) -> None:
+    def mark_row_major(self, out: Tensor) -> None:
         """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""
         self.strides.note(self.adopt(out), None)
 
-    def can_be_seen(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    def can_view_as(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
         """True if the tensor's memory can be seen under another shape."""
-        return viewed(self.as_it_lies(tensor), shape) is not None
+        return try_view(self.strided_stand_in(tensor), shape) is not None
 
-    @unwatched
+    @without_frame_tracing
     def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         """Write the value of `out` into `x`, in symbols."""
-        rebind(self, x, out, called, since)
+        write_symbol(self, x, out, called, since)
 
-    @unwatched
-    def as_own(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
+    @without_frame_tracing
+    def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
         """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
-        return as_own(self, g, leaf)
+        return own_gradient(self, g, leaf)
 
     def read_setting(self, holder: Any, key: Any) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
@@ -272,20 +288,20 @@ class Tracer:
         known = self._settings.get((id(holder), path))
         if known is not None:
             return known
-        if type(value) is Number:
-            return wrap(self._converted(self.number(value), np.dtype(np.float64)))
+        if type(value) is SymbolicNumber:
+            return wrap(self._convert_dtype(self.number(value), np.dtype(np.float64)))
         if isinstance(value, (Tensor, bool)) or not isinstance(value, (int, float)):
             return value
         tensor = wrap(self.graph.input(np.empty((), np.float64), setting))
         self._settings[id(holder), path] = tensor
         return tensor
 
-    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, settled: bool, contents: Any) -> None:
-        """Retrace when `probe(subject)` changes from what it is now, or, if `settled`, at the end of the trace.
+    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, at_end: bool, contents: Any) -> None:
+        """Retrace when `probe(subject)` changes from what it is now, or, if `at_end`, at the end of the trace.
 
         Of several looks at one thing the first counts: the step may change it, and change it back.
         """
-        self.watches.append(Watch(subject, probe, what, user_site(), settled, contents))
+        self.probe_guards.append(ProbeGuard(subject, probe, what, user_site(), at_end, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
         """`.grad` of a tensor is about to be read ("read") or replaced ("write")."""
@@ -323,7 +339,7 @@ class Tracer:
 
     def filled(self, container: Any) -> None:
         """A hook is about to put something into a container."""
-        self.on_filled(container)
+        self.on_container_write(container)
 
     def enter_module(self, name: str) -> None:
         """Ops belong to this module until `leave_module`."""
@@ -334,7 +350,7 @@ class Tracer:
         self._modules.pop()
 
     @contextmanager
-    def checkpointed(self) -> Iterator[None]:
+    def checkpoint_scope(self) -> Iterator[None]:
         """What is computed in this block, backward computes again instead of keeping it."""
         self._depth += 1
         if self._depth == 1:
@@ -347,28 +363,28 @@ class Tracer:
             if not self._depth:
                 self._checkpoint = 0
 
-    @unwatched
+    @without_frame_tracing
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise; None ends it."""
-        if node is None or not self._ticks:
-            self._following = None
+        if node is None or not self._sequence_nrs:
+            self._backward_origin = None
             return
-        at = bisect_left(self._ticks, getattr(node, "order", 0)) - 1
+        at = bisect_left(self._sequence_nrs, getattr(node, "order", 0)) - 1
         forward = self._origins[max(at, 0)]
-        self._following = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
+        self._backward_origin = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
 
-    def origin(self) -> Origin:
+    def origin(self) -> ValueOrigin:
         """Where the next equation comes from."""
-        if self._following is not None:
-            return self._following
-        origin = Origin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
-        self._ticks.append(tick())
+        if self._backward_origin is not None:
+            return self._backward_origin
+        origin = ValueOrigin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
+        self._sequence_nrs.append(next_sequence_nr())
         self._origins.append(origin)
         return origin
 
     def restore(self, failed: bool = False) -> None:
         """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
-        for tensor, array in self._met:
+        for tensor, array in self._adopted_arrays:
             tensor.array = array
         for tensor, memory in self._memories:
             tensor.memory = memory
@@ -376,7 +392,7 @@ class Tracer:
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
-        for tensor, _ in self._met:  # what the step made of their memory is left to it
+        for tensor, _ in self._adopted_arrays:  # what the step made of their memory is left to it
             if tensor.memory is not None:
                 storage_of(tensor).forget_symbols()
         if failed:

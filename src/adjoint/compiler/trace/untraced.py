@@ -10,12 +10,12 @@ from typing import TypeVar
 Called = TypeVar("Called", bound=Callable[..., object])
 
 # Later versions write all code anew whenever `settrace` changes: there it takes longer than it saves.
-CHEAP = sys.version_info < (3, 12)
+SETTRACE_IS_CHEAP = sys.version_info < (3, 12)
 
 
-def unwatched(function: Called) -> Called:
+def without_frame_tracing(function: Called) -> Called:
     """`function`, not followed by this thread's trace function; nor is what it calls."""
-    if not CHEAP:
+    if not SETTRACE_IS_CHEAP:
         return function
 
     @functools.wraps(function)

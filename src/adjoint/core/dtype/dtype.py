@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 
 
 class dtype:
@@ -27,7 +27,7 @@ class dtype:
         self.is_signed = self.numpy.kind not in "bu"
 
     def __repr__(self) -> str:
-        return f"{spoken.package}.{self.name}"
+        return f"{display_name.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return "bool_" if self.rank == 0 else self.name
@@ -188,25 +188,25 @@ def promote(operands: Iterable[Any]) -> np.dtype[Any]:
         if hasattr(operand, "dtype"):
             tier, kind = (0 if operand.shape else 1), operand.dtype
         else:
-            tier, kind = 2, _of_number(operand)
+            tier, kind = 2, _number_dtype(operand)
         before = tiers[tier]
-        tiers[tier] = kind if before is None else _wider(before, kind)
+        tiers[tier] = kind if before is None else _promote_pair(before, kind)
     result: np.dtype[Any] | None = None
     for kind in (tiers[0], tiers[1], tiers[2]):
         if kind is not None and (result is None or DTYPES[kind].rank > DTYPES[result].rank):
-            result = kind if result is None else _raised(result, kind)
+            result = kind if result is None else _promote_category(result, kind)
     assert result is not None, "promote needs an operand"
     return result
 
 
-def _raised(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[Any]:
+def _promote_category(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[Any]:
     """`kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
     if DTYPES[kind].is_floating_point:
         return (complex128 if kind == np.float64 else complex64).numpy
     return higher
 
 
-def _of_number(number: Any) -> np.dtype[Any]:
+def _number_dtype(number: Any) -> np.dtype[Any]:
     if isinstance(number, bool):
         return bool_.numpy
     if isinstance(number, int):
@@ -218,7 +218,7 @@ def _of_number(number: Any) -> np.dtype[Any]:
     raise TypeError(f"expected a tensor or a number, got {type(number).__name__}")
 
 
-def _wider(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+def _promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """PyTorch's lattice: as NumPy's, but an integer and a float meet at the float, however narrow.
 
     Raises RuntimeError for uint64 and a signed integer: no integer type holds both.
@@ -243,7 +243,7 @@ def result_type(*operands: Any) -> dtype:
 
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest type to which both `a` and `b` convert under PyTorch's rules."""
-    return DTYPES[_wider(a.numpy, b.numpy)]
+    return DTYPES[_promote_pair(a.numpy, b.numpy)]
 
 
 def real_type(kind: np.dtype[Any]) -> np.dtype[Any]:

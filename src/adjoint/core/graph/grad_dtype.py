@@ -10,29 +10,29 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf
 
-ANY = np.dtype(object)  # as the type of a leaf: gradients come to rest in the type in which they arrive
-_asked: WeakKeyDictionary[Leaf, np.dtype[Any]] = WeakKeyDictionary()
-_SPELT = {
+ANY_DTYPE = np.dtype(object)  # as the type of a leaf: gradients come to rest in the type in which they arrive
+_requested_dtypes: WeakKeyDictionary[Leaf, np.dtype[Any]] = WeakKeyDictionary()
+_SCALAR_TYPE_NAMES = {
     "float16": "Half", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
-def expected(leaf: Leaf, own: np.dtype[Any]) -> np.dtype[Any]:
+def leaf_grad_dtype(leaf: Leaf, own: np.dtype[Any]) -> np.dtype[Any]:
     """The type that `leaf` gives its gradient, where its tensor has elements of type `own`."""
-    return _asked.get(leaf, own) if _asked else own
+    return _requested_dtypes.get(leaf, own) if _requested_dtypes else own
 
 
-def read(tensor: Any) -> dtype | None:
+def get_grad_dtype(tensor: Any) -> dtype | None:
     """The dtype of this leaf's gradient; None if any will do. Raises RuntimeError for a tensor that is no leaf."""
     if not tensor.is_leaf:
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
     leaf = _leaf_of(tensor)
-    kind = tensor.array.dtype if leaf is None else expected(leaf, tensor.array.dtype)
-    return None if kind is ANY else DTYPES[kind]
+    kind = tensor.array.dtype if leaf is None else leaf_grad_dtype(leaf, tensor.array.dtype)
+    return None if kind is ANY_DTYPE else DTYPES[kind]
 
 
-def ask(tensor: Any, wanted: dtype | None) -> None:
+def set_grad_dtype(tensor: Any, wanted: dtype | None) -> None:
     """Let this leaf's gradient be of type `wanted`, or of any if that is None.
 
     Raises RuntimeError for a tensor that is no leaf, for what is no dtype, and where a gradient of another is there.
@@ -44,25 +44,25 @@ def ask(tensor: Any, wanted: dtype | None) -> None:
     have = tensor._grad
     if wanted is not None and have is not None and have.dtype is not wanted:
         raise RuntimeError(
-            f"Cannot set grad_dtype to '{_spelt(wanted)}' because there is already a gradient with dtype "
+            f"Cannot set grad_dtype to '{_scalar_type_name(wanted)}' because there is already a gradient with dtype "
             f"'{have.dtype.name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or ensure the "
             "new grad_dtype matches the existing gradient's dtype."
         )
     leaf = _leaf_of(tensor)
     if leaf is None:
         leaf = tensor._leaf = Leaf(tensor)  # what requires_grad_() will take
-    _asked[leaf] = leaf.dtype = ANY if wanted is None else wanted.numpy
+    _requested_dtypes[leaf] = leaf.dtype = ANY_DTYPE if wanted is None else wanted.numpy
 
 
-def check_assigned(tensor: Any, value: Any) -> None:
+def check_assigned_gradient(tensor: Any, value: Any) -> None:
     """Raise RuntimeError unless `value` has the type that the gradient of `tensor` is to have."""
-    leaf = _leaf_of(tensor) if _asked else None
-    kind = tensor.array.dtype if leaf is None else expected(leaf, tensor.array.dtype)
-    if kind is not ANY and value.array.dtype != kind:
+    leaf = _leaf_of(tensor) if _requested_dtypes else None
+    kind = tensor.array.dtype if leaf is None else leaf_grad_dtype(leaf, tensor.array.dtype)
+    if kind is not ANY_DTYPE and value.array.dtype != kind:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with grad_dtype "
-            f"'{_spelt(DTYPES[kind])}'. The gradient must match the tensor's grad_dtype (its own dtype unless you set "
-            "another, or None, which allows any)."
+            f"'{_scalar_type_name(DTYPES[kind])}'. The gradient must match the tensor's grad_dtype (its own dtype "
+            "unless you set another, or None, which allows any)."
         )
 
 
@@ -70,5 +70,5 @@ def _leaf_of(tensor: Any) -> Any:
     return tensor.node if type(tensor.node) is Leaf else getattr(tensor, "_leaf", None)
 
 
-def _spelt(kind: dtype) -> str:
-    return _SPELT.get(kind.name, kind.name)
+def _scalar_type_name(kind: dtype) -> str:
+    return _SCALAR_TYPE_NAMES.get(kind.name, kind.name)

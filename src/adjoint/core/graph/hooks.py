@@ -9,7 +9,7 @@ from itertools import count
 from types import BuiltinMethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from adjoint.core.runtime.mode import mode, unusual, watch
+from adjoint.core.runtime.mode import guard_on, mode, nondefault
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -61,14 +61,14 @@ class RemovableHandle:
         self.remove()
 
 
-def attach(hooks: HookDict, hook: Hook) -> RemovableHandle:
+def add_hook(hooks: HookDict, hook: Hook) -> RemovableHandle:
     """Add `hook` after those that are there."""
     handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook if type(hook) is not BuiltinMethodType else Filling(hook)
+    hooks[handle.id] = hook if type(hook) is not BuiltinMethodType else ContainerMethodHook(hook)
     return handle
 
 
-class Filling:
+class ContainerMethodHook:
     """A hook like `seen.append`: a compiled step is told of the container, in which it would leave symbols."""
 
     __slots__ = ("hook",)
@@ -77,7 +77,7 @@ class Filling:
         self.hook = hook
 
     def __call__(self, *args: Any) -> Any:
-        filled = getattr(mode.tracer, "filled", None) if unusual.count else None
+        filled = getattr(mode.tracer, "filled", None) if nondefault.count else None
         if filled is not None:
             filled(self.hook.__self__)
         return self.hook(*args)
@@ -86,24 +86,32 @@ class Filling:
 class NodeHooks:
     """What was attached to one node, in the order in which it takes part when a gradient arrives.
 
-    `on_gradient` see, and may replace, the gradient of one tensor; `retained_by` is the tensor that keeps it; `before`
-    see the gradients of the node's outputs, `after` those of its inputs as well; `accumulated` see a leaf that got its
-    own; `outputs` are those of several that have hooks; `metadata` is the users' own.
+    `tensor_pre_hooks` see, and may replace, the gradient of one tensor; `retaining_tensor` is the tensor that keeps it;
+    `before` see the gradients of the node's outputs, `after` those of its inputs as well; `post_accumulate_hooks` see a
+    leaf that got its own; `outputs` are those of several that have hooks; `metadata` is the users' own.
     """
 
-    __slots__ = ("accumulated", "after", "before", "metadata", "on_gradient", "outputs", "retained_by")
+    __slots__ = (
+        "post_accumulate_hooks",
+        "after",
+        "before",
+        "metadata",
+        "tensor_pre_hooks",
+        "outputs",
+        "retaining_tensor",
+    )
 
     def __init__(self) -> None:
         self.outputs: dict[int, weakref.ref[Any]] = {}
         self.metadata: dict[Any, Any] = {}
-        self.on_gradient: HookDict = OrderedDict()
-        self.retained_by: weakref.ref[TensorLike] | None = None
+        self.tensor_pre_hooks: HookDict = OrderedDict()
+        self.retaining_tensor: weakref.ref[TensorLike] | None = None
         self.before: HookDict = OrderedDict()
         self.after: HookDict = OrderedDict()
-        self.accumulated: HookDict = OrderedDict()
+        self.post_accumulate_hooks: HookDict = OrderedDict()
 
 
-class Hooked:
+class HookableNode:
     """A node that takes hooks."""
 
     __slots__ = ()
@@ -123,34 +131,34 @@ class Hooked:
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` when the node has run; a tuple it returns replaces `grad_inputs`."""
-        return attach(hooks_of(self).after, hook)
+        return add_hook(hooks_of(self).after, hook)
 
     def register_prehook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a tuple it returns replaces `grad_outputs`."""
-        return attach(hooks_of(self).before, hook)
+        return add_hook(hooks_of(self).before, hook)
 
 
 # A backward pass counts what is to arrive at these, so that their hooks run as soon as it has.
 hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def attached_to(node: Any) -> tuple[tuple[int, ...], ...]:
+def hook_ids_of(node: Any) -> tuple[tuple[int, ...], ...]:
     """Which hooks a node has, by their numbers."""
     hooks = node.hooks
     if hooks is None:
         return (), (), (), ()
-    return tuple(map(tuple, (hooks.on_gradient, hooks.before, hooks.after, hooks.accumulated)))
+    return tuple(map(tuple, (hooks.tensor_pre_hooks, hooks.before, hooks.after, hooks.post_accumulate_hooks)))
 
 
-def watch_hooks(leaf: Any) -> None:
+def guard_on_hooks(leaf: Any) -> None:
     """Have a compiled step traced anew when the hooks of a leaf, which ran while it was traced, are others."""
-    watch(leaf, attached_to, "the hooks of a tensor")
+    guard_on(leaf, hook_ids_of, "the hooks of a tensor")
 
 
 def hooks_of(node: Any) -> NodeHooks:
     """The node's hooks, made on first use."""
     if not node.parents:
-        watch_hooks(node)
+        guard_on_hooks(node)
     if node.hooks is None:
         node.hooks = NodeHooks()
         if not node.parents:

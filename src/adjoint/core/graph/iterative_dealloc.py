@@ -11,26 +11,26 @@ import sys
 from sys import getrefcount
 from typing import Any
 
-from adjoint.core.graph.node import Leaf, Node, Output
+from adjoint.core.graph.node import Leaf, Node, OutputSlot
 
-NEEDED = sys.version_info[:2] == (3, 13)
+NEEDS_ITERATIVE_DEALLOC = sys.version_info[:2] == (3, 13)
 
 
-def dismantle(node: Any) -> None:
+def dealloc_iteratively(node: Any) -> None:
     """Let go of everything below `node` that nobody else holds, without recursion."""
-    below = [_taken(node)]
+    below = [_take_parents(node)]
     while below:
         parents = below.pop()
         for parent in parents:
             # besides `parents` only this loop's variable and the argument of getrefcount refer to it
             alone = parent is not None and type(parent) is not Leaf and getrefcount(parent) - parents.count(parent) == 2
             if alone:
-                below.append(_taken(parent))
+                below.append(_take_parents(parent))
 
 
-def _taken(node: Any) -> tuple[Any, ...]:
+def _take_parents(node: Any) -> tuple[Any, ...]:
     """The node's parents, which it has no longer."""
-    if type(node) is Output:
+    if type(node) is OutputSlot:
         owner, node.owner = node.owner, None
         return (owner,)
     if hasattr(node, "context"):  # a Function's context keeps tensors, and these their nodes
@@ -40,12 +40,12 @@ def _taken(node: Any) -> tuple[Any, ...]:
     return parents
 
 
-def freed_without_recursion(kind: Any) -> Any:
+def with_iterative_dealloc(kind: Any) -> Any:
     """A class of nodes, with a finaliser where this Python needs one."""
-    if NEEDED:
-        kind.__del__ = dismantle
+    if NEEDS_ITERATIVE_DEALLOC:
+        kind.__del__ = dealloc_iteratively
     return kind
 
 
-for _kind in (Node, Output):
-    freed_without_recursion(_kind)
+for _kind in (Node, OutputSlot):
+    with_iterative_dealloc(_kind)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.core.graph.hooks import Hooked, NodeHooks
+from adjoint.core.graph.hooks import HookableNode, NodeHooks
 from adjoint.core.graph.source_location import Site, site_of
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
     from adjoint.core.op.op import Op
 
-tick = count().__next__
+next_sequence_nr = count().__next__
 new = object.__new__
 
 
-class Released:
+class FreedMarker:
     """Stands where saved values were, once a backward pass has used and dropped them."""
 
     __slots__ = ()
@@ -33,10 +33,10 @@ class Released:
         return False
 
 
-RELEASED: Any = Released()
+FREED: Any = FreedMarker()
 
 
-class Packed:
+class PackedValue:
     """A saved value that went through `saved_tensors_hooks`, or one that carries more than values.
 
     `open()` gives the tensor.
@@ -52,18 +52,18 @@ class Packed:
         """The arrays in which the value is kept, which nobody may have written when it is used."""
         return ()
 
-    def apart(self, memory: Any) -> Packed:
+    def copy_before_write(self, memory: Any) -> PackedValue:
         """The same kept apart from `memory`, which is about to be written."""
         return self
 
 
-class Saved(tuple[Any, ...]):
-    """Saved values some of which are `Packed`."""
+class SavedValues(tuple[Any, ...]):
+    """Saved values some of which are `PackedValue`."""
 
     __slots__ = ()
 
 
-class Recorded(Hooked):
+class GraphNode(HookableNode):
     """What an op, or a Function, leaves in the graph: it knows the user's line, and whom its gradients go to."""
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class Recorded(Hooked):
         return tuple(map(edge, self.parents))
 
 
-class Node(Recorded):
+class Node(GraphNode):
     """One application of an op: whom its gradient goes to, and what the op's rules asked to keep.
 
     `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
@@ -90,8 +90,8 @@ class Node(Recorded):
     reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative. `code`
     and `at` are the place in the user's program.
 
-    People see a node in a subclass that is named as PyTorch names it (`shown`). It is not made as one: the walk's and
-    the ops' code runs faster on objects of one class.
+    People see a node in a subclass that is named as PyTorch names it (`as_named_node`). It is not made as one: the
+    walk's and the ops' code runs faster on objects of one class.
     """
 
     __slots__ = (
@@ -114,28 +114,28 @@ class Node(Recorded):
 
     def name(self) -> str:
         """The node's name, PyTorch's for the same op: `MulBackward0`."""
-        return type(shown(self)).__name__
+        return type(as_named_node(self)).__name__
 
 
-_kinds: dict[str, type[Node]] = {}
+_node_classes: dict[str, type[Node]] = {}
 
 
-def kind_of_node(name: str) -> type[Node]:
+def named_node_class(name: str) -> type[Node]:
     """The class of nodes called `name`."""
-    kind = _kinds.get(name)
+    kind = _node_classes.get(name)
     if kind is None:
-        kind = _kinds[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
+        kind = _node_classes[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
     return kind
 
 
-def shown(node: Any) -> Any:
+def as_named_node(node: Any) -> Any:
     """`node`, in the class that bears its name."""
     if type(node) is Node:
-        node.__class__ = kind_of_node(node.op.node_name(node))
+        node.__class__ = named_node_class(node.op.node_name(node))
     return node
 
 
-class Leaf(Hooked):
+class Leaf(HookableNode):
     """Where a gradient comes to rest: PyTorch's AccumulateGrad. The tensor is held weakly."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
@@ -152,7 +152,7 @@ class Leaf(Hooked):
         self.reference = weakref.ref(tensor)
         self.shape = tensor.array.shape
         self.dtype = tensor.array.dtype
-        self.order = tick()
+        self.order = next_sequence_nr()
         self.hooks = None
 
     @property
@@ -164,7 +164,7 @@ class Leaf(Hooked):
 Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"
 
 
-class Output:
+class OutputSlot:
     """One of the several outputs of a node: it collects a gradient for its slot of the owner."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "number", "order", "owner", "shape")
@@ -181,7 +181,7 @@ class Output:
         self.number = number
         self.shape = shape
         self.dtype = dtype
-        self.order = tick()
+        self.order = next_sequence_nr()
         self.hooks = None
 
     @property
@@ -195,4 +195,4 @@ class Output:
 
 def edge(parent: Any) -> tuple[Any, int]:
     """A parent as PyTorch shows it: the node, and the number of its output."""
-    return (shown(parent.owner), parent.number) if type(parent) is Output else (shown(parent), 0)
+    return (as_named_node(parent.owner), parent.number) if type(parent) is OutputSlot else (as_named_node(parent), 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.graph.node import Node, tick
-from adjoint.core.graph.source_location import user_place
+from adjoint.core.graph.node import Node, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
 
 
 class Undifferentiable(Node):
@@ -18,8 +18,8 @@ class Undifferentiable(Node):
         self.parents = (maker,)
         self.params = self.shapes = self.saved = self.hooks = None
         self.shape, self.dtype = array.shape, array.dtype
-        self.order = tick()
-        self.code, self.at = user_place()
+        self.order = next_sequence_nr()
+        self.code, self.at = user_instruction()
 
     def refuse(self) -> None:
         """Raise NotImplementedError, which is a RuntimeError: the gradient that is asked for does not exist."""

@@ -23,10 +23,12 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-Place = tuple[CodeType, int]  # a code, and the offset of an instruction in it: a `Site` that nobody has asked for yet
+InstructionLocation = tuple[
+    CodeType, int
+]  # a code, and the offset of an instruction in it: a `Site` that nobody has asked for yet
 
 
-class _Inside(dict[str, bool]):
+class _LibraryFiles(dict[str, bool]):
     """For each file that was met so far, whether it belongs to the library."""
 
     def __missing__(self, file: str) -> bool:
@@ -34,12 +36,12 @@ class _Inside(dict[str, bool]):
         return found
 
 
-inside = _Inside()
+library_files = _LibraryFiles()
 
 
 def user_frame(frame: FrameType) -> FrameType:
     """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
-    while inside[frame.f_code.co_filename]:
+    while library_files[frame.f_code.co_filename]:
         below = frame.f_back
         if below is None:
             break
@@ -53,7 +55,7 @@ def user_site() -> Site:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def user_place(depth: int = 1) -> Place:
+def user_instruction(depth: int = 1) -> InstructionLocation:
     """`user_site` as a node keeps it, for `site_of` to tell. The innermost `depth` frames are the library's."""
     frame = user_frame(sys._getframe(depth))
     return frame.f_code, frame.f_lasti
@@ -62,7 +64,7 @@ def user_place(depth: int = 1) -> Place:
 def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
     """Warn of the user's line, however many of the library's frames stand between: subclasses of Tensor bring more."""
     frame, level = sys._getframe(1), 2
-    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+    while library_files[frame.f_code.co_filename] and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, stacklevel=level)
 

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
-from adjoint.core.graph.node import Node, Saved, tick
+from adjoint.core.graph.node import Node, SavedValues, next_sequence_nr
 from adjoint.core.graph.not_implemented import Undifferentiable
-from adjoint.core.graph.source_location import user_place
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op import bfloat16
-from adjoint.core.op.evaluation import compute, evaluate, promoted
+from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
-from adjoint.core.op.op_errors import FAULTS, again
+from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.recorder import make
-from adjoint.core.runtime.mode import Scope, mode, unrecorded, unusual
-from adjoint.core.tensor.external_aliases import apart, exposed
-from adjoint.core.tensor.meta import any_absent
-from adjoint.core.tensor.shape_tracer import without
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
+from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
+from adjoint.core.tensor.meta import any_meta
+from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.storage import InferenceLeaf, is_inference
-from adjoint.core.tensor.tensor import Tensor, restored, wrap
+from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 
 ndarray = np.ndarray
 NO_PARAMS: dict[str, Any] = {}
@@ -29,20 +29,20 @@ new = object.__new__
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
-    if unusual.count or default.narrow:
-        return _apply_in_modes(op, inputs, params)
+    if nondefault.count or default.narrow:
+        return _apply_slow(op, inputs, params)
     given, recorded = [], False
     for x in inputs:  # a loop, twice as fast as a comprehension in Python 3.11
         known = isinstance(x, Tensor)
         given.append(x.array if known else x)
         recorded = recorded or (known and x.node is not None)
     arrays = tuple(given)
-    operands = arrays if op.promotion is None else promoted(op, arrays)
+    operands = arrays if op.promotion is None else _promote_operands(op, arrays)
     if op.native is None:
         try:
             data = op.evaluate(*operands, **params)  # as `evaluate` does it, which would be one more call
-        except FAULTS as error:
-            data = again(op, operands, params, error)
+        except EVALUATION_ERRORS as error:
+            data = retry_ignoring_fp_errors(op, operands, params, error)
         if type(data) is not ndarray:
             data = np.asarray(data)
     else:
@@ -55,7 +55,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     return out
 
 
-def computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any) -> Tensor:
+def wrap_computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any) -> Tensor:
     """What a call of the op gives in default modes where its result has been found already."""
     out = wrap(data)
     for x in inputs:
@@ -66,34 +66,34 @@ def computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any)
     return out
 
 
-def _apply_in_modes(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+def _apply_slow(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     """The same where this thread or another has left the default modes, or where arrays may be bfloat16."""
-    modes = mode.__dict__ if unusual.count else None  # this thread's: 13 ns against 33 for one attribute of it
+    modes = mode.__dict__ if nondefault.count else None  # this thread's: 13 ns against 33 for one attribute of it
     special = modes is not None and modes["special"]
     if special and mode.duals is not None:
         pushed = mode.duals.call(op, inputs, params)
         if pushed is not None:
             return pushed
     if default.narrow:
-        op = bfloat16.in_float32(op, inputs)
+        op = bfloat16.float32_variant_of(op, inputs)
     tracer = mode.tracer if special else None
-    if tracer is None and unusual.absent and any_absent(inputs):
-        return without(_apply_in_modes, op, inputs, params)
+    if tracer is None and nondefault.absent and any_meta(inputs):
+        return call_on_meta(_apply_slow, op, inputs, params)
     if tracer is not None:
         if op.composite is None:
             data = tracer.emit(op, inputs, params)
             if data is None:  # it leaves to NumPy what it need not see
-                with Scope(tracer=None, recording=False):
+                with ModeScope(tracer=None, recording=False):
                     data = apply(op, inputs, params).array
         elif (op.family == "fused" or op is op.wide) and mode.recording:
-            with unrecorded():
-                data = _composed(op, inputs, params, tracer).array
+            with recorded_by_caller():
+                data = _apply_composite(op, inputs, params, tracer).array
         else:
-            return _composed(op, inputs, params, tracer)
+            return _apply_composite(op, inputs, params, tracer)
         arrays = tracer.symbols(inputs)
     else:
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
-        operands = arrays if op.promotion is None else promoted(op, arrays)
+        operands = arrays if op.promotion is None else _promote_operands(op, arrays)
         data = evaluate(op, operands, params) if op.native is None else compute(op, operands, params)
     out = wrap(data)
     if modes is not None and tracer is None and modes["cut"] is not None:
@@ -102,16 +102,16 @@ def _apply_in_modes(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> 
     if modes is None or modes["recording"]:
         _record(op, inputs, arrays, params, out)
     if special and mode.watcher is not None:
-        mode.watcher.look(op, inputs, out)
+        mode.watcher.observe_op(op, inputs, out)
     return out
 
 
-def _composed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Any) -> Tensor:
+def _apply_composite(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Any) -> Tensor:
     """What a traced op is made of."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
-    if not op.keeps_order and (op.family == "fused" or op.native is not None) and hasattr(tracer, "composed"):
-        tracer.composed(composed)
+    if not op.keeps_order and (op.family == "fused" or op.native is not None) and hasattr(tracer, "mark_row_major"):
+        tracer.mark_row_major(composed)
     return composed
 
 
@@ -121,53 +121,55 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
     for x in inputs:
         found.append(x.node if isinstance(x, Tensor) else None)  # noqa: PERF401  a comprehension takes twice the time
     nodes = tuple(found)
-    if unusual.count and mode.floor >= 0:
+    if nondefault.count and mode.floor >= 0:
         nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
     if not any(nodes):
         return
-    mixed = unusual.inferred and not mode.transformed and not all(nodes) and any(is_inference(x) for x in inputs)
+    mixed = nondefault.inferred and not mode.transformed and not all(nodes) and any(is_inference(x) for x in inputs)
     if mixed:
-        nodes = tuple(x.memory.leaf if n is None and _is_leaf(x) else n for x, n in zip(inputs, nodes, strict=True))
+        nodes = tuple(
+            x.memory.leaf if n is None and _is_inference_leaf(x) else n for x, n in zip(inputs, nodes, strict=True)
+        )
     data = out.array
     if data.dtype.kind not in FLOATING:
         return
     parents = nodes
-    for i in op.unruled:
+    for i in op.inputs_without_rule:
         if op.variadic or nodes[i] is not None:
-            parents = _refusing(op, nodes, arrays)
+            parents = _mark_missing_rules(op, nodes, arrays)
             break
     saved = None
     if op.saves:
         keeps = op.kept(tuple(map(bool, parents)))
         if keeps is not None:
             if mixed and any(kept and is_inference(x) for kept, x in zip(keeps, inputs, strict=False)):
-                raise RuntimeError(NOT_SAVED)
-            saved = _kept(keeps, inputs, arrays, data)
-    shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.kept_shapes else None
+                raise RuntimeError(INFERENCE_SAVED_ERROR)
+            saved = _collect_saved(keeps, inputs, arrays, data)
+    shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.saves_shapes else None
     make.note(out, op, parents, params, shapes, saved)
-    if saved is not None and unusual.count and mode.packers:
+    if saved is not None and nondefault.count and mode.packers:
         node: Any = out.node
-        node.saved = _packed(node, inputs)
+        node.saved = _pack_saved(node, inputs)
 
 
-NOT_SAVED = (
+INFERENCE_SAVED_ERROR = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
     "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
     "autograd, or use `no_grad()` instead of `inference_mode()`."
 )
 
 
-def _refusing(op: Op, nodes: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def _mark_missing_rules(op: Op, nodes: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([
         n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
     ])  # fmt: skip
 
 
-def _is_leaf(x: Any) -> bool:
+def _is_inference_leaf(x: Any) -> bool:
     return isinstance(x, Tensor) and type(x.memory) is InferenceLeaf
 
 
-def bare_node(
+def make_node(
     op: Op,
     parents: tuple[Any, ...],
     params: dict[str, Any],
@@ -184,13 +186,15 @@ def bare_node(
     node = Node()  # 49 ns, where `object.__new__(Node)` takes 75
     node.op, node.parents, node.params, node.shapes = op, parents, params, shapes
     node.shape, node.dtype = like.shape if shape is None else shape, like.dtype
-    node.code, node.at = user_place(2)
+    node.code, node.at = user_instruction(2)
     node.saved = node.hooks = None
-    node.order = tick()
+    node.order = next_sequence_nr()
     return node
 
 
-def _kept(keeps: tuple[bool, ...], inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+def _collect_saved(
+    keeps: tuple[bool, ...], inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any
+) -> tuple[Any, ...]:
     kept = []
     for keep, a, given in zip(keeps, arrays, inputs):  # noqa: B905  the last of `keeps` is for `data`
         if not keep:
@@ -199,15 +203,15 @@ def _kept(keeps: tuple[bool, ...], inputs: tuple[Any, ...], arrays: tuple[Any, .
             a = a.copy()  # the user's, who may write it
         kept.append(a)
     kept.append(data if keeps[-1] else None)
-    return tuple([apart(a) for a in kept] if exposed else kept)
+    return tuple([copy_if_aliased(a) for a in kept] if externally_aliased else kept)
 
 
-def _packed(node: Node, inputs: tuple[Any, ...]) -> Saved:
+def _pack_saved(node: Node, inputs: tuple[Any, ...]) -> SavedValues:
     """What is kept, handed to the innermost hooks that pack saved values."""
     packer = mode.packers[-1]
     tensors = [*inputs, None]
-    return Saved(
-        packer.pack(restored(kept, maker) if not isinstance(given, Tensor) else given)
+    return SavedValues(
+        packer.pack(restore_saved(kept, maker) if not isinstance(given, Tensor) else given)
         if type(kept) is ndarray
         else kept
         for kept, given, maker in zip(node.saved, tensors, (*node.parents, None), strict=True)

@@ -17,13 +17,13 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.bfloat16 import cast_slot
 from adjoint.core.runtime.mode import mode, set_modes
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
 
 SUPPORTED = (bfloat16, float16)
 
 
-class Cast(NamedTuple):
+class CachedCast(NamedTuple):
     """A parameter, its array, when anything was last written, and what the parameter became."""
 
     parameter: Tensor
@@ -42,7 +42,7 @@ class _Settings(threading.local):
         self.enabled = dict.fromkeys(("cpu", "cuda", "mps", "xpu"), False)
         self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16, "mps": float16, "xpu": float16}
         self.cache, self.depth = True, 0
-        self.cached: dict[int, Cast] = {}
+        self.cached: dict[int, CachedCast] = {}
 
 
 settings = _Settings()
@@ -95,7 +95,7 @@ class autocast:
 
     def _set(self, enabled: bool, kind: Any, cache: bool) -> None:
         settings.enabled[self.device], settings.dtypes[self.device], settings.cache = enabled, kind, cache
-        _announce()
+        _sync_mode()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """`func`, each call of which is such a block. Raises TypeError for what cannot be called."""
@@ -113,16 +113,16 @@ class autocast:
         return call
 
 
-def as_it_is() -> autocast:
+def capture_autocast() -> autocast:
     """A block in which `autocast` is what it is now on the CPU: for what is computed again later."""
     return autocast("cpu", settings.dtypes["cpu"], settings.enabled["cpu"], settings.cache)
 
 
-def _announce() -> None:
+def _sync_mode() -> None:
     set_modes(autocast=settings.dtypes["cpu"] if settings.enabled["cpu"] else None)
 
 
-def _known(device_type: str) -> str:
+def _check_device_type(device_type: str) -> str:
     if device_type not in settings.enabled:
         raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
     return device_type
@@ -135,26 +135,26 @@ def is_autocast_available(device_type: str) -> bool:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """True where `autocast` is on for this kind of device."""
-    return settings.enabled[_known(device_type)]
+    return settings.enabled[_check_device_type(device_type)]
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Switch `autocast` on or off for a kind of device, until the block around ends."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
-    settings.enabled[_known(device_type)] = bool(enabled)
-    _announce()
+    settings.enabled[_check_device_type(device_type)] = bool(enabled)
+    _sync_mode()
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
     """The type that `autocast` takes on this kind of device if it is given none."""
-    return settings.dtypes[_known(device_type)]
+    return settings.dtypes[_check_device_type(device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set the type that `autocast` takes on this kind of device."""
-    settings.dtypes[_known(device_type)] = as_dtype(dtype)
-    _announce()
+    settings.dtypes[_check_device_type(device_type)] = as_dtype(dtype)
+    _sync_mode()
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -172,7 +172,7 @@ def clear_autocast_cache() -> None:
     settings.cached.clear()
 
 
-def lowered(x: Any) -> Any:
+def autocast_down(x: Any) -> Any:
     """A floating tensor but for float64 in the type of `autocast`, which is on; anything else as it is."""
     if not isinstance(x, Tensor):
         return x
@@ -183,12 +183,17 @@ def lowered(x: Any) -> Any:
     if not kept:
         return cast_slot.call(x, dtype=target)
     known = settings.cached.get(id(x))
-    if known is None or known.array is not x.array or known.written != writes.last or known.made.array.dtype != target:
-        known = settings.cached[id(x)] = Cast(x, x.array, writes.last, cast_slot.call(x, dtype=target))
+    if (
+        known is None
+        or known.array is not x.array
+        or known.written != mutation_log.last
+        or known.made.array.dtype != target
+    ):
+        known = settings.cached[id(x)] = CachedCast(x, x.array, mutation_log.last, cast_slot.call(x, dtype=target))
     return known.made
 
 
-def raised(x: Any) -> Any:
+def autocast_up(x: Any) -> Any:
     """A tensor of float16 or bfloat16 as float32; anything else as it is."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
         return x

@@ -19,22 +19,22 @@ from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.slot import Slot
 
-MOVING_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
-MOVING = frozenset({
+DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
+DTYPE_AGNOSTIC_OPS = frozenset({
     "as_strided", "cast", "copy", "gather", "index", "laid", "put_index", "put_slice", "put_view", "restride",
     "scatter", "taken", "unfold", "where", "windows",
 })  # fmt: skip
 cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
 
 
-def in_float32(op: Op, inputs: tuple[Any, ...]) -> Op:
+def float32_variant_of(op: Op, inputs: tuple[Any, ...]) -> Op:
     """The twin of `op` that computes in float32, where `inputs` come together in bfloat16; else `op` itself."""
     arrays = tuple([getattr(x, "array", x) for x in inputs])
-    if op.family in MOVING_FAMILIES or op.name in MOVING:
+    if op.family in DTYPE_AGNOSTIC_FAMILIES or op.name in DTYPE_AGNOSTIC_OPS:
         return op
     if op.promotion is None:
-        found = any(is_narrow(a) for a in arrays)
-    elif any(is_narrow(a) for a in arrays) or default.floating is bfloat16:
+        found = any(is_bfloat16_array(a) for a in arrays)
+    elif any(is_bfloat16_array(a) for a in arrays) or default.floating is bfloat16:
         numbers = tuple([a if hasattr(a, "dtype") else getattr(a, "value", a) for a in arrays])
         found = target_dtype(op, numbers) == bfloat16.numpy
     else:
@@ -42,72 +42,72 @@ def in_float32(op: Op, inputs: tuple[Any, ...]) -> Op:
     if not found:
         return op
     if op.wide is None:
-        op.wide = _twin(op)
+        op.wide = _make_float32_variant(op)
     return op.wide
 
 
-def is_narrow(x: Any) -> bool:
+def is_bfloat16_array(x: Any) -> bool:
     """True for an array, or what stands for one, of bfloat16."""
     kind = getattr(x, "dtype", None)
     return kind is not None and kind.kind == "V"
 
 
-def widened(x: Any) -> Any:
+def upcast(x: Any) -> Any:
     """An array or tensor of bfloat16, or several, as float32; anything else as it is."""
     if isinstance(x, (tuple, list)):
-        return type(x)(map(widened, x))
+        return type(x)(map(upcast, x))
     array = getattr(x, "array", x)
-    return _typed(x, float32.numpy) if is_narrow(array) else x
+    return _cast_to(x, float32.numpy) if is_bfloat16_array(array) else x
 
 
-def narrowed(x: Any) -> Any:
+def downcast(x: Any) -> Any:
     """An array or tensor of float32, rounded to bfloat16; of another type as it is."""
     array = getattr(x, "array", x)
-    return _typed(x, bfloat16.numpy) if getattr(array, "dtype", None) == np.float32 else x
+    return _cast_to(x, bfloat16.numpy) if getattr(array, "dtype", None) == np.float32 else x
 
 
-def _typed(x: Any, kind: np.dtype[Any]) -> Any:
+def _cast_to(x: Any, kind: np.dtype[Any]) -> Any:
     return x.astype(kind) if isinstance(x, (np.ndarray, np.generic)) else cast_slot.call(x, dtype=kind)
 
 
-def _twin(op: Op) -> Op:
+def _make_float32_variant(op: Op) -> Op:
     """`op` with another evaluation and other rules; all else that it declares is the same."""
 
     @wraps(op.evaluate)
     def evaluate(*operands: Any, **params: Any) -> Any:
-        out = compute(op, tuple(map(widened, operands)), params)
-        return narrowed(out) if _all_narrow(operands) else out
+        out = compute(op, tuple(map(upcast, operands)), params)
+        return downcast(out) if _is_result_bfloat16(operands) else out
 
     def composite(*inputs: Any, **params: Any) -> Any:
-        kinds = [_typed(x, bfloat16.numpy) if _is_other(op, x) else x for x in inputs]
-        out = op.public(*map(widened, kinds), **params)
-        return narrowed(out) if _all_narrow(kinds) else out
+        kinds = [_cast_to(x, bfloat16.numpy) if _is_brought_to_bfloat16(op, x) else x for x in inputs]
+        out = op.public(*map(upcast, kinds), **params)
+        return downcast(out) if _is_result_bfloat16(kinds) else out
 
     evaluate.parameters = parameters_of(op.evaluate).positional  # type: ignore[attr-defined]
     twin = object.__new__(Op)
     for slot in Op.__slots__:
         setattr(twin, slot, getattr(op, slot))
     twin.evaluate, twin.composite, twin.native, twin.wide = evaluate, composite, None, twin
-    twin.rules = tuple([None if rule is None else _wide_rule(rule) for rule in op.rules])
+    twin.rules = tuple([None if rule is None else _upcast_rule(rule) for rule in op.rules])
     return twin
 
 
-def _is_other(op: Op, x: Any) -> bool:
+def _is_brought_to_bfloat16(op: Op, x: Any) -> bool:
     """True for a tensor or array that the op first brings to bfloat16, as the type in which its inputs meet."""
     array = getattr(x, "array", x)
-    return op.promotion is not None and hasattr(array, "dtype") and not is_narrow(array)
+    return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
 
 
-def _all_narrow(operands: tuple[Any, ...] | list[Any]) -> bool:
+def _is_result_bfloat16(operands: tuple[Any, ...] | list[Any]) -> bool:
     """True unless an operand is of a wider floating type, in which the result then is."""
     kinds = [getattr(getattr(x, "array", x), "dtype", None) for x in operands]
     return not any(kind is not None and kind.kind in "fc" for kind in kinds)
 
 
-def _wide_rule(rule: Rule) -> Rule:
+def _upcast_rule(rule: Rule) -> Rule:
     def wide(g: Any, *kept: Any) -> Any:
-        d = rule(widened(g), *map(widened, kept))
-        return narrowed(d) if is_narrow(getattr(g, "array", g)) else d
+        d = rule(upcast(g), *map(upcast, kept))
+        return downcast(d) if is_bfloat16_array(getattr(g, "array", g)) else d
 
     wide.parameters = parameters_of(rule).positional  # type: ignore[attr-defined]
     return wide

@@ -16,28 +16,30 @@ import numpy as np
 
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.memory_format import in_order
+from adjoint.core.tensor.memory_format import call_row_major
 
 ndarray = np.ndarray
-ENOUGH = 2e-4  # seconds: a kernel takes about 200 times as long to compile
-MOST = 64  # kernels of one function: shapes that keep changing are left to NumPy
-SIMPLE = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
+MIN_SECONDS = 2e-4  # seconds: a kernel takes about 200 times as long to compile
+MAX_SHAPES_PER_OP = 64  # kernels of one function: shapes that keep changing are left to NumPy
+CONSTANT_TYPES = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
 
-Weight = float | Callable[..., float]
+CostEstimate = float | Callable[..., float]
 Kernel = Callable[[list[Any]], Any]
-Maker = Callable[["Native", list[Any], dict[str, Any]], Kernel | None]
+Maker = Callable[["KernelFunction", list[Any], dict[str, Any]], Kernel | None]
 
 
-def _nothing(*operands: Any) -> None:
+def _decline(*operands: Any) -> None:
     """What stands for what this machine does not have."""
 
 
-maker_slot: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _nothing)
-routine_slot: Slot[Callable[[str], Callable[..., Any] | None]] = Slot("routine", _nothing)  # by name
-drawer_slot: Slot[Callable[[Any], Any]] = Slot("drawer", _nothing)  # from a random stream's state; comes with the maker
+import_provider: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _decline)
+routine_slot: Slot[Callable[[str], Callable[..., Any] | None]] = Slot("routine", _decline)  # by name
+make_sampler: Slot[Callable[[Any], Any]] = Slot(
+    "drawer", _decline
+)  # from a random stream's state; comes with the maker
 
 
-class Operand(NamedTuple):
+class KernelOperand(NamedTuple):
     """An array as a kernel is made for it: row-major when its dimensions are taken in `order` (None: as they are)."""
 
     shape: tuple[int, ...]
@@ -45,33 +47,33 @@ class Operand(NamedTuple):
     order: tuple[int, ...] | None
 
 
-class _Source:
+class _KernelProvider:
     """Where kernels come from: `maker`, brought when it is first needed.
 
-    `enough`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is raised,
-    where else NumPy takes over.
+    `min_seconds`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is
+    raised, where else NumPy takes over.
     """
 
-    __slots__ = ("enabled", "enough", "maker", "strict")
+    __slots__ = ("enabled", "min_seconds", "maker", "strict")
 
     def __init__(self) -> None:
         wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
-        self.enough = ENOUGH
+        self.min_seconds = MIN_SECONDS
         self.enabled, self.strict = wish != "0", wish == "strict"
         self.maker: Maker | None = None
 
     def ready(self) -> bool:
         """Bring the maker, if that was not done before; False if there is none."""
         if self.enabled and self.maker is None:
-            self.maker = maker_slot.call()
+            self.maker = import_provider.call()
             self.enabled = self.maker is not None
         return self.enabled
 
 
-source = _Source()
+kernel_provider = _KernelProvider()
 
 
-class Native:
+class KernelFunction:
     """A function of arrays and numbers, and the kernels that compute it.
 
     `function` is what is traced, with tensors for its arrays; it gives a tensor, or a tuple of them. `weight`: the
@@ -83,7 +85,7 @@ class Native:
     __slots__ = ("elementwise", "function", "kernels", "name", "weight", "written")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], weight: Weight, written: tuple[int, ...] = (), *,
+        self, name: str, function: Callable[..., Any], weight: CostEstimate, written: tuple[int, ...] = (), *,
         elementwise: bool = False,
     ) -> None:  # fmt: skip
         self.name, self.function, self.weight, self.written = name, function, weight, written
@@ -92,19 +94,19 @@ class Native:
 
     def find(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The function of these arguments, computed by a kernel; None if NumPy is to do it."""
-        if not source.enabled or not self._pays(arguments, params):
+        if not kernel_provider.enabled or not self._is_worthwhile(arguments, params):
             return None
         if self.elementwise and not arguments[0].flags.c_contiguous:
-            return in_order(lambda x: self.find((x,), params), arguments[0])
+            return call_row_major(lambda x: self.find((x,), params), arguments[0])
         key: list[Any] = []
         marks: list[Any] = [repr(params)] if params else []  # tells 0.0 from -0.0, and 1 from True
         arrays: list[Any] = []
         for x in arguments:
             if type(x) is ndarray:
                 order = None if x.flags.c_contiguous else _order(x)
-                key.append(Operand(x.shape, x.dtype, order))
+                key.append(KernelOperand(x.shape, x.dtype, order))
                 arrays.append(x if order is None else x.transpose(order))
-            elif type(x) in SIMPLE:
+            elif type(x) in CONSTANT_TYPES:
                 key.append(x)
                 marks.append(repr(x))
             else:
@@ -115,8 +117,8 @@ class Native:
         kernel = self.kernels.get(exact)
         return None if kernel is None else kernel(arrays)
 
-    def _pays(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> bool:
-        weight, enough = self.weight, source.enough
+    def _is_worthwhile(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> bool:
+        weight, enough = self.weight, kernel_provider.min_seconds
         if type(weight) is not float:
             return weight(*arguments, **params) >= enough  # type: ignore[operator]
         for x in arguments:  # noqa: SIM110  a third of the time of `any` and a generator
@@ -125,22 +127,22 @@ class Native:
         return False
 
     def _make(self, exact: Any, key: list[Any], params: dict[str, Any]) -> None:
-        if source.ready() and source.maker is not None and len(self.kernels) < MOST:
-            self.kernels[exact] = source.maker(self, key, params)
+        if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
+            self.kernels[exact] = kernel_provider.maker(self, key, params)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"
 
 
-def natively(weight: float) -> Callable[[Callable[..., Any]], Any]:
+def with_eager_kernel(weight: float) -> Callable[[Callable[..., Any]], Any]:
     """Let kernels compute a gradient rule where it is given arrays.
 
     `weight`: the seconds that NumPy takes for an element of the first, the gradient that arrives.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        native = Native(function.__name__, function, weight)
-        least = ENOUGH / weight
+        native = KernelFunction(function.__name__, function, weight)
+        least = MIN_SECONDS / weight
 
         def call(*arguments: Any) -> Any:
             first = arguments[0]
@@ -167,8 +169,8 @@ class eager_kernels:
     """
 
     def __init__(self, enabled: bool) -> None:
-        self.before = source.enabled
-        source.enabled = bool(enabled)
+        self.before = kernel_provider.enabled
+        kernel_provider.enabled = bool(enabled)
 
     def __enter__(self) -> Self:
         return self
@@ -176,7 +178,7 @@ class eager_kernels:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        source.enabled = self.before
+        kernel_provider.enabled = self.before
 
 
 def _order(x: Any) -> tuple[int, ...] | None:
@@ -185,33 +187,35 @@ def _order(x: Any) -> tuple[int, ...] | None:
     return order if x.transpose(order).flags.c_contiguous else None
 
 
-class Routine:
+class SmallArrayKernel:
     """A native function of this name. `call(*operands)` is a new array, or None where NumPy is to do the work.
 
     It takes small row-major arrays of float32 or float64, and others as its declaration has them (see
-    compiler/kernels/routines); anything may be given, but shapes that do not go together. Where it runs `source` is
-    `enabled`, which callers look at.
+    compiler/kernels/routines); anything may be given, but shapes that do not go together. Where it runs
+    `kernel_provider` is `enabled`, which callers look at.
     """
 
     __slots__ = ("call", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.call: Callable[..., Any] = self._first
+        self.call: Callable[..., Any] = self._resolve_and_call
 
-    def _first(self, *operands: Any) -> Any:
+    def _resolve_and_call(self, *operands: Any) -> Any:
         if not any(type(x) is ndarray for x in operands):
             return None  # a step is being traced, which is no time to compile something else
-        self.call = routine_slot.call(self.name) or _nothing
+        self.call = routine_slot.call(self.name) or _decline
         return self.call(*operands)
 
     def __repr__(self) -> str:
         return f"<routine {self.name}>"
 
 
-def folded(rows: Routine, whole: Routine, x: Any, axes: tuple[int, ...], *numbers: float) -> Any:
+def try_small_reduction(
+    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Any, axes: tuple[int, ...], *numbers: float
+) -> Any:
     """What folds x over all its axes, or over the last; None for others, and where NumPy is to do the work."""
-    if not source.enabled:
+    if not kernel_provider.enabled:
         return None
     rank = x.ndim
     return whole.call(x, *numbers) if len(axes) == rank else rows.call(x, *numbers) if axes == (rank - 1,) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, promote
-from adjoint.core.op.op_errors import FAULTS, again
+from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -24,8 +24,8 @@ def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's NumPy function on arrays of agreed types: an ndarray. Its errors are told in the user's words."""
     try:
         data = op.evaluate(*operands, **params)
-    except FAULTS as error:
-        data = again(op, operands, params, error)
+    except EVALUATION_ERRORS as error:
+        data = retry_ignoring_fp_errors(op, operands, params, error)
     return data if type(data) is ndarray else np.asarray(data)
 
 
@@ -47,14 +47,15 @@ def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
     return target
 
 
-def promoted(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def _promote_operands(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands in the type in which the op computes."""
     target = target_dtype(op, arrays)
     return tuple([
-        (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _typed(x, target) for x in arrays
+        (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _convert_number(x,
+        target) for x in arrays
     ])  # fmt: skip
 
 
-def _typed(number: Any, target: Any) -> Any:
+def _convert_number(number: Any, target: Any) -> Any:
     """A Python number as an operand: NumPy brings it to the arrays' type, except where it would refuse or widen."""
     return np.asarray(number).astype(target) if target.kind in "iub" else number

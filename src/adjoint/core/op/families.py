@@ -15,13 +15,19 @@ from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.op.op_errors import FAULTS, again, kinds_checked, refuse_numbers, refusing
+from adjoint.core.op.op_errors import (
+    EVALUATION_ERRORS,
+    make_kind_check,
+    refuse_numbers,
+    retry_ignoring_fp_errors,
+    with_operand_check,
+)
 from adjoint.core.op.recorder import make
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.op.unary_call import of_one
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.op.unary_call import make_one_input_call
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.external_aliases import apart, exposed
+from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 
@@ -39,38 +45,39 @@ FACETS = {
 }  # fmt: skip
 
 
-def _elementwise_spec(truth: bool, check: Function, real: bool = False) -> Callable[..., Spec]:
+def _elementwise_spec(bool_result: bool, check: Function, real_result: bool = False) -> Callable[..., Spec]:
     def spec(*operands: Any) -> Spec:
         check(operands)
         shape = operands[0].shape if len(operands) == 1 else broadcast_shapes(*[o.shape for o in operands])
         dtype = operands[0].dtype
-        return Spec(shape, BOOL if truth else real_type(dtype) if real else dtype)
+        return Spec(shape, BOOL if bool_result else real_type(dtype) if real_result else dtype)
 
     return spec
 
 
 def unary(
-    *, promotion: str | None = None, truth: bool = False, real: bool = False, scalar: Any = None, refuses: str = "",
+    *, promotion: str | None = None, bool_result: bool = False, real_result: bool = False, scalar: Any = None,
+    unsupported_kinds: str = "",
     **facets: Any,
 ) -> Declaration:  # fmt: skip
     """Declare f(x), element by element. `promotion="float"`: integers become floats; `"number"`: truths, integers.
 
-    `truth`: the result is bool. `real`: of complex numbers it is real. `refuses`: the kinds of elements, as NumPy has
-    them, that f is not defined for.
+    `bool_result`: the result is bool. `real_result`: of complex numbers it is real. `unsupported_kinds`: the kinds of
+    elements, as NumPy has them, that f is not defined for.
     """
-    rules, facets = _split(facets)
+    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
-        check = kinds_checked(function.__name__, refuses)
+        check = make_kind_check(function.__name__, unsupported_kinds)
         op = Op(
-            refusing(function, check) if refuses else function, rules, call=apply, family="unary",
-            spec=_elementwise_spec(truth, check, real), promotion=promotion, scalar=scalar, **facets,
+            with_operand_check(function, check) if unsupported_kinds else function, rules, call=apply, family="unary",
+            spec=_elementwise_spec(bool_result, check, real_result), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
-        any_kind = promotion is None and not refuses and op.native is None
-        quick = "" if op.native is not None else "fiub" if promotion is None and refuses == "c" else "f"
-        compute = op.evaluate if "f" in refuses else function
+        any_kind = promotion is None and not unsupported_kinds and op.native is None
+        quick = "" if op.native is not None else "fiub" if promotion is None and unsupported_kinds == "c" else "f"
+        compute = op.evaluate if "f" in unsupported_kinds else function
 
         def call(input: Any, out: Any = None) -> Tensor:
             if out is not None:
@@ -82,7 +89,7 @@ def unary(
             if (
                 type(xd) is not ndarray
                 or not (any_kind or xd.dtype.kind in quick)
-                or (unusual.count and mode.special)
+                or (nondefault.count and mode.special)
                 or (xn is not None and not differentiable)
             ):
                 return apply(op, (input,), NO_PARAMS)
@@ -92,18 +99,18 @@ def unary(
                 data = evaluate(op, (xd,), NO_PARAMS)
             if type(data) is not ndarray:
                 data = np.asarray(data)
-            if xn is None or (unusual.count and not mode.recording):
+            if xn is None or (nondefault.count and not mode.recording):
                 out = new(Tensor)
                 out.array = data
                 out.node = out._grad = out.memory = None
-                if unusual.count:
+                if nondefault.count:
                     cut = mode.cut
                     if cut is not None:
                         out._cut = cut
                         out.memory = cut.memory
                 return out
-            if keeps_x and exposed and input.memory is not None:
-                xd = apart(xd)
+            if keeps_x and externally_aliased and input.memory is not None:
+                xd = copy_if_aliased(xd)
             saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
             return make.recorded(data, op, (xn,), None, None, saved)
 
@@ -113,21 +120,22 @@ def unary(
 
 
 def binary(
-    *, promotion: str = "common", truth: bool = False, scalar: Any = None, ufunc: Any = None, refuses: str = "",
+    *, promotion: str = "common", bool_result: bool = False, scalar: Any = None, ufunc: Any = None,
+    unsupported_kinds: str = "",
     **facets: Any,
 ) -> Declaration:  # fmt: skip
     """Declare f(x, y), element by element, with broadcasting and promotion to a common type.
 
     `ufunc`: what the function comes to. It is called instead, which saves a recorded multiply 60 ns of 1.25 µs.
-    `refuses`: the kinds of elements, as NumPy has them, that f is not defined for.
+    `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for.
     """
-    rules, facets = _split(facets)
+    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
-        check = kinds_checked(function.__name__, refuses)
+        check = make_kind_check(function.__name__, unsupported_kinds)
         op = Op(
-            refusing(function, check) if refuses else function, rules, call=apply, family="binary",
-            spec=_elementwise_spec(truth, check), promotion=promotion, scalar=scalar, **facets,
+            with_operand_check(function, check) if unsupported_kinds else function, rules, call=apply, family="binary",
+            spec=_elementwise_spec(bool_result, check), promotion=promotion, scalar=scalar, **facets,
         )  # fmt: skip
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
@@ -135,17 +143,17 @@ def binary(
         any_x, any_y, any_out = dx_x or dy_x, dx_y or dy_y, dx_out or dy_out
         lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
-        any_kind = promotion == "common" and not refuses
-        quick = "fiub" if promotion == "common" and refuses == "c" else "f"
-        compute = ufunc or (op.evaluate if "f" in refuses else function)
+        any_kind = promotion == "common" and not unsupported_kinds
+        quick = "fiub" if promotion == "common" and unsupported_kinds == "c" else "f"
+        compute = ufunc or (op.evaluate if "f" in unsupported_kinds else function)
 
-        def general(input: Any, other: Any) -> Tensor:
+        def apply_general(input: Any, other: Any) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
 
-        def as_operator(input: Any, other: Any) -> Any:
-            return general(input, other) if isinstance(other, OPERANDS) else NotImplemented
+        def call_as_operator(input: Any, other: Any) -> Any:
+            return apply_general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
-        def calling(otherwise: Function, left: bool = True, right: bool = True) -> Function:
+        def make_call(otherwise: Function, left: bool = True, right: bool = True) -> Function:
             """The call; what it does not do itself is done `otherwise`: numbers that may not be `left` or `right`, and
             all that decide about the type of the result.
             """
@@ -162,7 +170,7 @@ def binary(
                 else:
                     yd, yn = other, None
                 # the general call promotes, traces, and complains
-                if unusual.count and mode.special:
+                if nondefault.count and mode.special:
                     return otherwise(input, other)
                 if type(xd) is ndarray:
                     dtype = xd.dtype
@@ -181,27 +189,27 @@ def binary(
                     return otherwise(input, other)
                 try:
                     data = compute(xd, yd)
-                except FAULTS as error:
-                    data = again(op, (xd, yd), NO_PARAMS, error)
+                except EVALUATION_ERRORS as error:
+                    data = retry_ignoring_fp_errors(op, (xd, yd), NO_PARAMS, error)
                 if type(data) is not ndarray:
                     data = np.asarray(data)
-                if (xn is None and yn is None) or (unusual.count and not mode.recording):
+                if (xn is None and yn is None) or (nondefault.count and not mode.recording):
                     out = new(Tensor)
                     out.array = data
                     out.node = out._grad = out.memory = None
-                    if unusual.count:
+                    if nondefault.count:
                         cut = mode.cut
                         if cut is not None:
                             out._cut = cut
                             out.memory = cut.memory
                     return out
-                if (xn is None or yn is None) and unusual.inferred and is_inference(input if xn is None else other):
+                if (xn is None or yn is None) and nondefault.inferred and is_inference(input if xn is None else other):
                     return otherwise(input, other)
-                if saves and exposed:
+                if saves and externally_aliased:
                     if xd is not input and input.memory is not None:
-                        xd = apart(xd)
+                        xd = copy_if_aliased(xd)
                     if yd is not other and other.memory is not None:
-                        yd = apart(yd)
+                        yd = copy_if_aliased(yd)
                 if not saves:
                     saved = None
                 elif xn is None:
@@ -218,46 +226,46 @@ def binary(
 
             return call
 
-        def taking(numbers: str) -> Function:
+        def restrict_scalars(numbers: str) -> Function:
             """The call where Python numbers may stand for the operands in `numbers` alone, and for one of them."""
 
-            def checked(input: Any, other: Any) -> Tensor:
+            def check_and_apply(input: Any, other: Any) -> Tensor:
                 refuse_numbers(op.name, op.inputs, numbers, input, other)
-                return general(input, other)
+                return apply_general(input, other)
 
-            return identified(calling(checked, "x" in numbers, "y" in numbers), op)
+            return copy_identity(make_call(check_and_apply, "x" in numbers, "y" in numbers), op)
 
-        call = calling(general)
-        call.operator = calling(as_operator)  # type: ignore[attr-defined]
-        call.taking = taking  # type: ignore[attr-defined]
+        call = make_call(apply_general)
+        call.operator = make_call(call_as_operator)  # type: ignore[attr-defined]
+        call.taking = restrict_scalars  # type: ignore[attr-defined]
         call.ufunc = ufunc  # type: ignore[attr-defined]
         return publish(call, op)
 
     return declare
 
 
-def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True, **facets: Any) -> Declaration:
+def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = True, **facets: Any) -> Declaration:
     """Declare f(x, **params), which moves elements without computing any.
 
     `index` maps the loads of a fused kernel; `view`: the NumPy function returns a view where it can.
     """
-    rules, facets = _split(facets)
+    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
         op = Op(function, rules, call=apply, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Any, **params: Any) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
-            if type(array) is not ndarray or unusual.count or not op.differentiable:
+            if type(array) is not ndarray or nondefault.count or not op.differentiable:
                 out = apply(op, (x,), params)
-                if view and array is not None and _sees(x, out.array, array, op):
+                if view and array is not None and _is_view_result(x, out.array, array, op):
                     share_view(x, out, op, params)
                 return out
             try:
                 data = function(array, **params)
-            except FAULTS as error:
-                data = again(op, (array,), params, error)
-            shapes = None if x.node is None or not op.kept_shapes else (array.shape,)
+            except EVALUATION_ERRORS as error:
+                data = retry_ignoring_fp_errors(op, (array,), params, error)
+            shapes = None if x.node is None or not op.saves_shapes else (array.shape,)
             parents = None if x.node is None else (x.node,)
             if view:
                 base = data.base
@@ -277,10 +285,10 @@ def movement(*, spec: Callable[..., Spec], index: Any = None, view: bool = True,
     return declare
 
 
-def _sees(x: Any, result: Any, source: Any, op: Op) -> bool:
+def _is_view_result(x: Any, result: Any, source: Any, op: Op) -> bool:
     """True if `result`, which `op` made of x, lies in its memory, the array `source`; a symbol, if an array would."""
     if type(result) is not ndarray:
-        can_be_seen = getattr(mode.tracer, "can_be_seen", None) if op.name == "reshape" else None
+        can_be_seen = getattr(mode.tracer, "can_view_as", None) if op.name == "reshape" else None
         return can_be_seen is None or can_be_seen(x, result.shape)
     if result is source:
         return True
@@ -289,17 +297,17 @@ def _sees(x: Any, result: Any, source: Any, op: Op) -> bool:
 
 def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any) -> Declaration:
     """Declare any other op: tensors by position, configuration by keyword."""
-    rules, facets = _split(facets)
+    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
         op = Op(function, rules, call=apply, family=family, spec=spec, **facets)
         quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
-        return publish(of_one(op) if quick else op.public, op)
+        return publish(make_one_input_call(op) if quick else op.public, op)
 
     return declare
 
 
-def fused(*, composite: Function, **facets: Any) -> Declaration:
+def with_eager_fast_path(*, composite: Function, **facets: Any) -> Declaration:
     """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing evaluates instead.
 
     The gradient rules are its own, traced or not.
@@ -311,24 +319,24 @@ def fused(*, composite: Function, **facets: Any) -> Declaration:
     return primitive(spec=no_spec, family="fused", composite=composite, **facets)
 
 
-def _split(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
+def _split_facets(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
     """The gradient rules (`dx=`, `dy=`, …) and the other facets."""
     rules = {k: v for k, v in facets.items() if k not in FACETS}
     return rules, {k: v for k, v in facets.items() if k in FACETS}
 
 
-def taking(numbers: str, *calls: Any) -> Any:
+def restrict_scalars(numbers: str, *calls: Any) -> Any:
     """The calls of binary ops, for programs: Python numbers may stand for the operands in `numbers` alone."""
     return tuple(call.taking(numbers) for call in calls)
 
 
 def publish(call: Function, op: Op) -> Function:
     """Give a call the identity of the function it stands for, and make it the op's own."""
-    op.public = identified(call, op)
+    op.public = copy_identity(call, op)
     return call
 
 
-def identified(call: Function, op: Op) -> Function:
+def copy_identity(call: Function, op: Op) -> Function:
     """Give a call the identity of the function it stands for, and tie it to its op."""
     call.__name__ = call.__qualname__ = op.evaluate.__name__
     call.__doc__ = op.evaluate.__doc__

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from adjoint.core.runtime.mode import refuse_while_tracing, watch
+from adjoint.core.runtime.mode import guard_on, refuse_while_tracing
 
 PRECISIONS = ("highest", "high", "medium")
-WHAT = "float32 matmul precision"
+PRECISION_FACT = "float32 matmul precision"
 
 setting = {"matmul": PRECISIONS[0]}
 
 
 def get_float32_matmul_precision() -> str:
     """What `set_float32_matmul_precision` was given last; 'highest' until then."""
-    return str(watch(setting, held, WHAT))
+    return str(guard_on(setting, current_precision, PRECISION_FACT))
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -32,6 +32,6 @@ def set_float32_matmul_precision(precision: str) -> None:
     setting["matmul"] = PRECISIONS[PRECISIONS.index(precision)]
 
 
-def held(setting: dict[str, str]) -> str:
+def current_precision(setting: dict[str, str]) -> str:
     """The precision that is set."""
     return setting["matmul"]

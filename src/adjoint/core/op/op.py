@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjoint.core.op.eager_kernels import Native, Weight
+from adjoint.core.op.eager_kernels import CostEstimate, KernelFunction
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
 
@@ -25,10 +25,11 @@ class Op:
     """
 
     __slots__ = (
-        "_kept", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family",
-        "holomorphic", "identity", "index", "inputs", "keeps_order", "kept_shapes", "leading", "linear",
-        "name", "native", "needs", "node_name", "params", "part", "plain", "positions", "promotion", "public", "rules",
-        "saves", "scalar", "spec", "unruled", "values", "variadic", "wide",
+        "_saved_masks", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family",
+        "holomorphic", "identity", "index", "inputs", "keeps_order", "saves_shapes", "leading", "linear",
+        "name", "native", "needs", "node_name", "params", "part", "plain", "saved_slots", "promotion", "public",
+        "rules",
+        "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +52,7 @@ class Op:
         part: Callable[..., Any] | None = None,
         blocks: Callable[[Any], tuple[Any, ...]] | None = None,
         node: str | Callable[..., str] | None = None,
-        native: Weight | None = None,
+        native: CostEstimate | None = None,
         holomorphic: bool = True,
         keeps_order: bool = False,
     ) -> None:
@@ -72,36 +73,36 @@ class Op:
         self.blocks = blocks
         self.plain = blocks is None and not self.variadic
         self.public: Callable[..., Any] = lambda *inputs, **params: call(self, inputs, params)
-        self.node_name = _node_name(self.name, node)
+        self.node_name = _make_node_class(self.name, node)
         self.keeps_order = lies = keeps_order or family == "unary"  # as its operand does in memory
         run: Any = lambda *x, **params: call(self, x, params)  # noqa: E731
-        self.native = None if native is None else Native(self.name, run, native, elementwise=lies)
+        self.native = None if native is None else KernelFunction(self.name, run, native, elementwise=lies)
         self.wide: Op | None = None  # for bfloat16: see bfloat16.py
-        self._attach(rules)
+        self._attach_rules(rules)
 
-    def _attach(self, rules: dict[str, Rule]) -> None:
+    def _attach_rules(self, rules: dict[str, Rule]) -> None:
         for given in rules:
             if given[:1] != "d" or given[1:] not in self.inputs:
                 raise TypeError(f"op {self.name}: rule {given}= has no input {given[1:]!r}; inputs are {self.inputs}")
         self.rules = tuple(rules.get("d" + name) for name in self.inputs)
         self.differentiable = None not in self.rules
-        self.unruled = tuple(i for i, rule in enumerate(self.rules) if rule is None)
+        self.inputs_without_rule = tuple(i for i, rule in enumerate(self.rules) if rule is None)
         self.needs = tuple(() if rule is None else parameters_of(rule).positional[1:] for rule in self.rules)
         known = {*self.inputs, *self.params, "out", "i", *(f"{name}_shape" for name in self.inputs)}
         for name, needs in zip(self.inputs, self.needs, strict=True):
             if not known.issuperset(needs):
                 missing = sorted(set(needs) - known)
                 raise TypeError(f"op {self.name}: rule d{name} asks for {missing}, which it does not have")
-        self._kept: dict[tuple[bool, ...], tuple[bool, ...] | None] = {}
+        self._saved_masks: dict[tuple[bool, ...], tuple[bool, ...] | None] = {}
         self.values = frozenset((*self.inputs, "out"))
         self.saves = not self.values.isdisjoint(name for needs in self.needs for name in needs)
         places = {name: i for i, name in enumerate((*self.inputs, "out"))}
         # positions[i]: where in `saved` rule i finds all it needs; None if it also needs shapes or parameters
-        self.positions = tuple(
-            None if self.variadic or not places.keys() >= set(needs) else _one_or_all([places[n] for n in needs])
+        self.saved_slots = tuple(
+            None if self.variadic or not places.keys() >= set(needs) else _unwrap_single([places[n] for n in needs])
             for needs in self.needs
         )
-        self.kept_shapes = any(n.endswith("_shape") for needs in self.needs for n in needs)
+        self.saves_shapes = any(n.endswith("_shape") for needs in self.needs for n in needs)
 
     def rule(self, i: int) -> Rule | None:
         """The gradient rule for input `i`, counting the inputs of a variadic op one by one."""
@@ -109,7 +110,7 @@ class Op:
 
     def kept(self, wanting: tuple[bool, ...]) -> tuple[bool, ...] | None:
         """Which inputs, and last the output, the rules for the inputs that want a gradient need; None if none."""
-        found = self._kept.get(wanting, ())
+        found = self._saved_masks.get(wanting, ())
         if found == ():
             last = len(self.rules) - 1
             wanted = {name for i, wants in enumerate(wanting) if wants for name in self.needs[min(i, last)]}
@@ -117,14 +118,14 @@ class Op:
             if not wanted.isdisjoint(self.values):
                 found = (*(self.inputs[min(i, last)] in wanted for i in range(len(wanting))), "out" in wanted)
             if len(wanting) <= 4:  # those of a variadic op are of any number
-                self._kept[wanting] = found
+                self._saved_masks[wanting] = found
         return found
 
     def __repr__(self) -> str:
         return self.name
 
 
-def _node_name(name: str, node: str | Callable[..., str] | None) -> Callable[[Any], str]:
+def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[[Any], str]:
     """From a node of the op to the name of its class."""
     if callable(node):
         return node
@@ -132,6 +133,6 @@ def _node_name(name: str, node: str | Callable[..., str] | None) -> Callable[[An
     return lambda made: title
 
 
-def _one_or_all(places: list[int]) -> int | tuple[int, ...]:
+def _unwrap_single(places: list[int]) -> int | tuple[int, ...]:
     """A single place as it is: the backward walk finds a value at once."""
     return places[0] if len(places) == 1 else tuple(places)

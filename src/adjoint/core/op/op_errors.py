@@ -16,18 +16,25 @@ from functools import wraps
 
 from adjoint.core.op.signature import parameters_of
 
-FAULTS = (RuntimeWarning, FloatingPointError, ValueError, TypeError, IndexError, OverflowError)  # of NumPy functions
+EVALUATION_ERRORS = (
+    RuntimeWarning,
+    FloatingPointError,
+    ValueError,
+    TypeError,
+    IndexError,
+    OverflowError,
+)  # of NumPy functions
 
 
-def again(op: Op, operands: tuple[Any, ...], params: dict[str, Any], error: Exception) -> Any:
+def retry_ignoring_fp_errors(op: Op, operands: tuple[Any, ...], params: dict[str, Any], error: Exception) -> Any:
     """The op's NumPy function once more without warnings, where the user has made errors of them; else the error."""
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
-        raise explained(op, operands, error) from error
+        raise user_error(op, operands, error) from error
     with np.errstate(all="ignore"):
         return op.evaluate(*operands, **params)
 
 
-def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
+def user_error(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
     """The error a user should read: op, operands, and PyTorch's class for it. A check's error is that already."""
     if op.effect and op.family != "random":
         return error
@@ -43,7 +50,7 @@ def explained(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
 
 
 Function = Callable[..., Any]
-OF_TRUTHS = {  # PyTorch's complaints
+BOOL_ERRORS = {  # PyTorch's complaints
     "sub": (
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
         "operator instead."
@@ -55,25 +62,25 @@ OF_TRUTHS = {  # PyTorch's complaints
 }
 
 
-def kinds_checked(name: str, refuses: str) -> Function:
-    """A function that raises NotImplementedError for operands of a NumPy kind among `refuses`."""
+def make_kind_check(name: str, unsupported_kinds: str) -> Function:
+    """A function that raises NotImplementedError for operands of a NumPy kind among `unsupported_kinds`."""
 
     def check(operands: tuple[Any, ...]) -> None:
         for x in operands:
             kind = getattr(x, "dtype", None)
-            if kind is not None and kind.kind in refuses:
+            if kind is not None and kind.kind in unsupported_kinds:
                 other = {"b": "convert with int() or float()", "c": "take real, imag or abs"}.get(
                     kind.kind, "convert with long()"
                 )
                 raise NotImplementedError(
-                    (kind.kind == "b" and OF_TRUTHS.get(name))
+                    (kind.kind == "b" and BOOL_ERRORS.get(name))
                     or f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: {other} first"
                 )
 
     return check
 
 
-def refusing(function: Function, check: Function) -> Function:
+def with_operand_check(function: Function, check: Function) -> Function:
     """`function`, whose operands are checked first."""
 
     @wraps(function)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
+_KIND_LETTERS = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
 
 
 class Spec:
@@ -31,7 +31,7 @@ class Spec:
 def describe(value: Any) -> str:
     """`f32[32,128]` for anything with shape and dtype."""
     kind = value.dtype.kind
-    name = "bool" if kind == "b" else f"{_SHORT[kind]}{8 * value.dtype.itemsize}"
+    name = "bool" if kind == "b" else f"{_KIND_LETTERS[kind]}{8 * value.dtype.itemsize}"
     return f"{name}[{','.join(map(str, value.shape))}]"
 
 

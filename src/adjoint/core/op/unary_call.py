@@ -10,19 +10,19 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import source
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.op import Op
-from adjoint.core.op.op_errors import FAULTS, again
+from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.recorder import make
-from adjoint.core.runtime.mode import unusual
-from adjoint.core.tensor.external_aliases import apart, exposed
+from adjoint.core.runtime.mode import nondefault
+from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.tensor import Tensor
 
 ndarray = np.ndarray
 new = object.__new__
 
 
-def of_one(op: Op) -> Callable[..., Tensor]:
+def make_one_input_call(op: Op) -> Callable[..., Tensor]:
     """The call of an op of one input, and parameters, that has a gradient or whose result cannot have one."""
     keeps_x, keeps_out = (name in op.needs[0] for name in (op.inputs[0], "out"))
     evaluated, weight = op.evaluate, 0.0
@@ -31,12 +31,17 @@ def of_one(op: Op) -> Callable[..., Tensor]:
 
     def call(x: Any, **params: Any) -> Tensor:
         array = x.array if isinstance(x, Tensor) else None
-        if type(array) is not ndarray or unusual.count or default.narrow or array.size * weight >= source.enough:
+        if (
+            type(array) is not ndarray
+            or nondefault.count
+            or default.narrow
+            or array.size * weight >= kernel_provider.min_seconds
+        ):
             return apply(op, (x,), params)
         try:
             data = evaluated(array, **params)
-        except FAULTS as error:
-            data = again(op, (array,), params, error)
+        except EVALUATION_ERRORS as error:
+            data = retry_ignoring_fp_errors(op, (array,), params, error)
         if type(data) is not ndarray:
             data = np.asarray(data)
         if x.node is None or data.dtype.kind not in FLOATING:
@@ -46,10 +51,10 @@ def of_one(op: Op) -> Callable[..., Tensor]:
             return out
         if not op.differentiable:
             return apply(op, (x,), params)
-        shapes = (array.shape,) if op.kept_shapes else None
+        shapes = (array.shape,) if op.saves_shapes else None
         if not (keeps_x or keeps_out):
             return make.recorded(data, op, (x.node,), params, shapes, None)
-        kept = apart(array) if keeps_x and exposed else array
+        kept = copy_if_aliased(array) if keeps_x and externally_aliased else array
         saved = (kept if keeps_x else None, data if keeps_out else None)
         return make.recorded(data, op, (x.node,), params, shapes, saved)
 

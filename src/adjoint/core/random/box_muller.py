@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.core.runtime.libm import by_libm, fused_multiply_add
+from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,19 @@ BLOCK = 16
 BATCH = 1024
 
 LOG = np.array(
-    [7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-     2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1], np.float32)
+    [
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    ],
+    np.float32,
+)
 SIN = np.array([-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1], np.float32)
 COS = np.array([2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2], np.float32)
 # ln 2 and -π/4, split so that the leading parts times a small integer are exact.
@@ -50,15 +61,15 @@ def normal_blocks(uniform: NDArray[Any]) -> NDArray[Any]:
 def normal_pairs(uniform: Float64) -> Float64:
     """Standard normals in float64 from uniforms on [0, 1), (2 n,): pairs v, u, which give pairs of cosine and sine."""
     v, u = uniform[0::2], uniform[1::2]
-    radius = np.sqrt(-2 * by_libm(math.log1p, -u))
+    radius = np.sqrt(-2 * apply_libm(math.log1p, -u))
     angle = 2 * math.pi * v
-    return np.stack([radius * by_libm(math.cos, angle), radius * by_libm(math.sin, angle)], axis=-1).reshape(-1)
+    return np.stack([radius * apply_libm(math.cos, angle), radius * apply_libm(math.sin, angle)], axis=-1).reshape(-1)
 
 
 def _blocks_float64(u: Float64, v: Float64) -> tuple[Float64, Float64]:
-    radius = np.sqrt(-2 * by_libm(math.log, 1 - u))
+    radius = np.sqrt(-2 * apply_libm(math.log, 1 - u))
     angle = 2 * math.pi * v
-    return radius * by_libm(math.cos, angle), radius * by_libm(math.sin, angle)
+    return radius * apply_libm(math.cos, angle), radius * apply_libm(math.sin, angle)
 
 
 def _blocks_float32(u: Float32, v: Float32) -> tuple[Float32, Float32]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, is_bfloat16
 from adjoint.core.random.box_muller import BLOCK
-from adjoint.core.random.generator_state import INTEGER, SWAP, Stream, unforeseen
-from adjoint.core.random.rejection_sampling import between, largest, upwards
-from adjoint.core.runtime.libm import by_libm, fused_multiply_add
+from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER_SWAP, RandomStream, entropy_seed
+from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
+from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Shape = int | Sequence[int]
 
 
-class Generator(Stream):
+class Generator(RandomStream):
     """A stream of random numbers: `Generator().manual_seed(0)` gives what `torch.Generator().manual_seed(0)` gives.
 
     Every sampling method takes a shape and a NumPy dtype, returns a new C-contiguous array and moves the stream as far
@@ -35,12 +35,12 @@ class Generator(Stream):
 
         Types of 16 bits get what float32 would, rounded.
         """
-        sizes, kind = _sizes(shape), _floating("uniform", dtype)
+        sizes, kind = _check_sizes(shape), _check_floating_dtype("uniform", dtype)
         if kind.itemsize == 2:
-            return _within(self.uniform(sizes, np.float32, low, high).astype(kind), low, high)
+            return _exclude_open_end(self.uniform(sizes, np.float32, low, high).astype(kind), low, high)
         if low == 0 and high == 1:
             with self._lock:
-                return self._unit(math.prod(sizes), kind).reshape(sizes)
+                return self._draw_uniforms(math.prod(sizes), kind).reshape(sizes)
         limit = float(np.finfo(kind).max)
         if not (abs(low) <= limit and abs(high) <= limit):
             raise RuntimeError(f"uniform: low and high must be finite numbers of {kind}, but got {low:g} and {high:g}")
@@ -52,7 +52,7 @@ class Generator(Stream):
                 f"from={low:g}"
             )
         with self._lock:
-            unit = self._unit(math.prod(sizes), kind)
+            unit = self._draw_uniforms(math.prod(sizes), kind)
         if unit.size:
             first, last = kind.type(low), kind.type(high)
             unit = fused_multiply_add(unit, last - first, first)
@@ -66,7 +66,7 @@ class Generator(Stream):
         blocks come out even. Below that, pairs in float64, of which the second is kept for the next such call. Types
         of 16 bits take float32, and no uniforms for the elements that the last 16 replace.
         """
-        sizes, kind = _sizes(shape), _floating("normal", dtype)
+        sizes, kind = _check_sizes(shape), _check_floating_dtype("normal", dtype)
         if not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         count = math.prod(sizes)
@@ -84,22 +84,22 @@ class Generator(Stream):
 
     def exponential(self, shape: Shape, dtype: DTypeLike, lambd: float = 1.0) -> Array:
         """-ln(1 - u) / lambd, with u uniform on [0, 1), in float64 whatever the dtype."""
-        sizes, kind = _sizes(shape), _floating("exponential", dtype)
+        sizes, kind = _check_sizes(shape), _check_floating_dtype("exponential", dtype)
         if not lambd > 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
         with self._lock:
-            unit = self._unit(math.prod(sizes), np.dtype(np.float64))
-        return _cast(-1.0 / lambd * by_libm(math.log1p, -unit), kind).reshape(sizes)
+            unit = self._draw_uniforms(math.prod(sizes), np.dtype(np.float64))
+        return _cast(-1.0 / lambd * apply_libm(math.log1p, -unit), kind).reshape(sizes)
 
     def bernoulli(self, shape: Shape, p: float | Array, dtype: DTypeLike) -> Array:
         """1 where u < p, else 0, with u uniform on [0, 1).
 
         u is a float64 for a number p, and of the dtype of p for an array, float32 or float64, which is broadcast.
         """
-        sizes, kind = _sizes(shape), _discrete("bernoulli", dtype)
+        sizes, kind = _check_sizes(shape), _check_discrete_dtype("bernoulli", dtype)
         chances: float | Array = p
         if isinstance(p, np.ndarray):
-            unit_kind = _floating("bernoulli with an array p", p.dtype)
+            unit_kind = _check_floating_dtype("bernoulli with an array p", p.dtype)
             if unit_kind.itemsize == 2:
                 p, unit_kind = p.astype(np.float32), np.dtype(np.float32)
             chances = np.broadcast_to(p, sizes).reshape(-1)
@@ -110,13 +110,13 @@ class Generator(Stream):
             _check_probability(p)
             unit_kind = np.dtype(np.float64)
         with self._lock:
-            unit = self._unit(math.prod(sizes), unit_kind)
+            unit = self._draw_uniforms(math.prod(sizes), unit_kind)
         sample: Array = np.less(unit, chances).astype(kind).reshape(sizes)
         return sample
 
     def dropout(self, shape: Shape, p: float, dtype: DTypeLike) -> Array:
         """1 / (1 - p) with probability 1 - p, else 0: what `dropout` multiplies with. p = 0 and p = 1 draw nothing."""
-        sizes, kind = _sizes(shape), _floating("dropout", dtype)
+        sizes, kind = _check_sizes(shape), _check_floating_dtype("dropout", dtype)
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         if p in {0, 1}:
@@ -129,11 +129,11 @@ class Generator(Stream):
 
     def randint(self, low: int, high: int | None, shape: Shape, dtype: DTypeLike) -> Array:
         """low + w mod (high - low), where w is one word, or two for ranges of 2**28 and more; None: all above `low`."""
-        sizes, kind = _sizes(shape), _discrete("randint", dtype)
-        low, high = upwards(kind, low) if high is None else between(kind, low, high)
+        sizes, kind = _check_sizes(shape), _check_discrete_dtype("randint", dtype)
+        low, high = range_to_largest(kind, low) if high is None else representable_range(kind, low, high)
         count, span = math.prod(sizes), high - low
         with self._lock:
-            native = self._native(count * INTEGER) if count and span < 2**28 else None
+            native = self._native_sampler(count * SECONDS_PER_INTEGER) if count and span < 2**28 else None
             if native is not None:
                 return _cast(native.integers(count, low, span), kind).reshape(sizes)
             words = self._stream.double_words(count) if span >= 2**28 else self._stream.words(count)
@@ -142,26 +142,26 @@ class Generator(Stream):
 
     def random(self, shape: Shape, dtype: DTypeLike) -> Array:
         """Integers from 0 to the largest of the dtype, or to 2**24 for float32 and 2**53 for float64 (`random_`)."""
-        sizes, kind = _sizes(shape), _discrete("random", dtype)
+        sizes, kind = _check_sizes(shape), _check_discrete_dtype("random", dtype)
         if kind.kind == "u" and kind.itemsize > 1:
             raise NotImplementedError(f'"random_kernel_cpu" not implemented for {kind}')
         with self._lock:
             draw = self._stream.double_words if kind.itemsize == 8 else self._stream.words
             words = draw(math.prod(sizes))
-        return _cast((words % np.uint64(largest(kind) + 1)).view(np.int64), kind).reshape(sizes)
+        return _cast((words % np.uint64(largest_exact_integer(kind) + 1)).view(np.int64), kind).reshape(sizes)
 
     def randperm(self, n: int, dtype: DTypeLike = np.int64) -> Array:
         """A permutation of 0 to n - 1, (n,): Fisher and Yates from the front, a word for each place but the last."""
-        (n,), kind = _sizes(n), _discrete("randperm", dtype)
+        (n,), kind = _check_sizes(n), _check_discrete_dtype("randperm", dtype)
         if kind == np.bool_:
             raise NotImplementedError('"randperm" not implemented for bool')
-        if n - 1 > largest(kind) and not is_bfloat16(kind):
+        if n - 1 > largest_exact_integer(kind) and not is_bfloat16(kind):
             raise RuntimeError(f"randperm: {kind} cannot hold all the numbers from 0 to {n - 1}")
         if n >= (2**32 - 1) // 20:
             raise RuntimeError(f"randperm: n must be less than {(2**32 - 1) // 20}, but got {n}")
         swaps = max(n - 1, 0)
         with self._lock:
-            native = self._native(swaps * SWAP) if swaps else None
+            native = self._native_sampler(swaps * SECONDS_PER_SWAP) if swaps else None
             if native is not None:
                 return _cast(native.permutation(n), kind)
             words = self._stream.words(swaps)
@@ -176,14 +176,14 @@ class Generator(Stream):
         return f"Generator(device='{self.device}', initial_seed={self._seed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.place(),)
+        return _rebuild_generator, (self.place(),)
 
 
-def _restored(state: NDArray[np.uint8]) -> Generator:
-    return Generator().move_to(state)
+def _rebuild_generator(state: NDArray[np.uint8]) -> Generator:
+    return Generator().load_state_array(state)
 
 
-def _sizes(shape: Shape) -> tuple[int, ...]:
+def _check_sizes(shape: Shape) -> tuple[int, ...]:
     sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
     for size in sizes:
         if size < 0:
@@ -191,7 +191,7 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _floating(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _check_floating_dtype(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     kind = np.dtype(dtype)
     if kind.kind != "f" and not is_bfloat16(kind):
         error = RuntimeError if name in ("exponential", "dropout") else NotImplementedError
@@ -199,14 +199,14 @@ def _floating(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     return kind
 
 
-def _within(sample: Array, low: float, high: float) -> Array:
+def _exclude_open_end(sample: Array, low: float, high: float) -> Array:
     """`sample` with `low` where rounding reached the open end."""
     first, last = (sample.dtype.type(bound) for bound in (low, high))
     sample[sample == last] = first
     return sample
 
 
-def _discrete(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _check_discrete_dtype(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     kind = np.dtype(dtype)
     if kind.char in "lfd":  # as most are
         return kind
@@ -227,4 +227,6 @@ def _check_probability(p: float) -> None:
 
 
 default_generator = Generator()
-default_generator._begin(unforeseen())  # not `seed()`, which would be refused if a step being traced brought this here
+default_generator._start_seed(
+    entropy_seed()
+)  # not `seed()`, which would be refused if a step being traced brought this here

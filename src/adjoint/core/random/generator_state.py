@@ -13,10 +13,10 @@ import numpy as np
 
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import require_cpu
-from adjoint.core.op.eager_kernels import drawer_slot, source
+from adjoint.core.op.eager_kernels import kernel_provider, make_sampler
 from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
 from adjoint.core.random.mt19937 import MersenneTwister
-from adjoint.core.runtime.fork_safety import awaited
+from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor, wrap
 
@@ -26,12 +26,19 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 DEFAULT_SEED = 67280421310721
-LOADING = 0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
-UNIFORM, NORMAL, INTEGER, SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7  # seconds that NumPy, or Python, takes for a number
+NUMPY_SECONDS_BEFORE_NATIVE = (
+    0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
+)
+SECONDS_PER_UNIFORM, SECONDS_PER_NORMAL, SECONDS_PER_INTEGER, SECONDS_PER_SWAP = (
+    5e-9,
+    2.5e-7,
+    7e-9,
+    1e-7,
+)  # seconds that NumPy, or Python, takes for a number
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
-STATE = np.dtype(
+TORCH_STATE = np.dtype(
     {
         "names": ["seed", "left", "seeded", "next", "words", "spare", "has_spare"],
         "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", 624), "<f8", "<i4"],
@@ -40,10 +47,10 @@ STATE = np.dtype(
     }
 )
 
-spent = [0.0]  # seconds, by all streams
+numpy_seconds_spent = [0.0]  # seconds, by all streams
 
 
-class Stream:
+class RandomStream:
     """A seed and a place behind it. Threads may share a stream."""
 
     _seed: int
@@ -53,10 +60,10 @@ class Stream:
     def __init__(self, device: Any = "cpu") -> None:
         require_cpu(device)
         self.device = Device(device)
-        self._lock = awaited(threading.RLock())
+        self._lock = hold_across_fork(threading.RLock())
         self._stream = MersenneTwister(DEFAULT_SEED)
-        self._drawer: Any = None
-        self._begin(DEFAULT_SEED)
+        self._sampler: Any = None
+        self._start_seed(DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Self:
         """Start the stream of `seed`, from -2**63 to 2**64 - 1; a negative one means seed + 2**64."""
@@ -68,12 +75,12 @@ class Stream:
                 f"Overflow when unpacking long long: manual_seed takes -2**63 to 2**64 - 1, but got {seed}"
             )
         with self._lock:
-            self._begin(int(seed) % 2**64)
+            self._start_seed(int(seed) % 2**64)
         return self
 
     def seed(self) -> int:
         """Start a stream that nobody can foresee, and return its seed."""
-        seed = unforeseen()
+        seed = entropy_seed()
         self.manual_seed(seed)
         return seed
 
@@ -87,7 +94,7 @@ class Stream:
 
     def set_state(self, new_state: Tensor | NDArray[np.uint8]) -> Self:
         """Continue from a place given by `get_state` or by PyTorch; TypeError unless uint8, RuntimeError if invalid."""
-        return self.move_to(new_state.numpy() if isinstance(new_state, Tensor) else new_state)
+        return self.load_state_array(new_state.numpy() if isinstance(new_state, Tensor) else new_state)
 
     def graphsafe_get_state(self) -> Self:
         """Refused with NotImplementedError, as PyTorch refuses it for a CPU."""
@@ -110,21 +117,21 @@ class Stream:
         refuse_while_tracing("get_rng_state()")
         with self._lock:
             words, position = self._stream.state()
-            state = np.zeros((), STATE)
+            state = np.zeros((), TORCH_STATE)
             state["seed"], state["seeded"], state["words"] = self._seed, 1, words
             state["left"], state["next"] = 625 - position if position else 1, position
             state["spare"], state["has_spare"] = self._spare or 0.0, self._spare is not None
         return np.frombuffer(state.tobytes(), np.uint8).copy()
 
-    def move_to(self, state: NDArray[np.uint8]) -> Self:
+    def load_state_array(self, state: NDArray[np.uint8]) -> Self:
         """What `set_state` does, with an array."""
         refuse_while_tracing("set_rng_state()")
         state = np.asarray(state)
         if state.dtype != np.uint8:
             raise TypeError(f"set_state: the state must be an array of uint8, but got {state.dtype}")
-        if state.shape != (STATE.itemsize,):
-            raise RuntimeError(f"set_state: expected a state of shape ({STATE.itemsize},), but got {state.shape}")
-        fields = np.frombuffer(state.tobytes(), STATE)[0]
+        if state.shape != (TORCH_STATE.itemsize,):
+            raise RuntimeError(f"set_state: expected a state of shape ({TORCH_STATE.itemsize},), but got {state.shape}")
+        fields = np.frombuffer(state.tobytes(), TORCH_STATE)[0]
         left, position = int(fields["left"]), int(fields["next"])
         fresh, started = (left, position) == (1, 0), 1 <= position <= 624 and left == 625 - position
         if not (fields["seeded"] and (fresh or started) and (fields["words"] < 2**32).all()):
@@ -137,7 +144,7 @@ class Stream:
 
     def clone_state(self) -> Self:
         """A new generator that continues from this place."""
-        return type(self)(self.device).move_to(self.place())
+        return type(self)(self.device).load_state_array(self.place())
 
     @property
     def lock(self) -> threading.RLock:
@@ -151,7 +158,7 @@ class Stream:
     @contextmanager
     def numbers(self) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
         """Two functions for the block: the next uniform on [0, 1) and the next standard normal, both in float64."""
-        with self._lock, self._stream.each_unit() as uniform:
+        with self._lock, self._stream.scalar_uniforms() as uniform:
 
             def normal() -> float:
                 if (spare := self._spare) is not None:
@@ -164,38 +171,42 @@ class Stream:
 
             yield uniform, normal
 
-    def units(self, count: int) -> Array:
+    def uniform_doubles(self, count: int) -> Array:
         """Uniforms on [0, 1) in float64, (count,)."""
         with self._lock:
-            return self._unit(count, np.dtype(np.float64))
+            return self._draw_uniforms(count, np.dtype(np.float64))
 
     def normals(self, count: int) -> Array:
         """Standard normals in float64, (count,), drawn in pairs as those of short tensors are."""
         with self._lock:
             return self._few_normals(count)
 
-    def _begin(self, seed: int) -> None:
+    def _start_seed(self, seed: int) -> None:
         self._seed = seed
         self._stream.start(seed)
         self._spare = None
 
-    def _native(self, seconds: float) -> Any:
+    def _native_sampler(self, seconds: float) -> Any:
         """Native code that draws what else would take NumPy so many seconds; None without it, or before it pays."""
-        if not source.enabled:
+        if not kernel_provider.enabled:
             return None
-        if self._drawer is None:
-            spent[0] += seconds
-            if spent[0] >= LOADING and source.ready() and drawer_slot.is_filled():
+        if self._sampler is None:
+            numpy_seconds_spent[0] += seconds
+            if (
+                numpy_seconds_spent[0] >= NUMPY_SECONDS_BEFORE_NATIVE
+                and kernel_provider.ready()
+                and make_sampler.is_filled()
+            ):
                 try:
-                    self._drawer = drawer_slot.call(self.memory())
+                    self._sampler = make_sampler.call(self.memory())
                 except Exception:
-                    if source.strict:
+                    if kernel_provider.strict:
                         raise
-                    drawer_slot.empty()
-        return self._drawer
+                    make_sampler.empty()
+        return self._sampler
 
-    def _unit(self, count: int, kind: np.dtype[Any]) -> Array:
-        native = self._native(count * UNIFORM)
+    def _draw_uniforms(self, count: int, kind: np.dtype[Any]) -> Array:
+        native = self._native_sampler(count * SECONDS_PER_UNIFORM)
         if native is not None:
             units: Array = native.uniforms(count, kind)
             return units
@@ -208,28 +219,28 @@ class Stream:
     def _few_normals(self, count: int) -> Array:
         spare = [] if self._spare is None else [self._spare]
         pairs = (count - len(spare) + 1) // 2
-        normals = np.concatenate([spare, normal_pairs(self._unit(2 * pairs, np.dtype(np.float64)))])
+        normals = np.concatenate([spare, normal_pairs(self._draw_uniforms(2 * pairs, np.dtype(np.float64)))])
         self._spare = float(normals[-1]) if normals.size > count else None
         return normals[:count]
 
     def _many_normals(self, count: int, kind: np.dtype[Any]) -> Array:
         whole = count - count % BLOCK
-        native = self._native(count * NORMAL)
+        native = self._native_sampler(count * SECONDS_PER_NORMAL)
         if native is not None and kind.itemsize > 2:
             drawn: Array = native.normals(count, kind)
             return drawn
         if kind.itemsize == 2:
             kind = np.dtype(np.float32)
-            unit = self._unit(whole, kind)
+            unit = self._draw_uniforms(whole, kind)
         else:
-            unit = self._unit(count, kind)
+            unit = self._draw_uniforms(count, kind)
         normals = np.empty(count, kind)
         normals[:whole] = normal_blocks(unit[:whole])
         if whole < count:
-            normals[-BLOCK:] = normal_blocks(self._unit(BLOCK, kind))
+            normals[-BLOCK:] = normal_blocks(self._draw_uniforms(BLOCK, kind))
         return normals
 
 
-def unforeseen() -> int:
+def entropy_seed() -> int:
     """A seed that nobody can foresee."""
     return int.from_bytes(os.urandom(8))

@@ -35,23 +35,23 @@ class MersenneTwister:
         self._seed = seed & 0xFFFFFFFF
         self._first = None
         if self._engine is not None:  # native code may read the state at any time
-            self._started()
+            self._seed_engine()
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` 32-bit words, one per element."""
         if count == 0:
             return np.empty(0, np.uint64)
-        engine = self._started()
+        engine = self._seed_engine()
         self._first = None
         return engine.random_raw(count)
 
     @contextmanager
-    def each_unit(self) -> Iterator[Callable[[], float]]:
+    def scalar_uniforms(self) -> Iterator[Callable[[], float]]:
         """For the block a function that takes two words and gives a uniform on [0, 1) of 53 bits.
 
         The words come many at a time; at the end the stream is put behind those that were taken.
         """
-        engine, memory = self._started(), self.memory()
+        engine, memory = self._seed_engine(), self.memory()
         start, taken = memory.copy(), 0
         units: Iterator[float] = iter(())
 
@@ -61,16 +61,16 @@ class MersenneTwister:
             words = engine.random_raw(2 * CHUNK)
             wide = (words[0::2] << np.uint64(32) | words[1::2]) & np.uint64(2**53 - 1)
             units = iter((wide * 2.0**-53).tolist())
-            return following()
+            return next_uniform()
 
-        def following() -> float:
+        def next_uniform() -> float:
             nonlocal taken
             taken += 1
             unit = next(units, None)
             return more() if unit is None else unit
 
         try:
-            yield following
+            yield next_uniform
         finally:
             memory[:] = start
             engine.random_raw(2 * taken)
@@ -82,7 +82,7 @@ class MersenneTwister:
 
     def state(self) -> tuple[NDArray[np.uint32], int]:
         """The current block (624,) and the position in it."""
-        block, position = _state_of(self._started())
+        block, position = _state_of(self._seed_engine())
         # Compiled code moves the stream without a word to Python: what is fresh is told by the block itself.
         fresh = self._first is not None and position == BLOCK and np.array_equal(block, self._first)
         return block, 0 if fresh else position
@@ -99,7 +99,7 @@ class MersenneTwister:
 
         Native code that draws reads it and writes it. It stays there, and lives as long as the array.
         """
-        engine = self._started()
+        engine = self._seed_engine()
         kind: Any = ctypes.c_uint32 * (BLOCK + 1)
         words = kind.from_address(engine.ctypes.state_address)
         words.owner = engine
@@ -109,7 +109,7 @@ class MersenneTwister:
             raise RuntimeError(f"NumPy {np.__version__} keeps the state of its MT19937 in another form than is known")
         return memory
 
-    def _started(self) -> MT19937:
+    def _seed_engine(self) -> MT19937:
         engine = self._new_engine()
         if self._seed is not None:
             from numpy.random import RandomState

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.random import rejection_sampling
 from adjoint.core.random.generator import Generator
-from adjoint.core.runtime.libm import by_libm, fused_multiply_add
+from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,11 +21,11 @@ Shape = tuple[int, ...]
 
 def cauchy(generator: Generator, shape: Shape, dtype: Any, median: float, sigma: float) -> Array:
     """median + sigma tan(π (u - ½)), with u uniform on [0, 1) in float64."""
-    angle = math.pi * (generator.units(math.prod(shape)) - 0.5)
+    angle = math.pi * (generator.uniform_doubles(math.prod(shape)) - 0.5)
     if not angle.size or not math.isfinite(median):
         sample = angle + median
     else:
-        sample = fused_multiply_add(by_libm(math.tan, angle), np.float64(sigma), np.float64(median))
+        sample = fused_multiply_add(apply_libm(math.tan, angle), np.float64(sigma), np.float64(median))
     return _cast(sample, dtype).reshape(shape)
 
 
@@ -38,13 +38,13 @@ def serial_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, s
 
 def log_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, std: float) -> Array:
     """exp(z std + mean), with z standard normal in float64."""
-    return _cast(by_libm(_exp, _normal(generator, shape, mean, std)), dtype).reshape(shape)
+    return _cast(apply_libm(_exp, _normal(generator, shape, mean, std)), dtype).reshape(shape)
 
 
 def geometric(generator: Generator, shape: Shape, dtype: Any, p: float) -> Array:
     """⌈ln u / ln(1 - p)⌉, with u uniform on [0, 1) in float64: how many trials the first success takes."""
-    unit = generator.units(math.prod(shape))
-    trials = np.ceil(by_libm(rejection_sampling.log, unit) / math.log1p(-p))
+    unit = generator.uniform_doubles(math.prod(shape))
+    trials = np.ceil(apply_libm(rejection_sampling.log, unit) / math.log1p(-p))
     if np.dtype(dtype).kind in "iu":
         trials = trials.astype(np.int64)
     return _cast(trials, dtype).reshape(shape)
@@ -117,7 +117,7 @@ def _with_replacement(generator: Generator, weights: Array, count: int) -> Array
     total = np.add.accumulate(rows, -1)
     total /= total[:, -1:].copy()
     total[:, -1] = 1
-    unit = generator.units(len(rows) * count).reshape(-1, count)
+    unit = generator.uniform_doubles(len(rows) * count).reshape(-1, count)
     found = [np.searchsorted(row.astype(np.float64), u, "left") for row, u in zip(total, unit, strict=True)]
     return np.array(found, np.int64).reshape(*weights.shape[:-1], count)
 

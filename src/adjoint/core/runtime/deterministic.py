@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 
 
 class Determinism:
@@ -27,11 +27,11 @@ class Determinism:
 determinism = Determinism()
 
 
-def alert(called: str) -> None:
+def alert_not_deterministic(called: str) -> None:
     """Say that `called` has no one result. Raises RuntimeError in deterministic mode, or warns if asked to."""
     if not determinism.required:
         return
-    setting = f"'{spoken.package}.use_deterministic_algorithms(True"
+    setting = f"'{display_name.package}.use_deterministic_algorithms(True"
     if determinism.warn_only:
         message = f"{called} does not have a deterministic implementation, but you set {setting}, warn_only=True)'."
         warn_user(message, UserWarning)
@@ -43,7 +43,7 @@ def alert(called: str) -> None:
     )
 
 
-def unwritten(memory: Any) -> Any:
+def poison_uninitialized(memory: Any) -> Any:
     """`memory`, which is new: in deterministic mode its elements become NaN, True, or the largest of their type."""
     if determinism.required and determinism.fill and type(memory) is np.ndarray:
         kind = memory.dtype.kind

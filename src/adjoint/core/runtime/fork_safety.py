@@ -1,7 +1,8 @@
 """A fork while other threads are at work: the new process has their locks, and nobody there lets go of them.
 
-What another thread does under a lock of `awaited` is done before the process forks; so is an import of this library's
-modules, which hold a lock of Python's each. A lock of `renewed` only keeps threads apart: the new process has it open.
+What another thread does under a lock of `hold_across_fork` is done before the process forks; so is an import of this
+library's modules, which hold a lock of Python's each. A lock of `reset_after_fork` only keeps threads apart: the new
+process has it open.
 """
 
 from __future__ import annotations
@@ -15,57 +16,59 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-from adjoint.core.graph.source_location import inside
+from adjoint.core.graph.source_location import library_files
 
-PATIENCE = 10.0  # seconds: a thread may import, compile or draw for ever
-A_WHILE = 0.01  # seconds: two threads may each wait for what the other holds
-OURS = __name__.partition(".")[0]
+FORK_WAIT_SECONDS = 10.0  # seconds: a thread may import, compile or draw for ever
+LOCK_WAIT_SECONDS = 0.01  # seconds: two threads may each wait for what the other holds
+PACKAGE_NAME = __name__.partition(".")[0]
 
-_awaited: WeakSet[Any] = WeakSet()
-_renewed: WeakSet[Any] = WeakSet()
-_held: dict[int, list[Any]] = {}  # by the thread that forks
+_locks_to_hold: WeakSet[Any] = WeakSet()
+_locks_to_reset: WeakSet[Any] = WeakSet()
+_acquired_locks: dict[int, list[Any]] = {}  # by the thread that forks
 
 
-def awaited(lock: Any) -> Any:
+def hold_across_fork(lock: Any) -> Any:
     """This lock, which a thread that forks holds meanwhile."""
-    _awaited.add(lock)
+    _locks_to_hold.add(lock)
     return lock
 
 
-def renewed(lock: Any) -> Any:
+def reset_after_fork(lock: Any) -> Any:
     """This lock, which is open in a new process."""
-    _renewed.add(lock)
+    _locks_to_reset.add(lock)
     return lock
 
 
-def _hold() -> None:
-    end = time.monotonic() + PATIENCE
-    locks = list(_awaited)
+def _acquire_locks() -> None:
+    end = time.monotonic() + FORK_WAIT_SECONDS
+    locks = list(_locks_to_hold)
     while True:
-        held = _held[threading.get_ident()] = [lock for lock in locks if lock.acquire(timeout=A_WHILE)]
-        if (len(held) == len(locks) and not _importing()) or time.monotonic() > end:
+        held = _acquired_locks[threading.get_ident()] = [
+            lock for lock in locks if lock.acquire(timeout=LOCK_WAIT_SECONDS)
+        ]
+        if (len(held) == len(locks) and not _is_importing()) or time.monotonic() > end:
             return
-        _let_go()
-        time.sleep(A_WHILE / 10)
+        _release_locks()
+        time.sleep(LOCK_WAIT_SECONDS / 10)
 
 
-def _let_go() -> None:
-    for lock in _held.pop(threading.get_ident()):
+def _release_locks() -> None:
+    for lock in _acquired_locks.pop(threading.get_ident()):
         lock.release()
 
 
-def _begin_anew() -> None:
-    held = _held.pop(threading.get_ident())
-    _held.clear()
+def _reset_child() -> None:
+    held = _acquired_locks.pop(threading.get_ident())
+    _acquired_locks.clear()
     for lock in held:
         lock.release()
-    for lock in (*_renewed, *(lock for lock in _awaited if lock not in held)):
+    for lock in (*_locks_to_reset, *(lock for lock in _locks_to_hold if lock not in held)):
         lock._at_fork_reinit()
     _forget_imports()
 
 
 def _forget_imports() -> None:
-    """Let modules be imported that another thread had begun with as the process forked, after `_importing`."""
+    """Let modules be imported that another thread had begun with as the process forked, after `_is_importing`."""
     locks = getattr(_bootstrap, "_module_locks", {})
     for name, held in list(locks.items()):
         if getattr(held(), "owner", None) not in (None, threading.get_ident()):
@@ -74,22 +77,22 @@ def _forget_imports() -> None:
                 del sys.modules[name]
 
 
-def _importing() -> bool:
+def _is_importing() -> bool:
     """True if another thread is at an import of ours: of one of our modules, or by one."""
     me = threading.get_ident()
-    return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
+    return any(_is_frame_importing(frame) for thread, frame in sys._current_frames().items() if thread != me)
 
 
-def _imports(frame: FrameType | None) -> bool:
+def _is_frame_importing(frame: FrameType | None) -> bool:
     importing = False
     while frame is not None:
         code = frame.f_code
         if code.co_filename.startswith("<frozen importlib"):
             importing = True
-            if code.co_name == "_find_and_load" and str(frame.f_locals.get("name")).partition(".")[0] == OURS:
+            if code.co_name == "_find_and_load" and str(frame.f_locals.get("name")).partition(".")[0] == PACKAGE_NAME:
                 return True
         elif importing:
-            if inside[code.co_filename]:
+            if library_files[code.co_filename]:
                 return True
             importing = False
         frame = frame.f_back
@@ -97,4 +100,4 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_begin_anew)
+    os.register_at_fork(before=_acquire_locks, after_in_parent=_release_locks, after_in_child=_reset_child)

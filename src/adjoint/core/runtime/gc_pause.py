@@ -6,11 +6,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MANY = 100_000  # objects: fewer are not worth a walk over all there are
+MIN_OBJECTS_TO_PAUSE = 100_000  # objects: fewer are not worth a walk over all there are
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No collections in this block: while modules are loaded, or a graph is made, they find nothing and take long.
 
     What was made then counts as old, so that the next collection does not walk all of it either. The collector does
@@ -18,7 +18,7 @@ def uncollected() -> Iterator[None]:
     collection had left, as in the collector's own rule, the next block begins with one.
     """
     collecting = gc.isenabled()
-    if collecting and _old.are_many():
+    if collecting and _old_generation.is_collection_due():
         gc.collect()
     gc.disable()
     try:
@@ -28,12 +28,12 @@ def uncollected() -> Iterator[None]:
             if hasattr(gc, "freeze") and not gc.get_freeze_count():  # else the user has frozen objects
                 young, middle, _ = gc.get_count()
                 gc.freeze()
-                _old.add(young + middle * gc.get_threshold()[0])
+                _old_generation.add(young + middle * gc.get_threshold()[0])
                 gc.unfreeze()  # into the oldest generation
             gc.enable()
 
 
-class Old:
+class OldGeneration:
     """The objects that blocks have made old since the last full collection, counted roughly."""
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ class Old:
         else:
             self.added, self.kept, self.collections = added, gc.get_freeze_count(), _full_collections()
 
-    def are_many(self) -> bool:
+    def is_collection_due(self) -> bool:
         """A full collection is due."""
-        return self.added > max(MANY, self.kept // 4) and self.collections == _full_collections()
+        return self.added > max(MIN_OBJECTS_TO_PAUSE, self.kept // 4) and self.collections == _full_collections()
 
 
 def _full_collections() -> int:
     return int(gc.get_stats()[2]["collections"])
 
 
-_old = Old()
+_old_generation = OldGeneration()

@@ -45,7 +45,7 @@ svg rect { stroke: var(--paper); stroke-width: .5; fill: currentColor }
 """
 
 
-def page(title: str, head: str, sections: Sequence[tuple[str, str]]) -> str:
+def render_page(title: str, head: str, sections: Sequence[tuple[str, str]]) -> str:
     """The page: a headline, `head` below it, then each section, (title, HTML), with a list of them in front."""
     links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name, _ in sections)
     body = "\n".join(
@@ -71,12 +71,12 @@ def page(title: str, head: str, sections: Sequence[tuple[str, str]]) -> str:
 """
 
 
-def figures(items: Iterable[tuple[str, str]]) -> str:
+def render_figures(items: Iterable[tuple[str, str]]) -> str:
     """A row of numbers, each (what it is, the number)."""
     return "<dl>" + "".join(f"<div><dt>{escape(w)}</dt><dd>{escape(n)}</dd></div>" for w, n in items) + "</dl>"
 
 
-def table(
+def render_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = (), anchors: Iterable[str] = ()
 ) -> str:
     """A table whose cells are HTML already; `anchors`: names of the rows, for links to them."""
@@ -98,7 +98,7 @@ def table(
     )
 
 
-def folded(summary: str, content: str) -> str:
+def render_details(summary: str, content: str) -> str:
     """Text that opens on a click."""
     return f"<details><summary>{escape(summary)}</summary><pre>{escape(content)}</pre></details>"
 

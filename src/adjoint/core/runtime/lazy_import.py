@@ -8,12 +8,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from adjoint.core.runtime.gc_pause import uncollected
+from adjoint.core.runtime.gc_pause import gc_paused
 
-_HELD: Any = vars(ModuleType)["__dict__"]
+_MODULE_DICT: Any = vars(ModuleType)["__dict__"]
 
 
-class Late(ModuleType):
+class LazyModule(ModuleType):
     """A module some of whose names are found when they are asked for: programs that read all of them get all."""
 
     @property
@@ -27,10 +27,10 @@ class Late(ModuleType):
 
 def names_of(module: ModuleType) -> dict[str, Any]:
     """The names that a module has at present."""
-    return _HELD.__get__(module)
+    return _MODULE_DICT.__get__(module)
 
 
-def later(
+def attach_lazy_names(
     module: str, homes: Mapping[str, str], home: str = "", parts: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """`__all__`, `__getattr__` and `__dir__` of `module`.
@@ -40,14 +40,14 @@ def later(
     """
     home = home or module
     sources = {name: f"{home}.{file}" for file, names in homes.items() for name in names.split()}
-    sys.modules[module].__class__ = Late
+    sys.modules[module].__class__ = LazyModule
     own = names_of(sys.modules[module])
     modules = {*parts.split(), *(homes if home == module else ())}
 
     def find(name: str) -> Any:
         if name not in sources and name not in modules:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        with uncollected():
+        with gc_paused():
             found = import_module(sources.get(name) or f"{home}.{name}")
         own[name] = found = getattr(found, name) if name in sources else found
         return found

@@ -31,7 +31,7 @@ def fused_multiply_add(x: NDArray[Any], y: Operand, z: Operand) -> NDArray[Any]:
     return _fma32(x, y, z) if x.dtype == np.float32 else _fma64(x, y, z)
 
 
-def by_libm(function: Callable[[float], float], x: Float64) -> Float64:
+def apply_libm(function: Callable[[float], float], x: Float64) -> Float64:
     """`function` of `math` at each element: the C library's bits, from which NumPy's vector code strays by 1 ulp."""
     return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 

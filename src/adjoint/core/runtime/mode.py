@@ -7,43 +7,43 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.runtime.fork_safety import reset_after_fork
 
 
-class Tracer(Protocol):
+class Interpreter(Protocol):
     """Receives op calls in place of NumPy: while a step is compiled, and within `vmap`.
 
-    `symbols` are what stands for the inputs of an op in its node; `detached` is the array of a tensor cut off from its
-    history; `replacement` is the tensor whose values a written one is to hold, or None where the write took place in a
-    level around this one.
+    `symbols` are what stands for the inputs of an op in its node; `detach_array` is the array of a tensor cut off from
+    its history; `replacement` is the tensor whose values a written one is to hold, or None where the write took place
+    in a level around this one.
     """
 
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
-    def detached(self, tensor: Any) -> Any: ...
+    def detach_array(self, tensor: Any) -> Any: ...
     def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any: ...
     def constant(self, array: Any) -> Any: ...
     def adopt(self, tensor: Any) -> Any: ...
     def read_setting(self, holder: Any, key: Any) -> Any: ...
-    def watch(self, subject: Any, probe: Any, what: str, settled: bool, contents: Any) -> None: ...
+    def watch(self, subject: Any, probe: Any, what: str, at_end: bool, contents: Any) -> None: ...
     def touch_gradient(self, tensor: Any, kind: str) -> None: ...
     def follow(self, node: Any) -> None: ...
     def enter_module(self, name: str) -> None: ...
     def leave_module(self) -> None: ...
     def refuse_write(self, called: str) -> None: ...
     def refuse_form(self, called: str) -> None: ...
-    def met(self) -> list[Any]: ...
+    def captured_tensors(self) -> list[Any]: ...
 
 
-class Level(Protocol):
+class TransformLevel(Protocol):
     """What takes op calls before they are evaluated, where tensors carry more than values: forward mode."""
 
-    def carried(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
+    def levels_of(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
     def call(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
     def write(self, x: Any, out: Any, since: int | None) -> None: ...
-    def histories(self, x: Any) -> Iterable[Any]: ...
+    def tangent_nodes(self, x: Any) -> Iterable[Any]: ...
     def shown(self, x: Any) -> Any: ...
-    def forward_mode_off(self) -> Scope: ...
+    def forward_mode_off(self) -> ModeScope: ...
     def apply_function_jvp(
         self, node: Any, args: tuple[Any, ...], returned: tuple[Any, ...], outputs: tuple[Any, ...],
         dirty: tuple[Any, ...], levels: tuple[Any, ...],
@@ -60,14 +60,14 @@ class Mode(threading.local):
     levels around this one do; `transformed`: a derivative is being taken, for which tensors of inference mode are
     constants; `autocast`: the type in which products are computed, None where they take that of their operands.
     Derived: `special`, an op call has more to do than to evaluate, wrap and record; `extra`,
-    something besides `recording` makes it differ; `odd`, one of both, and the thread is counted in `unusual`.
+    something besides `recording` makes it differ; `odd`, one of both, and the thread is counted in `nondefault`.
     """
 
     recording: bool
     inference: bool
     cut: Any
-    tracer: Tracer | None
-    duals: Level | None
+    tracer: Interpreter | None
+    duals: TransformLevel | None
     packers: tuple[Any, ...]
     watcher: Any
     floor: int
@@ -86,7 +86,7 @@ class Mode(threading.local):
         self.floor = -1
 
 
-class _Unusual:
+class _NonDefault:
     """How many threads have left the default modes.
 
     Reading one slot costs 9 ns, a thread-local attribute 45: while `count` is 0, ops need not look at `mode`.
@@ -98,21 +98,21 @@ class _Unusual:
         self.count = 0
         self.absent = 0  # how many tensors have no values: see meta.py; each is counted above, too
         self.inferred = False  # some thread has been in inference mode: its tensors may be about
-        self.lock = renewed(threading.Lock())
+        self.lock = reset_after_fork(threading.Lock())
 
 
-SPECIAL = frozenset({"tracer", "duals", "packers", "watcher"})
-ORDINARY = frozenset({"recording", "cut", "deferred", "transformed"})  # these are switched in every step
+INTERCEPTING_MODES = frozenset({"tracer", "duals", "packers", "watcher"})
+FREQUENT_MODES = frozenset({"recording", "cut", "deferred", "transformed"})  # these are switched in every step
 # What a thread that works on behalf of another takes over from it.
-CARRIED = (
+INHERITED_BY_THREADS = (
     "recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred", "transformed",
     "autocast",
 )  # fmt: skip
 mode = Mode()
-unusual = _Unusual()
+nondefault = _NonDefault()
 
 
-class Scope:
+class ModeScope:
     """Sets modes of this thread for a `with` block, and puts the former ones back however the block ends."""
 
     __slots__ = ("after", "before")
@@ -122,68 +122,68 @@ class Scope:
         self.before: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
-        switch(self.after, self.before)
+        enter_modes(self.after, self.before)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _switch(mode.__dict__, self.before.pop())
+        _update_modes(mode.__dict__, self.before.pop())
 
 
-def switch(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
-    """Set modes of this thread, all or none; what they were goes to the end of `before`, for `switch_back`."""
+def enter_modes(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
+    """Set modes of this thread, all or none; what they were goes to the end of `before`, for `restore_modes`."""
     held = mode.__dict__  # this thread's
     former = {}
     for name in modes:  # half the time of a comprehension
         former[name] = held[name]
     try:
         before.append(former)
-        _switch(held, modes)
+        _update_modes(held, modes)
     except BaseException:  # Ctrl-C, for which the block does not count as entered
-        _switch(held, former)
+        _update_modes(held, former)
         raise
 
 
-def switch_back(before: list[dict[str, Any]]) -> None:
+def restore_modes(before: list[dict[str, Any]]) -> None:
     """Set the modes to what they were when `before` last grew."""
-    _switch(mode.__dict__, before.pop())
+    _update_modes(mode.__dict__, before.pop())
 
 
 def set_modes(**modes: Any) -> None:
     """Set modes of this thread until they are set again, or until the block around ends."""
-    _switch(mode.__dict__, modes)
+    _update_modes(mode.__dict__, modes)
 
 
-def _switch(held: dict[str, Any], modes: dict[str, Any]) -> None:
+def _update_modes(held: dict[str, Any], modes: dict[str, Any]) -> None:
     held.update(modes)
-    if not ORDINARY.issuperset(modes):
-        unusual.inferred = unusual.inferred or held["inference"]
-        held["special"] = any(held[name] for name in SPECIAL)
+    if not FREQUENT_MODES.issuperset(modes):
+        nondefault.inferred = nondefault.inferred or held["inference"]
+        held["special"] = any(held[name] for name in INTERCEPTING_MODES)
         held["extra"] = held["inference"] or held["special"] or held["floor"] >= 0 or held["autocast"] is not None
     odd = held["extra"] or not held["recording"]
     if odd is not held["odd"]:
-        with unusual.lock:
-            unusual.count += 1 if odd else -1
+        with nondefault.lock:
+            nondefault.count += 1 if odd else -1
             held["odd"] = odd  # nothing is called in between: Ctrl-C comes before both or after
 
 
-def concrete() -> Scope:
+def tracing_paused() -> ModeScope:
     """A block in which ops compute at once although a step is being traced: for state that is made on first use."""
-    return Scope(tracer=None)
+    return ModeScope(tracer=None)
 
 
-def unrecorded() -> Scope:
+def recorded_by_caller() -> ModeScope:
     """A block whose ops the caller records itself, as one node."""
-    return Scope(recording=False, deferred=mode.recording or mode.deferred)
+    return ModeScope(recording=False, deferred=mode.recording or mode.deferred)
 
 
-def setting(holder: Any, key: Any) -> Any:
+def runtime_input(holder: Any, key: Any) -> Any:
     """`holder[key]`, a number, or `holder[k1][k2]…` for a tuple of keys.
 
     While tracing it is an input of the compiled step, read anew at each call.
     """
-    tracer = mode.tracer if unusual.count else None
+    tracer = mode.tracer if nondefault.count else None
     if tracer is not None:
         return tracer.read_setting(holder, key)
     if type(key) is tuple:
@@ -193,51 +193,51 @@ def setting(holder: Any, key: Any) -> Any:
     return holder[key]
 
 
-def watch(subject: Any, probe: Any, what: str, settled: bool = False, contents: Any = None) -> Any:
+def guard_on(subject: Any, probe: Any, what: str, at_end: bool = False, contents: Any = None) -> Any:
     """`probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
 
-    What counts is the fact as it is now; or, if `settled`, as it is when the step has been traced, for facts that the
+    What counts is the fact as it is now; or, if `at_end`, as it is when the step has been traced, for facts that the
     step itself changes on its way (a version, the identity of state made on first use). Where the probe is a version
     that never comes back, `contents(subject)` lists the objects that it counts: if these are the same again, so is the
     fact. A compiled step need not call a probe that tells, as `probe.rests_on(subject)`, which objects the answer
     depends on: the item (dict, key), the same or nothing (dict, key, None), all that a list or dict holds.
     """
-    tracer = mode.tracer if unusual.count else None
+    tracer = mode.tracer if nondefault.count else None
     if tracer is not None:
-        tracer.watch(subject, probe, what, settled, contents)
+        tracer.watch(subject, probe, what, at_end, contents)
     return probe(subject)
 
 
 def refuse_while_tracing(called: str) -> None:
     """Raise TraceError, a RuntimeError, within a step that is being compiled: what is called there is called once."""
-    refuse = getattr(mode.tracer, "refuse_call", None) if unusual.count else None
+    refuse = getattr(mode.tracer, "refuse_call", None) if nondefault.count else None
     if refuse is not None:
         refuse(called)
 
 
-def deferred(function: Any, argument: Any = None) -> bool:
+def defer_to_step_end(function: Any, argument: Any = None) -> bool:
     """While a step is being traced: have `function(argument)` called at the end of each of its calls, and say True."""
-    defer = getattr(mode.tracer, "defer", None) if unusual.count else None
+    defer = getattr(mode.tracer, "defer", None) if nondefault.count else None
     if defer is None:
         return False
     defer(function, argument)
     return True
 
 
-def on_failure(prepare: Any, subject: Any) -> None:
+def undo_on_failure(prepare: Any, subject: Any) -> None:
     """While a step is being traced: have what `prepare(subject)` returns called if that fails."""
-    undo = getattr(mode.tracer, "undo", None) if unusual.count else None
+    undo = getattr(mode.tracer, "undo", None) if nondefault.count else None
     if undo is not None:
         undo.append(prepare(subject))
 
 
 def touch_gradient(tensor: Any, kind: str) -> None:
     """Tell the tracer, if there is one, that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         mode.tracer.touch_gradient(tensor, kind)
 
 
-def follow(node: Any) -> None:
+def set_backward_origin(node: Any) -> None:
     """Tell the tracer, if there is one, whose gradient is computed next; None when the backward pass is over."""
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         mode.tracer.follow(node)

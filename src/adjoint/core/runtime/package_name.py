@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Spoken:
+class DisplayName:
     """`package`: what comes before the dot in `adjoint.float32`; "torch" says that programs of PyTorch's are run.
 
     `parts`: classes of parts of it, and these.
@@ -27,4 +27,4 @@ class Spoken:
             kind.__module__ = f"{package}.{part}"
 
 
-spoken = Spoken()
+display_name = DisplayName()

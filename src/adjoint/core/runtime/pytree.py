@@ -72,26 +72,26 @@ def leaf_count(structure: Structure) -> int:
     return 1 if structure.kind is None else sum(map(leaf_count, structure.parts))
 
 
-def spread(value: Any, structure: Structure) -> list[Any] | None:
+def broadcast_prefix(value: Any, structure: Structure) -> list[Any] | None:
     """One entry for each leaf of a tree: `value` has the tree's structure, or ends early and stands for what is below.
 
     None if the two do not match.
     """
     leaves, given = flatten(value)
     found: list[Any] = []
-    return found if _spread(given, iter(leaves), structure, found) else None
+    return found if _broadcast_prefix(given, iter(leaves), structure, found) else None
 
 
-def _spread(given: Structure, leaves: Any, structure: Structure, found: list[Any]) -> bool:
+def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found: list[Any]) -> bool:
     if given.kind is None:
         found.extend([next(leaves)] * leaf_count(structure))
         return True
     if (given.kind, given.keys) != (structure.kind, structure.keys):
         return False
-    return all(_spread(a, leaves, b, found) for a, b in zip(given.parts, structure.parts, strict=True))
+    return all(_broadcast_prefix(a, leaves, b, found) for a, b in zip(given.parts, structure.parts, strict=True))
 
 
-def mapped(function: Any, value: Any) -> Any:
+def tree_map(function: Any, value: Any) -> Any:
     """The tree with `function` of each leaf in its place."""
     leaves, structure = flatten(value)
     return unflatten(structure, map(function, leaves))

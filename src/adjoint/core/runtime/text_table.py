@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 GAP = "  "
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def format_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """One line for each row; the columns numbered in `right` are flush right.
 
     A row with fewer cells than the first runs on after its last one, which makes no column wider.

@@ -7,9 +7,9 @@ import sys
 from array import array
 from contextlib import suppress
 
-from adjoint.core.runtime.mode import refuse_while_tracing, watch
+from adjoint.core.runtime.mode import guard_on, refuse_while_tracing
 
-MOST = 255  # more are not used
+MAX_THREADS = 255  # more are not used
 
 count = array("q", [0])  # compiled code reads it where it lies; 0 until somebody asks
 
@@ -20,8 +20,8 @@ def get_num_threads() -> int:
     Until then $ADJOINT_NUM_THREADS, else $OMP_NUM_THREADS, else the physical cores on which the process may run.
     """
     if not count[0]:
-        count[0] = _wished() or _cores()
-    return int(watch(count, _number, "number of threads"))
+        count[0] = _requested_threads() or _count_cores()
+    return int(guard_on(count, _read_count, "number of threads"))
 
 
 def set_num_threads(n: int) -> None:
@@ -37,11 +37,11 @@ def set_num_threads(n: int) -> None:
     count[0] = n
 
 
-def _number(held: array[int]) -> int:
+def _read_count(held: array[int]) -> int:
     return held[0]
 
 
-def _wished() -> int:
+def _requested_threads() -> int:
     """The number in the environment; 0 for none. OpenMP's may be a list, one for each level of nesting."""
     for name in ("ADJOINT_NUM_THREADS", "OMP_NUM_THREADS"):
         first = os.environ.get(name, "").partition(",")[0].strip()
@@ -50,7 +50,7 @@ def _wished() -> int:
     return 0
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     """Physical cores: processors that share one count once, where the system tells."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1

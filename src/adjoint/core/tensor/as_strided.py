@@ -10,7 +10,7 @@ Sizes = tuple[int, ...]
 MAY_REFUSE_TO_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # `reshape(…, copy=False)`
 
 
-class Region:
+class StridedInterface:
     """Keeps the array whose memory it is alive; `base` leads on to that array, as an array's own `base` does."""
 
     __slots__ = ("__array_interface__", "base")
@@ -29,7 +29,7 @@ def owner(array: Any) -> Any:
         base: Any = getattr(array, "base", None)
         if type(base) is np.ndarray:
             array = base
-        elif type(base) is Region:
+        elif type(base) is StridedInterface:
             array = base.base
         elif type(base) is memoryview and isinstance(base.obj, np.ndarray):
             array = base.obj
@@ -48,28 +48,28 @@ def offset(array: Any) -> int:
     return (address(array) - address(owner(array))) // array.dtype.itemsize
 
 
-def steps(array: Any) -> Sizes:
+def element_strides(array: Any) -> Sizes:
     """The strides in elements."""
     size = array.dtype.itemsize
     return tuple(s // size for s in array.strides)
 
 
-def has_same_strides(x: Any, y: Any) -> bool:
+def _has_same_strides(x: Any, y: Any) -> bool:
     """True if x has the strides of y, an array of the same shape, wherever there is more than one element."""
-    return all(a == b for n, a, b in zip(x.shape, steps(x), steps(y), strict=True) if n > 1)
+    return all(a == b for n, a, b in zip(x.shape, element_strides(x), element_strides(y), strict=True) if n > 1)
 
 
-def region(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
+def strided_view(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
     """A view of the memory in which `array` lies; `strides`, and `start` from that memory's first, in elements."""
     if 0 in shape:
         return array.reshape(-1)[:0].reshape(shape)
     memory, kind = owner(array), array.dtype
     at = address(memory) + start * kind.itemsize
-    seen = np.asarray(Region(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
+    seen = np.asarray(StridedInterface(memory, kind.str, at, shape, tuple(s * kind.itemsize for s in strides)))
     return seen.view(kind) if kind.kind == "V" else seen  # the interface does not tell bfloat16
 
 
-def viewed(array: Any, shape: Sizes) -> Any:
+def try_view(array: Any, shape: Sizes) -> Any:
     """The array under another shape, as a view; None if its strides do not allow that."""
     try:
         if MAY_REFUSE_TO_COPY:
@@ -81,15 +81,15 @@ def viewed(array: Any, shape: Sizes) -> Any:
     return seen
 
 
-def writable(array: Any) -> Any:
+def as_writable(array: Any) -> Any:
     """The same view without the lock that NumPy puts on repeated elements; `array` itself if its memory has one."""
     memory = owner(array)
     if array.flags.writeable or type(memory) is not np.ndarray or not memory.flags.writeable:
         return array
-    return region(array, array.shape, steps(array), offset(array))
+    return strided_view(array, array.shape, element_strides(array), offset(array))
 
 
-def reach(shape: Sizes, strides: Sizes, start: int) -> int:
+def memory_span(shape: Sizes, strides: Sizes, start: int) -> int:
     """How many elements of memory, from its first, a view needs."""
     return 0 if 0 in shape else start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
@@ -103,20 +103,20 @@ def dense_strides(shape: Sizes) -> Sizes:
     return tuple(strides)
 
 
-def laid_as(g: Any, like: Any) -> Any:
+def match_stride_order(g: Any, like: Any) -> Any:
     """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
     if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
         return g
     room = np.empty_like(like, g.dtype)
-    if not has_same_strides(room, like):
+    if not _has_same_strides(room, like):
         room = np.empty(g.shape, g.dtype)
-    if has_same_strides(g, room):
+    if _has_same_strides(g, room):
         return g
     room[...] = g
     return room
 
 
-def places(shape: Sizes, strides: Sizes, start: int) -> Any:
+def element_positions(shape: Sizes, strides: Sizes, start: int) -> Any:
     """For each element of a view its place in memory."""
     out = np.full(shape, start, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
@@ -124,7 +124,7 @@ def places(shape: Sizes, strides: Sizes, start: int) -> Any:
     return out
 
 
-def copied(array: Any, memo: dict[int, Any]) -> Any:
+def copy_keeping_strides(array: Any, memo: dict[int, Any]) -> Any:
     """`array` over a copy of its memory, which is made once for all that `memo`, that of `copy.deepcopy`, goes with."""
     memory = owner(array)
     if type(memory) is not np.ndarray or not memory.flags.forc:

@@ -10,16 +10,16 @@ from adjoint.core.graph import grad_dtype as grad_types
 from adjoint.core.graph.hooks import hooks_of
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.runtime.mode import mode, touch_gradient, unusual
-from adjoint.core.tensor.data_access import Readable
-from adjoint.core.tensor.detach_record import Cut, cut_here
+from adjoint.core.runtime.mode import mode, nondefault, touch_gradient
+from adjoint.core.tensor.data_access import DataAccess
+from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
 from adjoint.core.tensor.storage import (
     INFERENCE,
+    CreationMeta,
     InferenceLeaf,
     InferenceStorage,
-    Made,
-    renewed,
-    share,
+    make_replacement_storage,
+    share_storage,
     storage_of,
     view_of,
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
 
 
-class Historied(Readable):
+class AutogradMeta(DataAccess):
     """The part of a tensor that knows its place in the recorded graph."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Historied(Readable):
     memory: Any
     _grad: Any
     _leaf: Any
-    _cut: Cut
+    _cut: DetachRecord
 
     @property
     def requires_grad(self) -> bool:
@@ -75,7 +75,7 @@ class Historied(Readable):
                     f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
                 )
             if not isinstance(self.memory, InferenceStorage):
-                self.node = self._leaf_again()
+                self.node = self._restore_leaf()
             elif mode.inference:
                 self.memory = InferenceLeaf(Leaf(self))
             else:
@@ -89,17 +89,17 @@ class Historied(Readable):
                     "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
             own: Any = self
-            own._leaf, own.node, own._cut = self.node, None, cut_here("requires_grad_(False)")
+            own._leaf, own.node, own._cut = self.node, None, detach_record_here("requires_grad_(False)")
         elif not requires_grad and type(self.memory) is InferenceLeaf:
             self.memory = INFERENCE
         return self
 
-    def _leaf_again(self) -> Any:
+    def _restore_leaf(self) -> Any:
         """The leaf that this tensor was before it stopped asking for a gradient, with its hooks, or a new one."""
         leaf = getattr(self, "_leaf", None)
         if leaf is None:
             return Leaf(self)
-        leaf.shape, leaf.dtype = self.array.shape, grad_types.expected(leaf, self.array.dtype)
+        leaf.shape, leaf.dtype = self.array.shape, grad_types.leaf_grad_dtype(leaf, self.array.dtype)
         return leaf
 
     @property
@@ -114,7 +114,7 @@ class Historied(Readable):
         Raises RuntimeError for a view made in inference mode whose base was written outside of it.
         """
         view = view_of(self)
-        if view is not None and view.made is Made.OVERTAKEN:
+        if view is not None and view.made is CreationMeta.STALE_INFERENCE:
             raise RuntimeError(
                 "A view was created in inference mode and its base or another view of its base has been modified "
                 "inplace in normal mode. Make the view and write to it in the same mode."
@@ -142,7 +142,7 @@ class Historied(Readable):
     @grad.setter
     def grad(self, value: TensorLike | None) -> None:
         if value is not None:
-            if not isinstance(value, Historied):
+            if not isinstance(value, AutogradMeta):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
             if value is self:
                 raise RuntimeError("can't assign a Tensor as its own grad")
@@ -151,7 +151,7 @@ class Historied(Readable):
                     f"assigned grad has data of a different size: attempting to assign a gradient of size "
                     f"{list(value.shape)} to a tensor of size {list(self.shape)}"
                 )
-            grad_types.check_assigned(self, value)
+            grad_types.check_assigned_gradient(self, value)
         touch_gradient(self, "write")
         self._grad = value
 
@@ -160,20 +160,20 @@ class Historied(Readable):
         touch_gradient(self, "write")
         self._grad = None
 
-    grad_dtype = property(grad_types.read, grad_types.ask)
+    grad_dtype = property(grad_types.get_grad_dtype, grad_types.set_grad_dtype)
 
     def retain_grad(self) -> None:
         """Keep `.grad` of this non-leaf too. Does nothing to a leaf; raises RuntimeError without requires_grad."""
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if type(self.node) is not Leaf:
-            hooks_of(self.node).retained_by = weakref.ref(self)
+            hooks_of(self.node).retaining_tensor = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
         """True for a non-leaf on which `retain_grad()` was called."""
         hooks = None if self.is_leaf else self.node.hooks
-        return hooks is not None and hooks.retained_by is not None
+        return hooks is not None and hooks.retaining_tensor is not None
 
     @property
     def data(self) -> TensorLike:
@@ -183,9 +183,9 @@ class Historied(Readable):
 
     @data.setter
     def data(self, value: TensorLike) -> None:
-        if not isinstance(value, Historied):
+        if not isinstance(value, AutogradMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if unusual.count and mode.tracer is not None:
+        if nondefault.count and mode.tracer is not None:
             mode.tracer.adopt(self)
             mode.tracer.adopt(value)
         if self.node is not None and not is_floating(value.array):
@@ -195,12 +195,15 @@ class Historied(Readable):
             )
         if isinstance(self.memory, InferenceStorage):
             raise RuntimeError("Inference tensors do not track version counter.")
-        self.memory = renewed(self)
+        self.memory = make_replacement_storage(self)
         self.array = value.array
         if type(self.node) is Leaf:
-            self.node.shape, self.node.dtype = value.array.shape, grad_types.expected(self.node, value.array.dtype)
+            self.node.shape, self.node.dtype = (
+                value.array.shape,
+                grad_types.leaf_grad_dtype(self.node, value.array.dtype),
+            )
         if value.memory is not None or not value.is_leaf:
-            share(value, self)
+            share_storage(value, self)
 
     @data.deleter
     def data(self) -> None:
@@ -208,12 +211,12 @@ class Historied(Readable):
 
     @property
     def _backward_hooks(self) -> Any:
-        return {} if self.node is None else hooks_of(self.node).on_gradient
+        return {} if self.node is None else hooks_of(self.node).tensor_pre_hooks
 
     @_backward_hooks.setter
     def _backward_hooks(self, hooks: Any) -> None:
         if self.node is not None:
-            hooks_of(self.node).on_gradient = hooks
+            hooks_of(self.node).tensor_pre_hooks = hooks
 
     @_backward_hooks.deleter
     def _backward_hooks(self) -> None:
@@ -237,7 +240,7 @@ class Historied(Readable):
             own: Any = self
             if type(self.node) is Leaf:
                 own._leaf = self.node
-            own.node, own._cut = None, cut_here("detach_()")
+            own.node, own._cut = None, detach_record_here("detach_()")
         if getattr(self, "_tangents", None) is not None:
             self._tangents = None
         return self

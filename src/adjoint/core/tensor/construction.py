@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
 from adjoint.core.tensor.size import Size
 
-PLAIN = {bool, int, float, complex}  # Python's numbers, which take the default types
+PYTHON_NUMBERS = {bool, int, float, complex}  # Python's numbers, which take the default types
 
 
 def as_array(data: Any, dtype: Any = None) -> Any:
@@ -27,8 +27,8 @@ def as_array(data: Any, dtype: Any = None) -> Any:
         array = _array(_untensor(data, kinds))
     except RecursionError:
         raise TypeError("new(): self-referential lists are incompatible") from None
-    if array.dtype.kind == "O" and kinds <= PLAIN:
-        array = _of_large_numbers(array, dtype)
+    if array.dtype.kind == "O" and kinds <= PYTHON_NUMBERS:
+        array = _convert_large_integers(array, dtype)
     if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
         if array.dtype.kind in "US":
             raise TypeError(f"new(): invalid data type '{'str' if array.dtype.kind == 'U' else 'bytes'}'")
@@ -41,8 +41,8 @@ def as_array(data: Any, dtype: Any = None) -> Any:
             with suppress(OverflowError):  # NumPy made floats of integers beyond int64 among others
                 array = np.asarray(_untensor(data, set()), np.uint64)
         return _as_type(array, numpy_dtype(dtype), checked=not given)
-    if isinstance(data, (list, tuple)) and not kinds <= PLAIN:
-        common = _common(kinds)
+    if isinstance(data, (list, tuple)) and not kinds <= PYTHON_NUMBERS:
+        common = _common_dtype(kinds)
         array = array if common is None else array.astype(common, copy=False)
     elif not given and not hasattr(data, "dtype"):
         if array.dtype.kind == "f":
@@ -60,7 +60,7 @@ def as_array(data: Any, dtype: Any = None) -> Any:
     return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
 
 
-def as_constructed(given: tuple[Any, ...]) -> Any:
+def array_from_constructor(given: tuple[Any, ...]) -> Any:
     """The array of `Tensor(*given)`: zeros of the sizes given, a tensor's own array, else data in the default type.
 
     Raises TypeError for a number that is no size, for complex numbers and for several operands that are no sizes.
@@ -81,7 +81,7 @@ def as_constructed(given: tuple[Any, ...]) -> Any:
         return array.astype(kind, copy=False)
 
 
-def _of_large_numbers(array: Any, dtype: Any) -> Any:
+def _convert_large_integers(array: Any, dtype: Any) -> Any:
     """Integers beyond those that NumPy has, in a type where they are but large. Raises ValueError for others."""
     if dtype is None or numpy_dtype(dtype).kind in "iu":
         raise ValueError("Overflow when unpacking long long")
@@ -92,13 +92,13 @@ def _array(data: Any) -> Any:
     try:
         return np.asarray(data)
     except ValueError as error:
-        found = _raggedness([data], 0)
+        found = _ragged_error([data], 0)
         if found is None:
             raise
         raise found from error
 
 
-def _raggedness(level: list[Any], dim: int) -> Exception | None:
+def _ragged_error(level: list[Any], dim: int) -> Exception | None:
     """Where nested lists, and arrays in them, stop being a rectangle; None if they are one. All are in `level`."""
     lengths = [len(x) if isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim) else None for x in level]
     for length in lengths:
@@ -106,18 +106,23 @@ def _raggedness(level: list[Any], dim: int) -> Exception | None:
             if None in (length, lengths[0]):
                 return TypeError(f"not a sequence: nested lists differ in depth at dim {dim}")
             return ValueError(f"expected sequence of length {lengths[0]} at dim {dim} (got {length})")
-    return _raggedness([part for item in level for part in item], dim + 1) if lengths and lengths[0] else None
+    return _ragged_error([part for item in level for part in item], dim + 1) if lengths and lengths[0] else None
 
 
 def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
     """`array` in type `kind`. Raises RuntimeError if a Python integer does not fit, where these are `checked`."""
     out = array.astype(kind, copy=False)
-    if checked and kind.kind in "iu" and array.dtype.kind in "iu" and np.any((out != array) & ~_wrapping(array, kind)):
+    if (
+        checked
+        and kind.kind in "iu"
+        and array.dtype.kind in "iu"
+        and np.any((out != array) & ~_wraps_around(array, kind))
+    ):
         raise RuntimeError(f"value cannot be converted to type {DTYPES[kind].name} without overflow")
     return out
 
 
-def _wrapping(array: Any, kind: np.dtype[Any]) -> Any:
+def _wraps_around(array: Any, kind: np.dtype[Any]) -> Any:
     """Where a negative number becomes one of an unsigned type, as in PyTorch: if its size is one of that type."""
     return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
 
@@ -132,14 +137,14 @@ def _untensor(data: Any, kinds: set[Any]) -> Any:
     return data
 
 
-def _common(kinds: set[Any]) -> np.dtype[Any] | None:
+def _common_dtype(kinds: set[Any]) -> np.dtype[Any] | None:
     """The type in which numbers of these types meet, of which some are Python's; None where there is none."""
     common: dtype | None = None
     for kind in kinds:
         if kind is float or kind is complex:  # a NumPy type equals the Python type it stands for
             floating = default.floating.numpy
             kind = floating if kind is float else complex_type(floating)
-        known = DTYPES.find(np.dtype(kind)) if kind in PLAIN or isinstance(kind, np.dtype) else None
+        known = DTYPES.find(np.dtype(kind)) if kind in PYTHON_NUMBERS or isinstance(kind, np.dtype) else None
         if known is None:
             return None
         common = known if common is None else promote_types(common, known)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.external_aliases import hand_out
-from adjoint.core.tensor.protocols import Asked
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.external_aliases import export_array
+from adjoint.core.tensor.protocols import ProtocolMethods
 
 ndarray = np.ndarray
 
 
-class Readable(Asked):
+class DataAccess(ProtocolMethods):
     """What has an `array` and a `node`: the part of a tensor that gives its values away."""
 
     __slots__ = ()
@@ -22,7 +22,7 @@ class Readable(Asked):
 
     def numpy_view(self, reader: str) -> Any:
         """The ndarray itself; while tracing there is none, and TraceError names `reader` and the line."""
-        if unusual.count and mode.tracer is not None:
+        if nondefault.count and mode.tracer is not None:
             mode.tracer.adopt(self)
         if type(self.array) is not ndarray:
             return self.array.refuse(reader)
@@ -50,7 +50,7 @@ class Readable(Asked):
         if array is not self.array:
             return array
         del array  # hand_out counts who refers to it
-        return hand_out(self)  # type: ignore[arg-type]
+        return export_array(self)  # type: ignore[arg-type]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -66,7 +66,7 @@ class Readable(Asked):
             >>> ad.tensor([2.5]).item()
             2.5
         """
-        read = getattr(mode.tracer, "item", None) if unusual.count else None
+        read = getattr(mode.tracer, "item", None) if nondefault.count else None
         if read is not None and all(n == 1 for n in self.array.shape):
             number = read(self)
             if number is not None:

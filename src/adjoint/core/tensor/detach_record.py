@@ -9,7 +9,7 @@ from typing import Any
 from adjoint.core.graph.source_location import Site, site_of, user_frame
 
 
-class Cut:
+class DetachRecord:
     """What ended the recording, `detach()` say, and the place in the user's program.
 
     In `mode.cut`, one for a whole block: `memory` is then what the results made in the block get for theirs.
@@ -30,21 +30,21 @@ class Cut:
         return f"{self.what} at {self.site}"
 
 
-def cut_at(what: str, code: CodeType, at: int = 0, memory: Any = None) -> Cut:
+def detach_record_at(what: str, code: CodeType, at: int = 0, memory: Any = None) -> DetachRecord:
     """A cut at an instruction of `code`."""
-    cut = Cut()
+    cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, code, at, memory
     return cut
 
 
-def cut_here(what: str) -> Cut:
+def detach_record_here(what: str) -> DetachRecord:
     """A cut at the line of the user's program that called the function which calls this."""
     frame = user_frame(sys._getframe(2))
-    cut = Cut()
+    cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, frame.f_code, frame.f_lasti, None
     return cut
 
 
-def cut_of(tensor: Any) -> Cut | None:
+def detach_record_of(tensor: Any) -> DetachRecord | None:
     """Where the tensor lost its history, if anybody took it away."""
     return getattr(tensor, "_cut", None)

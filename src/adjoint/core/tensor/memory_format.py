@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 
 
 class layout:
@@ -20,7 +20,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"{spoken.package}.{self.name}"
+        return f"{display_name.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name
@@ -36,7 +36,7 @@ class memory_format:
         self.order = order  # of dimensions, the slowest first; empty for the order they are in
 
     def __repr__(self) -> str:
-        return f"{spoken.package}.{self.name}"
+        return f"{display_name.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name
@@ -51,18 +51,18 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 
-def keeping_order(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def preserve_strides(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`function` of an array, element by element, whose results lie in memory as the array does, without gaps."""
 
     @wraps(function)
     def call(x: Any) -> Any:
-        return function(x) if x.ndim < 2 or x.flags.c_contiguous else in_order(function, x)
+        return function(x) if x.ndim < 2 or x.flags.c_contiguous else call_row_major(function, x)
 
     call.parameters = ("x",)  # type: ignore[attr-defined]
     return call
 
 
-def in_order(function: Callable[[Any], Any], x: Any) -> Any:
+def call_row_major(function: Callable[[Any], Any], x: Any) -> Any:
     """`function` of x, to which x is given in an order that makes it row-major; None where it gives None."""
     order = sorted_dims(x.shape, x.strides)
     out = function(np.ascontiguousarray(x.transpose(order)))
@@ -78,7 +78,7 @@ def sorted_dims(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     for i in range(1, len(order)):
         place = i
         for before in reversed(range(i)):
-            compared = _compared(order[before], order[place], shape, strides)
+            compared = _compare_dims(order[before], order[place], shape, strides)
             if compared > 0:
                 order[before], order[place] = order[place], order[before]
                 place = before
@@ -88,7 +88,7 @@ def sorted_dims(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     return order
 
 
-def _compared(a: int, b: int, shape: Sequence[int], strides: Sequence[int]) -> int:
+def _compare_dims(a: int, b: int, shape: Sequence[int], strides: Sequence[int]) -> int:
     if not strides[a] or not strides[b]:
         return 0
     if strides[a] != strides[b]:

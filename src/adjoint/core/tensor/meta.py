@@ -1,7 +1,7 @@
 """Tensors of the device "meta": shape and type, no memory and no values.
 
-Such a tensor has an `Absent` array. What is done with it is worked out by the specs of ops (`shape_tracer`). While one
-lives, op calls look out for it: others pay nothing.
+Such a tensor has an `MetaArray` array. What is done with it is worked out by the specs of ops (`shape_tracer`). While
+one lives, op calls look out for it: others pay nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjoint.core.op.spec import Spec, describe
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.as_strided import dense_strides, region
+from adjoint.core.tensor.as_strided import dense_strides, strided_view
 from adjoint.core.tensor.storage import view_of
 
-NOT_NUMPY = "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+META_TO_NUMPY_ERROR = (
+    "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+)
 replay_slot: Slot[Callable[[Any, Any], Any]] = Slot("replay")  # the steps of a view, on another array
 
 
-class Absent(Spec):
+class MetaArray(Spec):
     """The array of a tensor that has no values."""
 
     __slots__ = ("__weakref__", "counted")
@@ -29,18 +31,18 @@ class Absent(Spec):
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         super().__init__(tuple(shape), dtype)
         self.counted = True
-        with unusual.lock:
-            unusual.count += 1
-            unusual.absent += 1
+        with nondefault.lock:
+            nondefault.count += 1
+            nondefault.absent += 1
 
     def __del__(self) -> None:
         # A collection may run this while the lock is held: then the calls that look out go on doing so.
-        if self.counted and unusual.lock.acquire(blocking=False):
+        if self.counted and nondefault.lock.acquire(blocking=False):
             try:
-                unusual.count -= 1
-                unusual.absent -= 1
+                nondefault.count -= 1
+                nondefault.absent -= 1
             finally:
-                unusual.lock.release()
+                nondefault.lock.release()
 
     @property
     def ndim(self) -> int:
@@ -62,11 +64,11 @@ class Absent(Spec):
         if reader in ("item()", "bool()", "float()", "int()", "complex()", "index()"):
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if reader == "numpy()":
-            raise TypeError(NOT_NUMPY)
+            raise TypeError(META_TO_NUMPY_ERROR)
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError(NOT_NUMPY)
+        raise TypeError(META_TO_NUMPY_ERROR)
 
     def __repr__(self) -> str:
         return f"<{describe(self)}, on meta>"
@@ -75,14 +77,14 @@ class Absent(Spec):
     __hash__ = object.__hash__
 
 
-def any_absent(inputs: tuple[Any, ...]) -> bool:
+def any_meta(inputs: tuple[Any, ...]) -> bool:
     """True if one of the inputs of an op is a tensor without values."""
-    return any(type(getattr(x, "array", x)) is Absent for x in inputs)
+    return any(type(getattr(x, "array", x)) is MetaArray for x in inputs)
 
 
 def layout_without_values(x: Any) -> Any:
     """An array with the shape and the strides that the tensor would have, whose values nobody may look at."""
     view = view_of(x)
     shape = (x if view is None else view.base).array.shape
-    lying = region(np.empty(1, x.array.dtype), shape, dense_strides(shape), 0)
-    return lying if view is None or type(x.array) is not Absent else replay_slot.call(lying, view.steps)
+    lying = strided_view(np.empty(1, x.array.dtype), shape, dense_strides(shape), 0)
+    return lying if view is None or type(x.array) is not MetaArray else replay_slot.call(lying, view.steps)

@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import tick
-from adjoint.core.graph.source_location import Place, Site, site_of
+from adjoint.core.graph.node import next_sequence_nr
+from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.tensor.as_strided import owner
 
-__all__ = ["Write", "Writes", "check_unwritten", "owner", "writes"]
+__all__ = ["Write", "MutationLog", "check_version", "owner", "mutation_log"]
 
 
-class Seal:
+class Checksum:
     """What lay in an array when NumPy code got access to it, which might write it and tell nobody."""
 
     __slots__ = ("array", "order", "site", "sum")
 
     def __init__(self, array: Any, site: Site) -> None:
         self.array = array
-        self.order = tick()
+        self.order = next_sequence_nr()
         self.site = site
         self.sum = _checksum(array)
 
-    def broken(self) -> bool:
+    def has_changed(self) -> bool:
         """True if the array has changed since."""
         return _checksum(self.array) != self.sum
 
@@ -42,7 +42,7 @@ def _checksum(array: Any) -> int:
     return crc32(bytes_of)
 
 
-class Part:
+class WrittenRegion:
     """Where in memory something was written, and when: an array's place and strides, without the array."""
 
     __slots__ = ("__array_interface__", "order")
@@ -51,37 +51,37 @@ class Part:
         self.order = order
         self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
 
-    def meets(self, array: Any) -> bool:
+    def overlaps(self, array: Any) -> bool:
         """True if `array` has an element there, or if that would take long to find out."""
         exactly: Any = np.may_share_memory
         return bool(exactly(np.asarray(self), array, max_work=1000))
 
 
-MANY = 64  # parts from which on a memory counts as written all over
+MAX_TRACKED_REGIONS = 64  # parts from which on a memory counts as written all over
 
 
 class Write:
     """The last write into some memory: after which nodes, and from where; `outside`: by NumPy code, which got it there.
 
-    `seals`: of the arrays by which NumPy code might write it now. `parts`: what was written since `all_over`, if the
-    last of them is the last write.
+    `checksums`: of the arrays by which NumPy code might write it now. `parts`: what was written since
+    `last_full_write`, if the last of them is the last write.
     """
 
-    __slots__ = ("all_over", "memory", "order", "outside", "parts", "place", "seals")
+    __slots__ = ("last_full_write", "memory", "order", "outside", "parts", "place", "checksums")
 
     def __init__(self, memory: weakref.ref[Any]) -> None:
         self.memory = memory
         self.order = -1
-        self.place: Site | Place | None = None
+        self.place: Site | InstructionLocation | None = None
         self.outside = False
-        self.seals: tuple[Seal, ...] = ()
-        self.parts: list[Part] = []
-        self.all_over = -1
+        self.checksums: tuple[Checksum, ...] = ()
+        self.parts: list[WrittenRegion] = []
+        self.last_full_write = -1
 
-    def spares(self, array: Any, order: int) -> bool:
+    def leaves_untouched(self, array: Any, order: int) -> bool:
         """True if all that was written since `order` is known, and none of it lies in `array`."""
-        known = self.all_over <= order and bool(self.parts) and self.parts[-1].order == self.order
-        return known and not any(part.order > order and part.meets(array) for part in self.parts)
+        known = self.last_full_write <= order and bool(self.parts) and self.parts[-1].order == self.order
+        return known and not any(part.order > order and part.overlaps(array) for part in self.parts)
 
     @property
     def site(self) -> Site | None:
@@ -93,7 +93,7 @@ class Write:
         self.place = site
 
 
-class Writes:
+class MutationLog:
     """The last write into each memory that is still alive, by the id of the array that owns it."""
 
     __slots__ = ("by_memory", "last")
@@ -102,21 +102,21 @@ class Writes:
         self.last = -1  # nodes of a higher order have nothing to look up
         self.by_memory: dict[int, Write] = {}
 
-    def record(self, array: Any, site: Site | Place | None, order: int | None = None) -> None:
+    def record(self, array: Any, site: Site | InstructionLocation | None, order: int | None = None) -> None:
         """Note that `array` is written now, or was written when the order was `order`."""
         write = self.of(array)
-        write.order = order = tick() if order is None else order
+        write.order = order = next_sequence_nr() if order is None else order
         write.place, write.outside = site, False
         if order > self.last:  # noqa: PLR1730  half the time of max(…)
             self.last = order
 
-    def record_part(self, array: Any, site: Site | Place | None) -> None:
+    def record_part(self, array: Any, site: Site | InstructionLocation | None) -> None:
         """Note that of the memory of `array` nothing else is written now, and not by the tensor with the history."""
         write = self.of(array)
-        if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MANY:
-            write.parts, write.all_over = [], write.order
+        if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MAX_TRACKED_REGIONS:
+            write.parts, write.last_full_write = [], write.order
         self.stamp((write,), site)
-        write.parts.append(Part(array, write.order))
+        write.parts.append(WrittenRegion(array, write.order))
 
     def of(self, array: Any) -> Write:
         """The entry for the memory of `array`, for those who write it again and again."""
@@ -127,9 +127,11 @@ class Writes:
             write = self.by_memory[key] = Write(weakref.ref(memory, lambda _: self.by_memory.pop(key, None)))
         return write
 
-    def stamp(self, entries: Iterable[Write], site: Site | Place | None, order: int | None = None) -> None:
+    def stamp(
+        self, entries: Iterable[Write], site: Site | InstructionLocation | None, order: int | None = None
+    ) -> None:
         """Note that these memories are written now, or were written when the order was `order`."""
-        order = tick() if order is None else order
+        order = next_sequence_nr() if order is None else order
         if order > self.last:  # noqa: PLR1730  half the time of max(…)
             self.last = order
         for write in entries:
@@ -137,38 +139,38 @@ class Writes:
             write.place = site
             write.outside = False
 
-    def seal(self, array: Any, site: Site) -> Seal:
+    def take_checksum(self, array: Any, site: Site) -> Checksum:
         """Note what lies in `array`, to which NumPy code gets access at `site`."""
-        seal = Seal(array, site)
+        seal = Checksum(array, site)
         write = self.of(array)
-        write.seals = (*write.seals, seal)
+        write.checksums = (*write.checksums, seal)
         self.last = max(self.last, seal.order)
         return seal
 
-    def unseal(self, seal: Seal) -> None:
+    def drop_checksum(self, seal: Checksum) -> None:
         """Note whether NumPy code, which has no longer access, has written."""
         write = self.of(seal.array)
-        write.seals = tuple(s for s in write.seals if s is not seal)
-        if seal.order > write.order and seal.broken():
+        write.checksums = tuple(s for s in write.checksums if s is not seal)
+        if seal.order > write.order and seal.has_changed():
             write.order, write.site, write.outside = seal.order, seal.site, True
 
-    def since(self, array: Any, order: int) -> Write | None:
+    def last_write_after(self, array: Any, order: int) -> Write | None:
         """The last write into the memory of `array`, if it came after `order`."""
         write = self.by_memory.get(id(owner(array)))
         if write is None:
             return None
-        for seal in write.seals:
-            if seal.order > max(order, write.order) and seal.broken():
+        for seal in write.checksums:
+            if seal.order > max(order, write.order) and seal.has_changed():
                 write.order, write.site, write.outside = seal.order, seal.site, True
-        return write if write.order > order and not write.spares(array, order) else None
+        return write if write.order > order and not write.leaves_untouched(array, order) else None
 
 
-writes = Writes()
+mutation_log = MutationLog()
 
 
-def check_unwritten(array: Any, node: Any) -> None:
+def check_version(array: Any, node: Any) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` keeps, was written in place since."""
-    write = writes.since(array, node.order)
+    write = mutation_log.last_write_after(array, node.order)
     if write is None:
         return
     if write.outside:

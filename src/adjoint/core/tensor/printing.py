@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, bool_, complex64, complex128, default, float64, int64
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.meta import Absent
-from adjoint.core.tensor.torch_function import overrides
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.meta import MetaArray
+from adjoint.core.tensor.torch_function import has_own_torch_function
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -21,7 +21,7 @@ LEAD = "tensor("
 Text = Callable[[Any], str]
 
 
-class Options:
+class PrintOptions:
     """How tensors print; `set_printoptions` changes it."""
 
     __slots__ = ("edge", "precision", "scientific", "threshold", "width")
@@ -34,7 +34,7 @@ class Options:
         self.scientific: bool | None = None  # None: where magnitudes are far apart
 
 
-options = Options()
+options = PrintOptions()
 PROFILES: dict[str, tuple[int, float, int, int]] = {
     "default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80),
 }  # fmt: skip
@@ -61,9 +61,9 @@ def set_printoptions(
 def format_tensor(tensor: TensorLike) -> str:
     """The text of `print(tensor)`."""
     name = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""
-    array, lead = tensor.array, f"{type(tensor).__name__}(" if overrides(type(tensor)) else LEAD
+    array, lead = tensor.array, f"{type(tensor).__name__}(" if has_own_torch_function(type(tensor)) else LEAD
     if type(array) is not np.ndarray:
-        if type(array) is not Absent:
+        if type(array) is not MetaArray:
             return f"{name}{LEAD}{array!r})"
         body = lead + "..."
     else:
@@ -76,7 +76,7 @@ def format_tensor(tensor: TensorLike) -> str:
 
 
 def _properties(tensor: TensorLike, array: Any) -> list[str]:
-    absent = type(array) is Absent
+    absent = type(array) is MetaArray
     parts = ["device='meta'"] if absent else []
     if absent or not options.edge or (array.size == 0 and array.shape != (0,)):
         parts.append(f"size={tuple(array.shape)}")
@@ -88,7 +88,7 @@ def _properties(tensor: TensorLike, array: Any) -> list[str]:
         parts.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         parts.append("requires_grad=True")
-    if unusual.count and mode.duals is not None:
+    if nondefault.count and mode.duals is not None:
         tangent = mode.duals.shown(tensor)
         if tangent is not None:
             parts.append(f"tangent={format_tensor(tangent)}")
@@ -97,7 +97,7 @@ def _properties(tensor: TensorLike, array: Any) -> list[str]:
 
 def _elements(array: Any, indent: int) -> str:
     summary = array.size > options.threshold
-    text, width = _style(array[_shown(array)] if summary else array)
+    text, width = _style(array[_summary_indices(array)] if summary else array)
     if array.ndim == 0:
         return text(array[()])
     return _rows(array, indent, text, width, summary)
@@ -146,7 +146,7 @@ def _number(scientific: bool, whole: bool, precision: int) -> Text:
     return lambda v: f"{v:.{precision}f}"
 
 
-def _shown(array: Any) -> Any:
+def _summary_indices(array: Any) -> Any:
     """Indices of the elements that a summary shows."""
     edge = options.edge
     return np.ix_(*[np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape])
@@ -158,13 +158,13 @@ def _rows(array: Any, indent: int, text: Text, width: int, summary: bool) -> str
     chosen = [*range(edge), None, *range(n - edge, n)] if cut else list(range(n))
     if array.ndim == 1:
         texts = [" ..."[not edge :] if i is None else text(array[i]) for i in chosen]
-        return "[" + _wrapped(texts, indent + 1, width) + "]"
+        return "[" + _break_lines(texts, indent + 1, width) + "]"
     parts = ["..." if i is None else _rows(array[i], indent + 1, text, width, summary) for i in chosen]
     gap = ",\n" + "\n" * (array.ndim - 2) + " " * (indent + 1)
     return "[" + gap.join(parts) + "]"
 
 
-def _wrapped(texts: list[str], indent: int, width: int) -> str:
+def _break_lines(texts: list[str], indent: int, width: int) -> str:
     """Elements joined by commas, broken into lines of at most `options.width` characters."""
     per_line = max(1, (options.width - indent + 1) // (width + 2))
     lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]

@@ -11,10 +11,10 @@ from typing import Any, Self
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.runtime.slot import Slot
 
-answers_slot: Slot[Callable[[], Any]] = Slot("answers")  # imports the module that has them
+import_handlers: Slot[Callable[[], Any]] = Slot("answers")  # imports the module that has them
 
 
-class Answers:
+class InteropHandlers:
     """Where the answers are: a module that is imported for the first question."""
 
     __slots__ = ("einops", "found")
@@ -26,7 +26,7 @@ class Answers:
     def __call__(self) -> Any:
         """The module with the answers."""
         if self.found is None:
-            self.found = answers_slot.call()
+            self.found = import_handlers.call()
         return self.found
 
     def meet_einops(self) -> None:
@@ -36,35 +36,35 @@ class Answers:
             self().meet_einops()
 
 
-answers = Answers()
+interop_handlers = InteropHandlers()
 
 
-class Asked:
+class ProtocolMethods:
     """The part of a tensor that other libraries talk to."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """`np.sin(tensor)` and its kind, differentiable. Raises TypeError where that would lose a gradient."""
-        return answers().ufunc(ufunc, method, inputs, kwargs)
+        return interop_handlers().ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """`np.concatenate([tensor, …])` and its kind, differentiable.
 
         Raises TypeError where that would lose a gradient.
         """
-        return answers().function(function, types, args, kwargs)
+        return interop_handlers().function(function, types, args, kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The functions of the array API standard: `adjoint.array_api`. Raises ValueError for other versions."""
-        return answers().namespace(api_version)
+        return interop_handlers().namespace(api_version)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
         """A capsule over this memory. Raises BufferError for a tensor that requires grad, or for another device."""
-        return answers().capsule(self, stream, max_version, dl_device, copy)
+        return interop_handlers().capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the CPU."""

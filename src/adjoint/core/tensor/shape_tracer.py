@@ -14,18 +14,18 @@ import numpy as np
 
 from adjoint.core.dtype.device import block_slot, is_meta
 from adjoint.core.op.evaluation import target_dtype
-from adjoint.core.op.op_errors import explained
+from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.meta import Absent, any_absent, layout_without_values
-from adjoint.core.tensor.tensor import Tensor, twin, wrap
+from adjoint.core.tensor.meta import MetaArray, any_meta, layout_without_values
+from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 
-UNHEARD = ("watch", "touch_gradient", "follow", "enter_module", "leave_module", "refuse_write", "rebind")
+IGNORED_EVENTS = ("watch", "touch_gradient", "follow", "enter_module", "leave_module", "refuse_write", "rebind")
 write_slot: Slot[Callable[..., Any]] = Slot("write")  # the values and the history of a tensor, into another
 
 
-class Shaper:
+class MetaInterpreter:
     """The tracer that works out shapes and types where values are missing, and computes where they are not.
 
     `values`: those of what was made last, for a factory whose caller names the CPU within a block of "meta".
@@ -41,26 +41,26 @@ class Shaper:
         None for an op that is to compute, whose operands are all there.
         """
         made = not any(isinstance(x, (Tensor, np.ndarray)) for x in inputs)
-        if not made and not any_absent(inputs):
+        if not made and not any_meta(inputs):
             return None
-        out = _shaped(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs), params)
+        out = _infer_meta_array(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs), params)
         if made:
             self._note(out, lambda: np.asarray(op.evaluate(*inputs, **params)))
         return out
 
-    def constant(self, array: Any) -> Absent:
+    def constant(self, array: Any) -> MetaArray:
         """An array made of Python data, of which the shape and the type are kept."""
         array = np.asarray(array)
-        out = Absent(array.shape, array.dtype)
+        out = MetaArray(array.shape, array.dtype)
         self._note(out, lambda: array)
         return out
 
     as_it_lies = staticmethod(layout_without_values)
 
-    def _note(self, made: Absent, values: Callable[[], Any]) -> None:
+    def _note(self, made: MetaArray, values: Callable[[], Any]) -> None:
         self.made, self.values = ref(made), values
 
-    def forget(self) -> None:
+    def forget_last(self) -> None:
         """Let go of what was made last."""
         self.made = self.values = _nothing
 
@@ -68,7 +68,7 @@ class Shaper:
         """What a node keeps of the inputs of its op: their arrays."""
         return tuple(getattr(x, "array", x) for x in inputs)
 
-    def detached(self, tensor: Any) -> Any:
+    def detach_array(self, tensor: Any) -> Any:
         """The array of a tensor that is cut off from its history."""
         return tensor.array
 
@@ -87,25 +87,25 @@ class Shaper:
 
         Raises NotImplementedError where values that are missing were to be written.
         """
-        if type(x.array) is not Absent:
-            if type(out.array) is Absent:
+        if type(x.array) is not MetaArray:
+            if type(out.array) is MetaArray:
                 out.array.refuse(called)
-            with Scope(tracer=None):
+            with ModeScope(tracer=None):
                 write_slot.call(x, out, called, since)
             return None
-        if type(out.array) is not Absent:
-            node, out = out.node, twin(out)
-            out.array, out.node = Absent(out.array.shape, out.array.dtype), node
+        if type(out.array) is not MetaArray:
+            node, out = out.node, shallow_copy(out)
+            out.array, out.node = MetaArray(out.array.shape, out.array.dtype), node
         return out
 
     def __getattr__(self, name: str) -> Any:
         """What else a tracer is told does not matter here."""
-        if name not in UNHEARD:
+        if name not in IGNORED_EVENTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return _unheard
+        return _ignore_event
 
 
-def _shaped(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Absent:
+def _infer_meta_array(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> MetaArray:
     target = target_dtype(op, arrays)
     specs = [
         Spec(x.shape, target or x.dtype) if hasattr(x, "dtype") else Spec((), target or np.dtype(type(x)))
@@ -115,70 +115,70 @@ def _shaped(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Absent:
     try:
         spec = op.spec(*specs, **params)
     except (ValueError, TypeError, IndexError) as error:
-        raise explained(op, arrays, error) from error
-    return Absent(spec.shape, spec.dtype)
+        raise user_error(op, arrays, error) from error
+    return MetaArray(spec.shape, spec.dtype)
 
 
 def _nothing() -> None:
     """Nothing was made."""
 
 
-def _unheard(*_: Any) -> None:
+def _ignore_event(*_: Any) -> None:
     """Nobody is told."""
 
 
-SHAPER = Shaper()
+META_INTERPRETER = MetaInterpreter()
 
 
-def without_values() -> Scope:
+def meta_scope() -> ModeScope:
     """A block in which what is made has a shape and a type only."""
-    return Scope(tracer=SHAPER)
+    return ModeScope(tracer=META_INTERPRETER)
 
 
-def without(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call_on_meta(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a factory makes in a block of the device "meta"."""
-    with without_values():
+    with meta_scope():
         return make(*args, **kwargs)
 
 
-def block_on(meta: bool) -> AbstractContextManager[Any]:
+def device_scope(meta: bool) -> AbstractContextManager[Any]:
     """A block of the device "meta", or one of the CPU."""
-    SHAPER.forget()
+    META_INTERPRETER.forget_last()
     if meta:
-        return without_values()
-    return Scope(tracer=None) if mode.tracer is SHAPER else nullcontext()
+        return meta_scope()
+    return ModeScope(tracer=None) if mode.tracer is META_INTERPRETER else nullcontext()
 
 
-block_slot.fill(block_on)
+block_slot.fill(device_scope)
 
 
-def placed(out: Any, device: Any) -> Any:
+def on_requested_device(out: Any, device: Any) -> Any:
     """The tensor that a factory made, on the device that its caller named: "meta", or the CPU.
 
     Raises DeviceError for other devices.
     """
     if is_meta(device):
-        return out if type(out.array) is Absent else _emptied(out)
-    if type(out.array) is Absent:
-        if SHAPER.made() is not out.array:
+        return out if type(out.array) is MetaArray else _drop_values(out)
+    if type(out.array) is MetaArray:
+        if META_INTERPRETER.made() is not out.array:
             out.array.refuse("to()")
-        out.array = SHAPER.values()
+        out.array = META_INTERPRETER.values()
     return out
 
 
-def moved(x: Any, device: Any) -> Any:
+def move_to_device(x: Any, device: Any) -> Any:
     """The tensor on another device, or itself. Raises NotImplementedError to the CPU from "meta": there is no data."""
     if is_meta(device):
-        return x if type(x.array) is Absent else _emptied(x)
-    if type(x.array) is Absent:
+        return x if type(x.array) is MetaArray else _drop_values(x)
+    if type(x.array) is MetaArray:
         x.array.refuse("to()")
     return x
 
 
-def beside(x: Any, device: Any) -> Any:
+def device_like(x: Any, device: Any) -> Any:
     """The device of what is made like x, where its caller named none."""
-    return x.device if device is None and unusual.absent else device
+    return x.device if device is None and nondefault.absent else device
 
 
-def _emptied(out: Any) -> Any:
-    return wrap(Absent(out.array.shape, out.array.dtype))
+def _drop_values(out: Any) -> Any:
+    return wrap(MetaArray(out.array.shape, out.array.dtype))

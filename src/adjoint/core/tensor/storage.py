@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
-from adjoint.core.graph.source_location import Place, Site
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.graph.source_location import InstructionLocation, Site
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.mutation_log import mutation_log
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -31,14 +31,14 @@ class Storage(Generic[Seen]):
         self.aliases: list[weakref.ref[Seen]] = []
         self.prune_at = 8
 
-    def living(self) -> list[Seen]:
+    def alive_aliases(self) -> list[Seen]:
         """The tensors that still see this memory."""
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
 
     def forget_symbols(self) -> None:
         """Count no longer those that hold a symbol: the step that made them has been traced."""
-        self.aliases = [weakref.ref(t) for t in self.living() if type(t.array) is np.ndarray]
+        self.aliases = [weakref.ref(t) for t in self.alive_aliases() if type(t.array) is np.ndarray]
 
     def add(self, tensor: Any) -> None:
         """Count `tensor` among those that see this memory."""
@@ -53,21 +53,21 @@ class Storage(Generic[Seen]):
         self.prune_at = 2 * len(self.aliases) + 8
 
 
-class Made(Enum):
+class CreationMeta(Enum):
     """Under which circumstances a view was made: what forbids to write it in place where history is recorded."""
 
     NORMALLY = 0
-    WITHOUT_GRAD = 1
-    AS_ONE_OF_MANY = 2
-    BY_FUNCTION = 3
-    IN_INFERENCE = 4
-    OVERTAKEN = 5  # in inference mode, and its base was written outside of it since
+    NO_GRAD_MODE = 1
+    MULTI_OUTPUT_NODE = 2
+    IN_CUSTOM_FUNCTION = 3
+    INFERENCE_MODE = 4
+    STALE_INFERENCE = 5  # in inference mode, and its base was written outside of it since
 
 
-NORMALLY = Made.NORMALLY  # an enumeration takes 60 ns to look up a member
+DEFAULT_CREATION = CreationMeta.NORMALLY  # an enumeration takes 60 ns to look up a member
 
 
-class Step(NamedTuple):
+class ViewStep(NamedTuple):
     """One movement on the way from a base to its view: how to repeat it on other arrays, and in the graph."""
 
     op: Op
@@ -86,28 +86,28 @@ class View(Generic[Seen]):
 
     __slots__ = ("base", "made", "path", "memory")
     base: Seen
-    made: Made
+    made: CreationMeta
     path: tuple[Any, ...]
     memory: Storage[Seen]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ViewStep, ...]:
         """The steps, first to last."""
         parts, path = [], self.path
         while path and type(path[0][0]) is tuple:  # a step begins with an op
             parts.append(path[1:])
             path = path[0]
-        return tuple([Step(*step) for part in (path, *reversed(parts)) for step in part])
+        return tuple([ViewStep(*step) for part in (path, *reversed(parts)) for step in part])
 
 
-def view_on(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: Made) -> View[Seen]:
+def make_view(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: CreationMeta) -> View[Seen]:
     """A `View`, which is made without `__init__`: that would be one more call for each view."""
     view: View[Seen] = View()
     view.memory, view.base, view.path, view.made = storage, base, path, made
     return view
 
 
-LONG = 256
+MAX_FLAT_PATH_STEPS = 256
 
 
 class InferenceStorage(Storage[Any]):
@@ -129,7 +129,7 @@ class InferenceLeaf(InferenceStorage):
         self.leaf = leaf
 
 
-class Renewed(Storage[Any]):
+class ReplacedStorage(Storage[Any]):
     """That of a tensor which was given other memory: its writes and those of its former views count as one."""
 
     __slots__ = ("former",)
@@ -148,11 +148,11 @@ class Renewed(Storage[Any]):
         self.former.version = max(count, self.former.version)
 
 
-def renewed(tensor: Any) -> Storage[Any]:
+def make_replacement_storage(tensor: Any) -> Storage[Any]:
     """A storage for other memory that `tensor` is to see, in which its writes go on being counted."""
     held = storage_of(tensor)
-    former = held.former if isinstance(held, Renewed) else held
-    fresh = Renewed(former) if any(t is not tensor for t in former.living()) else Storage()
+    former = held.former if isinstance(held, ReplacedStorage) else held
+    fresh = ReplacedStorage(former) if any(t is not tensor for t in former.alive_aliases()) else Storage()
     fresh.version = former.version
     fresh.add(tensor)
     return fresh
@@ -185,7 +185,7 @@ def view_of(tensor: Seen) -> View[Seen] | None:
     return held if storage is held.memory else None  # the base may have been given other memory
 
 
-def share(source: Any, alias: Any) -> None:
+def share_storage(source: Any, alias: Any) -> None:
     """Record that `alias` sees the memory of `source`, without sharing its history."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
@@ -195,34 +195,39 @@ def share(source: Any, alias: Any) -> None:
     storage.add(alias)
 
 
-def share_view(source: TensorLike, alias: TensorLike, op: Op, params: dict[str, Any], made: Made = NORMALLY) -> None:
+def share_view(
+    source: TensorLike, alias: TensorLike, op: Op, params: dict[str, Any], made: CreationMeta = DEFAULT_CREATION
+) -> None:
     """Record that `alias` is `op(source, **params)` in the same memory."""
     step = (op, params, source.array.shape, alias.array.shape)
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
         return
-    if unusual.count and made is NORMALLY and not mode.recording:
-        made = Made.IN_INFERENCE if mode.inference else Made.WITHOUT_GRAD
+    if nondefault.count and made is DEFAULT_CREATION and not mode.recording:
+        made = CreationMeta.INFERENCE_MODE if mode.inference else CreationMeta.NO_GRAD_MODE
         if mode.inference and source.node is not None:
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
     around = None if source.memory is storage else view_of(source)
     if around is None:
         base, path = source, (step,)
     else:
-        base, path = around.base, (*around.path, step) if len(around.path) < LONG else (around.path, step)
-        if made is NORMALLY:
+        base, path = (
+            around.base,
+            (*around.path, step) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, step),
+        )
+        if made is DEFAULT_CREATION:
             made = around.made
-    alias.memory = view_on(storage, base, path, made)
+    alias.memory = make_view(storage, base, path, made)
     storage.add(alias)
 
 
-def mark_written(tensor: TensorLike, site: Site | Place, part: Any = None) -> None:
+def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Any = None) -> None:
     """Count an in-place write, and note it for the nodes that keep this memory, or no more of it than `part`."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):
         storage.version += 1
     if type(part) is np.ndarray:
-        writes.record_part(part, site)
+        mutation_log.record_part(part, site)
     elif type(tensor.array) is np.ndarray:
-        writes.record(tensor.array, site)
+        mutation_log.record(tensor.array, site)

@@ -11,26 +11,26 @@ import numpy as np
 
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
-from adjoint.core.graph.node import Leaf, Node, Output, Packed
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.as_strided import copied, dense_strides, region, steps
-from adjoint.core.tensor.autograd_meta import Historied
-from adjoint.core.tensor.construction import as_constructed
-from adjoint.core.tensor.detach_record import Cut, cut_here
-from adjoint.core.tensor.external_aliases import take_over
-from adjoint.core.tensor.meta import Absent, layout_without_values
+from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.as_strided import copy_keeping_strides, dense_strides, element_strides, strided_view
+from adjoint.core.tensor.autograd_meta import AutogradMeta
+from adjoint.core.tensor.construction import array_from_constructor
+from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
+from adjoint.core.tensor.external_aliases import import_array
+from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
-from adjoint.core.tensor.protocols import answers
+from adjoint.core.tensor.protocols import interop_handlers
 from adjoint.core.tensor.size import Size, new_tuple
-from adjoint.core.tensor.storage import INFERENCE, share, storage_of
-from adjoint.core.tensor.torch_function import adopt, answer
+from adjoint.core.tensor.storage import INFERENCE, share_storage, storage_of
+from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
 
 ndarray = np.ndarray
 new = object.__new__
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Tensor(Historied):
+class Tensor(AutogradMeta):
     """A multi-dimensional array of one dtype that remembers how it was computed.
 
     `Tensor(data)` has nested lists and arrays in the default floating type, an array's memory is shared where it has
@@ -49,13 +49,13 @@ class Tensor(Historied):
     memory: Any
     _grad: Tensor | None
     _tangents: Any
-    _cut: Cut
+    _cut: DetachRecord
     _leaf: Any
 
     def __new__(cls, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> Self:
         self = new(cls)
         given = given if data is None else (data, *given)
-        self.array = as_constructed(given)
+        self.array = array_from_constructor(given)
         if device is not None:
             require_cpu(device)
         self.node = None
@@ -65,18 +65,18 @@ class Tensor(Historied):
             if given[0].node is not None:
                 _take_alias(self, given[0].as_subclass(Tensor))  # type: ignore[attr-defined]
             elif given[0].array is self.array:
-                share(given[0], self)
+                share_storage(given[0], self)
         elif len(given) == 1:
-            take_over(self, given[0])
+            import_array(self, given[0])
         if requires_grad:
             self.requires_grad_()
         return self
 
-    __torch_function__: Any = classmethod(answer)
+    __torch_function__: Any = classmethod(default_torch_function)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        adopt(cls, Tensor)
+        register_subclass(cls, Tensor)
 
     @property
     def shape(self) -> Size:
@@ -96,17 +96,17 @@ class Tensor(Historied):
     @property
     def device(self) -> device:
         """The CPU, or "meta" for a tensor without values."""
-        return CPU if type(self.array) is not Absent else META
+        return CPU if type(self.array) is not MetaArray else META
 
     @property
     def is_meta(self) -> bool:
         """True for a tensor without values."""
-        return type(self.array) is Absent
+        return type(self.array) is MetaArray
 
     @property
     def is_cpu(self) -> bool:
         """True for a tensor with values."""
-        return type(self.array) is not Absent
+        return type(self.array) is not MetaArray
 
     def detach(self) -> Tensor:
         """Return a tensor over the same memory that has no history and requires no gradient.
@@ -157,14 +157,14 @@ class Tensor(Historied):
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over in memory from one index to the next, for each dimension or one."""
-        strides = steps(as_it_lies(self))
+        strides = element_strides(strided_stand_in(self))
         if 0 in self.array.shape and not any(strides):  # NumPy gives arrays without elements none
             strides = dense_strides(self.array.shape)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, *, memory_format: Any = None) -> bool:
         """True if the elements lie in memory in row-major order, or in the order of `memory_format`."""
-        array, order = as_it_lies(self), getattr(memory_format, "order", ())
+        array, order = strided_stand_in(self), getattr(memory_format, "order", ())
         if order:
             return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
         return bool(array.flags.c_contiguous)
@@ -208,7 +208,7 @@ class Tensor(Historied):
         return sorted({*object.__dir__(self)} - unset)
 
     def __str__(self) -> str:
-        if type(self.array) not in (ndarray, Absent):
+        if type(self.array) not in (ndarray, MetaArray):
             self.numpy_view("str()")  # a step that is traced must not keep what the text would be
         return repr(self)
 
@@ -226,7 +226,9 @@ class Tensor(Historied):
         twin = new(type(self))
         memo[id(self)] = twin
         array = self.array
-        fill(twin, array if type(array) is Absent else copied(self.numpy_view("deepcopy()"), memo))
+        init_slots(
+            twin, array if type(array) is MetaArray else copy_keeping_strides(self.numpy_view("deepcopy()"), memo)
+        )
         if self._grad is not None:
             twin._grad = copy.deepcopy(self._grad, memo)
         if self.node is not None:
@@ -238,7 +240,7 @@ class Tensor(Historied):
         return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
 
 
-def fill(tensor: Tensor, array: Any) -> Tensor:
+def init_slots(tensor: Tensor, array: Any) -> Tensor:
     """Set the slots of a bare tensor object: `array`, no history."""
     tensor.array = array
     tensor.node = None
@@ -255,9 +257,9 @@ def wrap(array: Any) -> Tensor:
     return tensor
 
 
-def twin(x: Tensor) -> Tensor:
+def shallow_copy(x: Tensor) -> Tensor:
     """The same memory and tangents in a tensor object of its own, without history."""
-    out = fill(new(Tensor), x.array)
+    out = init_slots(new(Tensor), x.array)
     out.memory = x.memory
     tangents = tangents_of(x)
     if tangents is not None:
@@ -265,11 +267,11 @@ def twin(x: Tensor) -> Tensor:
     return out
 
 
-def restored(value: Any, maker: Any) -> Any:
+def restore_saved(value: Any, maker: Any) -> Any:
     """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
-    if isinstance(value, Packed):
+    if isinstance(value, PackedValue):
         value = value.open()
-        return rewrapped(value, maker)
+        return with_node(value, maker)
     if not hasattr(value, "dtype"):
         return value
     if type(maker) is Leaf:
@@ -281,21 +283,21 @@ def restored(value: Any, maker: Any) -> Any:
     return tensor
 
 
-def rewrapped(value: Any, maker: Any) -> Tensor:
+def with_node(value: Any, maker: Any) -> Tensor:
     """`value`, a tensor, with the node `maker` for its history."""
     if value.node is maker:
         return value
-    tensor = twin(value)
+    tensor = shallow_copy(value)
     tensor.node = maker
     return tensor
 
 
-def as_it_lies(x: Tensor) -> Any:
+def strided_stand_in(x: Tensor) -> Any:
     """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
     array = x.array
     if type(array) is not ndarray:
-        tell = layout_without_values if type(array) is Absent else getattr(mode.tracer, "as_it_lies", None)
-        array = region(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
+        tell = layout_without_values if type(array) is MetaArray else getattr(mode.tracer, "as_it_lies", None)
+        array = strided_view(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
     return array
 
 
@@ -307,8 +309,8 @@ def tangents_of(x: Any) -> Any:
 def constant(array: Any) -> Tensor:
     """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
     if "einops" in modules:
-        answers.meet_einops()
-    if not unusual.count:
+        interop_handlers.meet_einops()
+    if not nondefault.count:
         return wrap(array)
     if mode.tracer is not None:
         return wrap(mode.tracer.constant(array))
@@ -326,17 +328,17 @@ def _take_alias(tensor: Tensor, alias: Tensor) -> None:
 
 def detach(x: Tensor) -> Tensor:
     """The memory of `x` without its history."""
-    out = wrap(x.array if not unusual.count or mode.tracer is None else mode.tracer.detached(x))
-    share(x, out)
+    out = wrap(x.array if not nondefault.count or mode.tracer is None else mode.tracer.detach_array(x))
+    share_storage(x, out)
     if x.node is not None:
-        out._cut = cut_here("detach()")
+        out._cut = detach_record_here("detach()")
     return out
 
 
 def rebuild(kind: type[Tensor], array: Any, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
     """A tensor from its pickled parts."""
     DTYPES.find(array.dtype)  # the first bfloat16 of a program may come out of a pickle
-    tensor = fill(new(kind), array)
+    tensor = init_slots(new(kind), array)
     if requires_grad:
         tensor.requires_grad_()
     if attributes:
@@ -350,4 +352,4 @@ def method(function: Function) -> Function:
     return function
 
 
-__all__ = ["Node", "Output", "Tensor", "constant", "detach", "fill", "method", "wrap"]
+__all__ = ["Node", "OutputSlot", "Tensor", "constant", "detach", "init_slots", "method", "wrap"]

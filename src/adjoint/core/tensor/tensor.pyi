@@ -11,13 +11,13 @@ from adjoint.core.dtype.device import device as _device
 from adjoint.core.dtype.dtype import dtype as _dtype
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.graph.node import Node as Node
-from adjoint.core.graph.node import Output as Output
-from adjoint.core.tensor.detach_record import Cut
+from adjoint.core.graph.node import OutputSlot as OutputSlot
+from adjoint.core.tensor.detach_record import DetachRecord
 from adjoint.core.tensor.memory_format import layout as _layout
 from adjoint.core.tensor.size import Size
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-__all__ = ["Node", "Output", "Tensor", "constant", "detach", "fill", "method", "wrap"]
+__all__ = ["Node", "OutputSlot", "Tensor", "constant", "detach", "init_slots", "method", "wrap"]
 
 class Tensor:
     """See core/tensor/tensor.py."""
@@ -27,7 +27,7 @@ class Tensor:
     memory: Any
     _grad: Tensor | None
     _tangents: Any
-    _cut: Cut
+    _cut: DetachRecord
     _leaf: Any
     __torch_function__: Any
     @property
@@ -48,8 +48,12 @@ class Tensor:
     def __delitem__(self, key: Any) -> None: ...
     def __dir__(self) -> list[str]: ...
     def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: Any = None, copy:
-        _bool | None = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[_int, _int] | None = None,
+        dl_device: Any = None,
+        copy: _bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[_int, _int]: ...
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
@@ -125,7 +129,7 @@ class Tensor:
     @_grad_fn.deleter
     def _grad_fn(self) -> None: ...
     def _is_view(self) -> _bool: ...
-    def _leaf_again(self) -> Any: ...
+    def _restore_leaf(self) -> Any: ...
     def _make_subclass(self, data: Tensor, require_grad: _bool = False) -> Any: ...
     def _number(self, reader: str) -> Any: ...
     def _real_number(self, reader: str) -> Any: ...
@@ -218,8 +222,11 @@ class Tensor:
     def atanh(self) -> Tensor: ...
     def atanh_(self) -> Tensor: ...
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False,
-        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: _bool | None = None,
+        create_graph: _bool = False,
+        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None,
     ) -> None: ...
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
@@ -547,9 +554,16 @@ class Tensor:
     def isposinf(self) -> Tensor: ...
     def isreal(self) -> Tensor: ...
     def istft(
-        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
-        None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None =
-        None, return_complex: _bool = False
+        self,
+        n_fft: _int,
+        hop_length: _int | None = None,
+        win_length: _int | None = None,
+        window: Tensor | None = None,
+        center: _bool = True,
+        normalized: _bool = False,
+        onesided: _bool | None = None,
+        length: _int | None = None,
+        return_complex: _bool = False,
     ) -> Tensor: ...
     def item(self) -> Any: ...
     @property
@@ -715,28 +729,66 @@ class Tensor:
     def nelement(self) -> _int: ...
     def new(self, *data: Any, size: Any = None, device: Any = None) -> Tensor: ...
     def new_empty(
-        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
-        pin_memory: _bool = False, **named: Any
+        self,
+        *size: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
+        **named: Any,
     ) -> Tensor: ...
     def new_empty_strided(
-        self, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
-        layout: Any = None, pin_memory: _bool = False
+        self,
+        size: Any,
+        stride: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
     ) -> Tensor: ...
     def new_full(
-        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
-        layout: Any = None, pin_memory: _bool = False
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
     ) -> Tensor: ...
     def new_ones(
-        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
-        pin_memory: _bool = False, **named: Any
+        self,
+        *size: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
+        **named: Any,
     ) -> Tensor: ...
     def new_tensor(
-        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
-        pin_memory: _bool = False
+        self,
+        data: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
     ) -> Tensor: ...
     def new_zeros(
-        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
-        pin_memory: _bool = False, **named: Any
+        self,
+        *size: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: _bool = False,
+        layout: Any = None,
+        pin_memory: _bool = False,
+        **named: Any,
     ) -> Tensor: ...
     def nextafter(self, other: Any) -> Tensor: ...
     def nextafter_(self, other: Any) -> Tensor: ...
@@ -748,8 +800,7 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def norm(
-        self, p: Any = "fro", *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: Any =
-        None
+        self, p: Any = "fro", *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: Any = None
     ) -> Tensor: ...
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Any = None) -> Tensor: ...
     def not_equal(self, other: Any) -> Tensor: ...
@@ -967,18 +1018,34 @@ class Tensor:
     def squeeze_(self, *, axis: Any = None) -> Tensor: ...
     @overload
     def std(
-        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
-        correction: _float | None = None
+        self,
+        dim: _int | Sequence[_int] | None = None,
+        unbiased: _bool = True,
+        keepdim: _bool = False,
+        *,
+        correction: _float | None = None,
     ) -> Tensor: ...
     @overload
     def std(
-        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
-        correction: _float | None = None
+        self,
+        *,
+        axis: _int | Sequence[_int] | None = None,
+        unbiased: _bool = True,
+        keepdims: _bool = False,
+        correction: _float | None = None,
     ) -> Tensor: ...
     def stft(
-        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
-        None, center: _bool = True, pad_mode: str = "reflect", normalized: _bool = False, onesided: _bool | None =
-        None, return_complex: _bool | None = None, align_to_window: _bool | None = None
+        self,
+        n_fft: _int,
+        hop_length: _int | None = None,
+        win_length: _int | None = None,
+        window: Tensor | None = None,
+        center: _bool = True,
+        pad_mode: str = "reflect",
+        normalized: _bool = False,
+        onesided: _bool | None = None,
+        return_complex: _bool | None = None,
+        align_to_window: _bool | None = None,
     ) -> Tensor: ...
     def storage(self) -> TypedStorage: ...
     def storage_offset(self) -> _int: ...
@@ -1025,8 +1092,13 @@ class Tensor:
     @overload
     def tile(self, *dims: _int) -> Tensor: ...
     def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, copy: _bool = False, non_blocking: _bool = False,
-        memory_format: Any = None
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: _bool = False,
+        non_blocking: _bool = False,
+        memory_format: Any = None,
     ) -> Tensor: ...
     def to_dense(self) -> Tensor: ...
     def to_device(self, device: Any, *, stream: Any = None) -> Self: ...
@@ -1063,13 +1135,16 @@ class Tensor:
     def uniform_(self, a: _float = 0.0, b: _float = 1.0, *, generator: Any = None, **ends: _float) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None =
-        None
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
     ) -> Any: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int |
-        None = None
+        self,
+        sorted: _bool = True,
+        return_inverse: _bool = False,
+        return_counts: _bool = False,
+        *,
+        axis: _int | None = None,
     ) -> Any: ...
     @overload
     def unique_consecutive(
@@ -1102,13 +1177,21 @@ class Tensor:
     def untyped_storage(self) -> UntypedStorage: ...
     @overload
     def var(
-        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
-        correction: _float | None = None
+        self,
+        dim: _int | Sequence[_int] | None = None,
+        unbiased: _bool = True,
+        keepdim: _bool = False,
+        *,
+        correction: _float | None = None,
     ) -> Tensor: ...
     @overload
     def var(
-        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
-        correction: _float | None = None
+        self,
+        *,
+        axis: _int | Sequence[_int] | None = None,
+        unbiased: _bool = True,
+        keepdims: _bool = False,
+        correction: _float | None = None,
     ) -> Tensor: ...
     def vdot(self, other: Tensor) -> Tensor: ...
     @overload
@@ -1171,7 +1254,6 @@ class SignAndLogarithm(NamedTuple):
 class TypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
 
-
 class Singular(NamedTuple):
     """See adjoint.functions.linalg.top_level_names."""
 
@@ -1188,13 +1270,12 @@ class Triangular(NamedTuple):
 class UntypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
 
-
-def fill(tensor: Tensor, array: Any) -> Tensor: ...
+def init_slots(tensor: Tensor, array: Any) -> Tensor: ...
 def wrap(array: Any) -> Tensor: ...
-def twin(x: Tensor) -> Tensor: ...
-def restored(value: Any, maker: Any) -> Any: ...
-def rewrapped(value: Any, maker: Any) -> Tensor: ...
-def as_it_lies(x: Tensor) -> Any: ...
+def shallow_copy(x: Tensor) -> Tensor: ...
+def restore_saved(value: Any, maker: Any) -> Any: ...
+def with_node(value: Any, maker: Any) -> Tensor: ...
+def strided_stand_in(x: Tensor) -> Any: ...
 def tangents_of(x: Any) -> Any: ...
 def constant(array: Any) -> Tensor: ...
 def _take_alias(tensor: Tensor, alias: Tensor) -> None: ...

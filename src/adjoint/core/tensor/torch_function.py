@@ -14,15 +14,15 @@ from importlib import import_module
 from types import FunctionType, MethodType
 from typing import Any
 
-from adjoint.core.runtime.fork_safety import renewed
+from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.lazy_import import names_of
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 
-SPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
+PUBLIC_NAMESPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
 PREFIXES = {f"adjoint.{part}": f"{part}_" for part in ("linalg", "fft", "special")}  # of names, as PyTorch has them
-HOMES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional", "adjoint.compat.functions")
-UNASKED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
-WITHIN = ("adjoint.functions.", "adjoint.nn.", "adjoint.compat.functions.")
+IMPLEMENTATION_PREFIXES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional", "adjoint.compat.functions")
+NEVER_DISPATCHED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
+PATCHED_PREFIXES = ("adjoint.functions.", "adjoint.nn.", "adjoint.compat.functions.")
 # The methods that Python's operators come to, for which `__torch_function__` is asked.
 OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
@@ -34,21 +34,21 @@ OPERATORS = {
     "__mod__": "remainder", "__floordiv__": "__floordiv__", "__repr__": "__repr__", "__float__": "__float__",
     "__int__": "__int__", "__bool__": "__bool__", "__deepcopy__": "__deepcopy__", "__contains__": "__contains__",
 }  # fmt: skip
-SLOTS = ("array", "node", "memory")  # where a tensor's own are
-UNSEEN = frozenset({"as_subclass", "numpy_view", "_make_subclass"})
+TENSOR_SLOTS = ("array", "node", "memory")  # where a tensor's own are
+METHODS_NEVER_DISPATCHED = frozenset({"as_subclass", "numpy_view", "_make_subclass"})
 
 
-class State(threading.local):
+class OverrideState(threading.local):
     """The calling thread's: whether subclasses are asked, and the modes around, innermost last."""
 
-    asking = True
+    subclasses_enabled = True
     modes: tuple[Any, ...] = ()
 
 
-state = State()
+state = OverrideState()
 
 
-class Quiet:
+class DisableTorchFunctionGuard:
     """A block in which `subclasses` are not asked, nor the modes from `depth` on, where that is given."""
 
     def __init__(self, depth: int | None = None, subclasses: bool = True) -> None:
@@ -56,16 +56,16 @@ class Quiet:
         self.before: list[tuple[bool, tuple[Any, ...]]] = []
 
     def __enter__(self) -> None:
-        self.before.append((state.asking, state.modes))
-        state.asking = state.asking and not self.subclasses
+        self.before.append((state.subclasses_enabled, state.modes))
+        state.subclasses_enabled = state.subclasses_enabled and not self.subclasses
         if self.depth is not None:
             state.modes = state.modes[: self.depth]
 
     def __exit__(self, *error: object) -> None:
-        state.asking, state.modes = self.before.pop()
+        state.subclasses_enabled, state.modes = self.before.pop()
 
 
-class Overridable:
+class DispatchedFunction:
     """A public function that asks first. It is found in tables under the function itself, too."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -75,10 +75,10 @@ class Overridable:
         self.__defaults__, self.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if state.modes or state.asking:
-            asked = overriding(_given(args, kwargs)) if state.asking else []
+        if state.modes or state.subclasses_enabled:
+            asked = overriding_arguments(_flatten_arguments(args, kwargs)) if state.subclasses_enabled else []
             if asked or state.modes:
-                return ask(self, asked, args, kwargs)
+                return dispatch(self, asked, args, kwargs)
         return self.function(*args, **kwargs)
 
     def __get__(self, holder: Any, kind: Any = None) -> Any:
@@ -97,7 +97,7 @@ class Overridable:
         return repr(self.function)
 
 
-def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
+def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
     """The arguments, and what is in those that are lists or tuples."""
     for x in (*args, *kwargs.values()) if kwargs else args:
         if type(x) in (list, tuple):
@@ -106,25 +106,31 @@ def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
             yield x
 
 
-def overriding(given: Iterable[Any]) -> list[Any]:
+def overriding_arguments(given: Iterable[Any]) -> list[Any]:
     """Those with an answer of their own, one of each type, subclasses before their bases."""
     asked: list[Any] = []
     for x in given:
-        if overrides(type(x)) and type(x) not in map(type, asked):
+        if has_own_torch_function(type(x)) and type(x) not in map(type, asked):
             place = next((i for i, other in enumerate(asked) if isinstance(x, type(other))), len(asked))
             asked.insert(place, x)
     return asked
 
 
-def overrides(kind: type) -> bool:
-    """True for a class with an answer of its own: for a subclass of Tensor, unless that is `disabled`."""
+def has_own_torch_function(kind: type) -> bool:
+    """True for a class with an answer of its own: for a subclass of Tensor, unless that is
+    `disabled_torch_function_impl`.
+    """
     found = getattr(kind, "__torch_function__", None)
-    if found is None or found is disabled:
+    if found is None or found is disabled_torch_function_impl:
         return False
-    return kind in _adopted or getattr(found, "__func__", None) is not answer  # Tensor has the answer, and gives none
+    return (
+        kind in _subclasses or getattr(found, "__func__", None) is not default_torch_function
+    )  # Tensor has the answer, and gives none
 
 
-def ask(function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], otherwise: Any = None) -> Any:
+def dispatch(
+    function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], otherwise: Any = None
+) -> Any:
     """The first answer that is not NotImplemented, of the innermost mode or of an argument.
 
     Raises TypeError if none is, unless there is an answer `otherwise`.
@@ -133,7 +139,7 @@ def ask(function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str
     if state.modes:
         depth = len(state.modes) - 1
         mode = state.modes[depth]
-        with Quiet(depth, subclasses=False):
+        with DisableTorchFunctionGuard(depth, subclasses=False):
             found = mode.__torch_function__(function, kinds, args, kwargs)
         if found is not NotImplemented:
             return found
@@ -145,62 +151,62 @@ def ask(function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str
         return otherwise
     named = getattr(function, "__name__", function)
     raise TypeError(
-        f"Multiple dispatch failed for '{spoken.package}.{named}'; all __torch_function__ handlers returned "
+        f"Multiple dispatch failed for '{display_name.package}.{named}'; all __torch_function__ handlers returned "
         "NotImplemented:\n\n" + "\n".join(f"  - tensor subclass {kind}" for kind in kinds)
     )
 
 
-def answer(cls: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def default_torch_function(cls: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """What a subclass answers of itself: what the function gives, whose tensors become tensors of the subclass."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    with Quiet():
+    with DisableTorchFunctionGuard():
         found = function(*args, **(kwargs or {}))
     name = getattr(getattr(function, "__self__", None), "fget", None)
-    return found if getattr(name, "__name__", "") in ("grad", "_grad", "_base") else _converted(found, cls)
+    return found if getattr(name, "__name__", "") in ("grad", "_grad", "_base") else _convert_to_subclass(found, cls)
 
 
-def disabled(function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def disabled_torch_function_impl(function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """The answer of a subclass that wants to be a tensor like others: the function as it is."""
-    with Quiet():
+    with DisableTorchFunctionGuard():
         return function(*args, **(kwargs or {}))
 
 
-_adopted: set[type] = set()
+_subclasses: set[type] = set()
 _shadowing: set[type] = set()  # those with attributes of their own under the names of SLOTS
 _root: list[type] = []
 
 
-def adopt(kind: Any, root: type) -> None:
+def register_subclass(kind: Any, root: type) -> None:
     """Let the methods of a new subclass of Tensor, the `root`, ask it."""
     _root[:] = [root]
-    if _is_ours(kind) or kind.__torch_function__ is disabled:
+    if _is_ours(kind) or kind.__torch_function__ is disabled_torch_function_impl:
         return
-    install()
-    _adopted.add(kind)
+    patch_functions()
+    _subclasses.add(kind)
     for name, seen_as in OPERATORS.items():
-        if _from_root(kind, name):
+        if _is_from_root(kind, name):
             setattr(kind, name, _operator(name, getattr(root, seen_as, getattr(root, name))))
     if "__getattribute__" not in vars(kind):
         kind.__getattribute__ = _get
-    if any(not _from_root(kind, name) for name in SLOTS):
+    if any(not _is_from_root(kind, name) for name in TENSOR_SLOTS):
         _shadowing.add(kind)
         kind.__setattr__ = _set
 
 
 def _operator(name: str, function: Any) -> Any:
     own = getattr(_root[0], name)
-    shown = _shown(function, name)
+    shown = _dispatched_method(function, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not state.asking and not state.modes:
+        if not state.subclasses_enabled and not state.modes:
             return own(self, *args, **kwargs)
-        asked = overriding((self, *args)) if state.asking else []
+        asked = overriding_arguments((self, *args)) if state.subclasses_enabled else []
         if not asked and not state.modes:
             return own(self, *args, **kwargs)
         if name.startswith("__r") and name not in ("__repr__", shown.__name__):
-            return ask(shown, asked, (*args, self), kwargs)
-        return ask(shown, asked, (self, *args), kwargs)
+            return dispatch(shown, asked, (*args, self), kwargs)
+        return dispatch(shown, asked, (self, *args), kwargs)
 
     call.__name__ = name
     return call
@@ -209,22 +215,22 @@ def _operator(name: str, function: Any) -> Any:
 def _get(self: Any, name: str) -> Any:
     """An attribute of a tensor of a subclass; methods and properties of Tensor ask the subclass."""
     kind = type(self)
-    if name in SLOTS and kind in _shadowing and _called_by_us():
+    if name in TENSOR_SLOTS and kind in _shadowing and _called_by_us():
         return vars(_root[0])[name].__get__(self)
-    if not state.asking or name in UNSEEN or name[:2] == "__":
+    if not state.subclasses_enabled or name in METHODS_NEVER_DISPATCHED or name[:2] == "__":
         return object.__getattribute__(self, name)
-    held = _held(kind, name)
-    if isinstance(held, FunctionType) and _from_root(kind, name):
-        return MethodType(_shown(held, name), self)
-    if isinstance(held, property) and _from_root(kind, name):
+    held = _find_in_mro(kind, name)
+    if isinstance(held, FunctionType) and _is_from_root(kind, name):
+        return MethodType(_dispatched_method(held, name), self)
+    if isinstance(held, property) and _is_from_root(kind, name):
         getter = held.__get__
-        return ask(getter, overriding((self,)), (self,), {})
+        return dispatch(getter, overriding_arguments((self,)), (self,), {})
     return object.__getattribute__(self, name)
 
 
 def _set(self: Any, name: str, value: Any) -> None:
     """As `_get`, for a subclass that has attributes under the names of Tensor's own."""
-    if name in SLOTS and _called_by_us():
+    if name in TENSOR_SLOTS and _called_by_us():
         vars(_root[0])[name].__set__(self, value)
     else:
         object.__setattr__(self, name, value)
@@ -235,27 +241,27 @@ def _called_by_us() -> bool:
     return module.startswith("adjoint.")
 
 
-_methods: dict[Any, Overridable] = {}
+_methods: dict[Any, DispatchedFunction] = {}
 
 
-def _shown(function: Any, name: str) -> Overridable:
+def _dispatched_method(function: Any, name: str) -> DispatchedFunction:
     """The method as those that are asked see it; one that is an operator by its name, by that."""
-    if isinstance(function, Overridable):
+    if isinstance(function, DispatchedFunction):
         return function
-    shown = _methods.setdefault(function, Overridable(function))
+    shown = _methods.setdefault(function, DispatchedFunction(function))
     if OPERATORS.get(name) == name:
         shown.__name__ = name
     return shown
 
 
-def _held(kind: type, name: str) -> Any:
+def _find_in_mro(kind: type, name: str) -> Any:
     for base in kind.__mro__:
         if name in vars(base):
             return vars(base)[name]
     return None
 
 
-def _from_root(kind: type, name: str) -> bool:
+def _is_from_root(kind: type, name: str) -> bool:
     """True where the attribute is Tensor's, not one of the subclass or of another base."""
     for base in kind.__mro__:
         if name in vars(base):
@@ -267,111 +273,117 @@ def _is_ours(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "adjoint" or kind in _root
 
 
-def _converted(found: Any, cls: Any) -> Any:
+def _convert_to_subclass(found: Any, cls: Any) -> Any:
     if isinstance(found, _root[0]):
-        if cls is _root[0] or isinstance(found, cls) or type(found) in _adopted:
+        if cls is _root[0] or isinstance(found, cls) or type(found) in _subclasses:
             return found
-        with Quiet():
+        with DisableTorchFunctionGuard():
             return found.as_subclass(cls)  # type: ignore[attr-defined]
     if isinstance(found, (tuple, list)):
-        made = [_converted(x, cls) for x in found]
+        made = [_convert_to_subclass(x, cls) for x in found]
         return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
     return found
 
 
-_installed: list[tuple[dict[str, Any], str, Any]] = []  # what was replaced: of a module the names, one, and its value
+_patched_names: list[
+    tuple[dict[str, Any], str, Any]
+] = []  # what was replaced: of a module the names, one, and its value
 
 
-def install() -> None:
+def patch_functions() -> None:
     """Replace the public functions by such that ask, if that was not done before."""
-    if _installed:
+    if _patched_names:
         return
-    made: dict[int, Overridable] = {}
-    for space in SPACES:
+    made: dict[int, DispatchedFunction] = {}
+    for space in PUBLIC_NAMESPACES:
         module = import_module(space)
         for name in dir(module):
             found = getattr(module, name, None)
-            if id(found) in made or not isinstance(found, FunctionType) or name in UNASKED:
+            if id(found) in made or not isinstance(found, FunctionType) or name in NEVER_DISPATCHED:
                 continue
-            if found.__module__.startswith(HOMES):
-                made[id(found)] = Overridable(found)
+            if found.__module__.startswith(IMPLEMENTATION_PREFIXES):
+                made[id(found)] = DispatchedFunction(found)
                 made[id(found)].__name__ = PREFIXES.get(space, "") + found.__name__
     for name, module in list(sys.modules.items()):
-        if name in SPACES or name == "torch" or name.startswith((*WITHIN, "torch.")):
+        if name in PUBLIC_NAMESPACES or name == "torch" or name.startswith((*PATCHED_PREFIXES, "torch.")):
             names = names_of(module)
             for key, value in list(names.items()):
                 if id(value) in made:
-                    _installed.append((names, key, value))
+                    _patched_names.append((names, key, value))
                     names[key] = made[id(value)]
 
 
-def uninstall() -> None:
+def unpatch_functions() -> None:
     """Put the public functions back as they were: subclasses that are there are asked by their methods only."""
-    while _installed:
-        names, key, value = _installed.pop()
+    while _patched_names:
+        names, key, value = _patched_names.pop()
         names[key] = value
 
 
-def enter(mode: Any) -> None:
+def push_mode(mode: Any) -> None:
     """Let a mode see this thread's calls; the methods of all tensors ask as long as one does."""
-    install()
+    patch_functions()
     with _methods_lock:
-        if not _replaced:
+        if not _pushed_modes:
             _replace_methods()
-        _replaced.append(mode)
+        _pushed_modes.append(mode)
     state.modes = (*state.modes, mode)
 
 
-def leave() -> None:
-    """End what the last `enter` began."""
+def pop_mode() -> None:
+    """End what the last `push_mode` began."""
     state.modes = state.modes[:-1]
     with _methods_lock:
-        _replaced.pop()
-        if not _replaced:
-            for base, name, held in _original:
+        _pushed_modes.pop()
+        if not _pushed_modes:
+            for base, name, held in _original_methods:
                 setattr(base, name, held)
-            _original.clear()
+            _original_methods.clear()
 
 
-_methods_lock = renewed(threading.Lock())
-_replaced: list[Any] = []
-_original: list[tuple[type, str, Any]] = []
+_methods_lock = reset_after_fork(threading.Lock())
+_pushed_modes: list[Any] = []
+_original_methods: list[tuple[type, str, Any]] = []
 
 
-def ask_operands() -> None:
+def dispatch_on_operands() -> None:
     """Let the methods of all tensors ask their arguments, for good: some may be of a class that is no tensor."""
-    install()
+    patch_functions()
     with _methods_lock:
-        if not _replaced:
+        if not _pushed_modes:
             _replace_methods()
-        _replaced.insert(0, None)
+        _pushed_modes.insert(0, None)
 
 
 def _replace_methods() -> None:
     for base in _root[0].__mro__[:-1]:
         for name, held in list(vars(base).items()):
-            if isinstance(held, FunctionType) and name not in UNSEEN and (name[:2] != "__" or name in OPERATORS):
-                shown = _shown(held, name)
-                _original.append((base, name, held))
+            if (
+                isinstance(held, FunctionType)
+                and name not in METHODS_NEVER_DISPATCHED
+                and (name[:2] != "__" or name in OPERATORS)
+            ):
+                shown = _dispatched_method(held, name)
+                _original_methods.append((base, name, held))
                 setattr(base, name, _operator_of_all(name, held, shown) if name in OPERATORS else shown)
 
 
-def _operator_of_all(name: str, held: Any, shown: Overridable) -> Any:
+def _operator_of_all(name: str, held: Any, shown: DispatchedFunction) -> Any:
     seen_as = getattr(_root[0], OPERATORS[name], held)
-    named = _shown(seen_as, name)
+    named = _dispatched_method(seen_as, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.modes:
             found = held(self, *args, **kwargs)
-            asked = overriding(args) if found is NotImplemented and state.asking else []
+            asked = overriding_arguments(args) if found is NotImplemented and state.subclasses_enabled else []
             if not asked:
                 return found
         turned = name.startswith("__r") and name not in ("__repr__", named.__name__)
         given = (*args, self) if turned else (self, *args)
         if state.modes:
-            return ask(named, overriding((self, *args)), given, kwargs)
+            return dispatch(named, overriding_arguments((self, *args)), given, kwargs)
         try:
-            return ask(named, asked, given, kwargs)
+            return dispatch(named, asked, given, kwargs)
         except TypeError:  # nobody answers: Python goes on to the operand's own operator
             return NotImplemented
 

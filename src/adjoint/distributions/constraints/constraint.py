@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.shape import join
 
@@ -33,12 +33,12 @@ class _Dependent(Constraint):
     @property
     def is_discrete(self) -> Any:
         """Whether it is, if that was said. Raises NotImplementedError otherwise."""
-        return _said(self._is_discrete, "is_discrete")
+        return _require_static(self._is_discrete, "is_discrete")
 
     @property
     def event_dim(self) -> Any:
         """How many dimensions, if that was said. Raises NotImplementedError otherwise."""
-        return _said(self._event_dim, "event_dim")
+        return _require_static(self._event_dim, "event_dim")
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
         return _Dependent(
@@ -65,7 +65,7 @@ class _DependentProperty(property, _Dependent):
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-class _OfBase(Constraint):
+class _DerivedConstraint(Constraint):
     """A constraint made of another one."""
 
     def __init__(self, base_constraint: Constraint) -> None:
@@ -84,7 +84,7 @@ class _OfBase(Constraint):
         return self.base_constraint.event_dim
 
 
-class _IndependentConstraint(_OfBase):
+class _IndependentConstraint(_DerivedConstraint):
     """Holds where `base_constraint` holds over all of the last `reinterpreted_batch_ndims` dimensions."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
@@ -106,14 +106,14 @@ class _IndependentConstraint(_OfBase):
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        return all_of(result, self.reinterpreted_batch_ndims)
+        return all_rightmost(result, self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         name = self.__class__.__name__.lstrip("_")
         return f"{name}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
-class MixtureSameFamilyConstraint(_OfBase):
+class MixtureSameFamilyConstraint(_DerivedConstraint):
     """Holds where `base_constraint`, that of the components, holds for all components."""
 
     def check(self, value: Any) -> Any:
@@ -121,13 +121,13 @@ class MixtureSameFamilyConstraint(_OfBase):
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        return all_of(result, result.dim() - (value.dim() - self.event_dim))
+        return all_rightmost(result, result.dim() - (value.dim() - self.event_dim))
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.base_constraint!r})"
 
 
-class _Sequence(Constraint):
+class _ConstraintSequence(Constraint):
     """Constraints of the slices along `dim`."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
@@ -150,7 +150,7 @@ class _Sequence(Constraint):
             raise AssertionError(f"dim {self.dim} out of range for value with {value.dim()} dimensions")
 
 
-class _Cat(_Sequence):
+class _Cat(_ConstraintSequence):
     """Holds for what is joined along `dim` of parts of these `lengths`, each in its set."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
@@ -166,7 +166,7 @@ class _Cat(_Sequence):
         return join.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
 
 
-class _Stack(_Sequence):
+class _Stack(_ConstraintSequence):
     """Holds for what is stacked along `dim` of parts, each in its set."""
 
     @property
@@ -192,17 +192,17 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
-def known(x: Tensor) -> bool:
+def can_validate_values(x: Tensor) -> bool:
     """Whether there are values to look at: not while a step is traced."""
-    return hasattr(x.array, "flags") and not (unusual.count and mode.tracer is not None)
+    return hasattr(x.array, "flags") and not (nondefault.count and mode.tracer is not None)
 
 
-def all_of(holds: Tensor, dims: int) -> Tensor:
+def all_rightmost(holds: Tensor, dims: int) -> Tensor:
     """Whether it holds for all of the last `dims` dimensions."""
     return holds.reshape(*holds.shape[: holds.dim() - dims], -1).all(-1)
 
 
-def _said(value: Any, name: str) -> Any:
+def _require_static(value: Any, name: str) -> Any:
     if value is NotImplemented:
         raise NotImplementedError(f".{name} cannot be determined statically")
     return value

@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.distributions.constraints.constraint import Constraint, all_of, known
+from adjoint.distributions.constraints.constraint import Constraint, all_rightmost, can_validate_values
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose
 from adjoint.functions.linalg.eig_svd import eigvalsh
@@ -20,7 +20,7 @@ class _LowerTriangular(Constraint):
 
     def check(self, value: Any) -> Any:
         """x = tril(x)."""
-        return all_of(value.tril() == value, 2)
+        return all_rightmost(value.tril() == value, 2)
 
 
 class _LowerCholesky(Constraint):
@@ -62,7 +62,7 @@ class _Symmetric(_Square):
         """x = xᵀ to a millionth."""
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
-        return all_of(allclose.isclose(value, value.mT, atol=1e-6), 2)
+        return all_rightmost(allclose.isclose(value, value.mT, atol=1e-6), 2)
 
 
 class _PositiveSemidefinite(_Symmetric):
@@ -84,4 +84,4 @@ class _PositiveDefinite(_Symmetric):
 
 
 def _fails(holds: Tensor) -> bool:
-    return known(holds) and not bool(holds.all())
+    return can_validate_values(holds) and not bool(holds.all())

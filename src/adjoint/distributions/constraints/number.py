@@ -35,7 +35,7 @@ class _OneHot(Constraint):
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
-class _Bounded(Constraint):
+class _BoundConstraint(Constraint):
     """A set between bounds, which it prints."""
 
     def __repr__(self) -> str:
@@ -43,22 +43,22 @@ class _Bounded(Constraint):
         return f"{self.__class__.__name__.lstrip('_')}({bounds})"
 
 
-class _Over(_Bounded):
+class _LowerBoundConstraint(_BoundConstraint):
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
 
-class _Under(_Bounded):
+class _UpperBoundConstraint(_BoundConstraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
 
-class _Between(_Bounded):
+class _TwoBoundConstraint(_BoundConstraint):
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
 
-class _GreaterThan(_Over):
+class _GreaterThan(_LowerBoundConstraint):
     """(lower_bound, ∞]."""
 
     def check(self, value: Any) -> Any:
@@ -66,7 +66,7 @@ class _GreaterThan(_Over):
         return self.lower_bound < value
 
 
-class _GreaterThanEq(_Over):
+class _GreaterThanEq(_LowerBoundConstraint):
     """[lower_bound, ∞]."""
 
     def check(self, value: Any) -> Any:
@@ -74,7 +74,7 @@ class _GreaterThanEq(_Over):
         return self.lower_bound <= value
 
 
-class _LessThan(_Under):
+class _LessThan(_UpperBoundConstraint):
     """[-∞, upper_bound)."""
 
     def check(self, value: Any) -> Any:
@@ -82,7 +82,7 @@ class _LessThan(_Under):
         return value < self.upper_bound
 
 
-class _Interval(_Between):
+class _Interval(_TwoBoundConstraint):
     """[lower_bound, upper_bound]."""
 
     def check(self, value: Any) -> Any:
@@ -90,7 +90,7 @@ class _Interval(_Between):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-class _HalfOpenInterval(_Between):
+class _HalfOpenInterval(_TwoBoundConstraint):
     """[lower_bound, upper_bound)."""
 
     def check(self, value: Any) -> Any:
@@ -108,7 +108,7 @@ class _IntegerInterval(_Interval):
         return (value % 1 == 0) & super().check(value)
 
 
-class _IntegerLessThan(_Under):
+class _IntegerLessThan(_UpperBoundConstraint):
     """The integers up to upper_bound."""
 
     is_discrete = True
@@ -118,7 +118,7 @@ class _IntegerLessThan(_Under):
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
-class _IntegerGreaterThan(_Over):
+class _IntegerGreaterThan(_LowerBoundConstraint):
     """The integers from lower_bound."""
 
     is_discrete = True

@@ -42,33 +42,33 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _affine(loc: Any, scale: Any, first: Any) -> Any:
+def _compose_affine(loc: Any, scale: Any, first: Any) -> Any:
     return transforms.ComposeTransform([first, transforms.AffineTransform(loc, scale)])
 
 
-def _to_interval(c: Any) -> Any:
+def _transform_to_interval(c: Any) -> Any:
     """σ(x), stretched from the lower to the upper bound."""
     bounds = (c.lower_bound, c.upper_bound)
     if all(isinstance(b, int | float) for b in bounds) and bounds == (0, 1):
         return transforms.SigmoidTransform()
-    return _affine(c.lower_bound, c.upper_bound - c.lower_bound, transforms.SigmoidTransform())
+    return _compose_affine(c.lower_bound, c.upper_bound - c.lower_bound, transforms.SigmoidTransform())
 
 
 # Of a class of constraints the transform, the same in both registries.
-_BOTH: dict[Any, Callable[[Any], Any]] = {
+_COMMON_FACTORIES: dict[Any, Callable[[Any], Any]] = {
     constraints.real: lambda c: transforms.identity_transform,
-    constraints.greater_than: lambda c: _affine(c.lower_bound, 1, transforms.ExpTransform()),
-    constraints.greater_than_eq: lambda c: _affine(c.lower_bound, 1, transforms.ExpTransform()),
-    constraints.less_than: lambda c: _affine(c.upper_bound, -1, transforms.ExpTransform()),
-    constraints.interval: _to_interval,
-    constraints.half_open_interval: _to_interval,
+    constraints.greater_than: lambda c: _compose_affine(c.lower_bound, 1, transforms.ExpTransform()),
+    constraints.greater_than_eq: lambda c: _compose_affine(c.lower_bound, 1, transforms.ExpTransform()),
+    constraints.less_than: lambda c: _compose_affine(c.upper_bound, -1, transforms.ExpTransform()),
+    constraints.interval: _transform_to_interval,
+    constraints.half_open_interval: _transform_to_interval,
     constraints.corr_cholesky: lambda c: transforms.CorrCholeskyTransform(),
 }
 
 
-def _register() -> None:
+def _register_common() -> None:
     for registry in (biject_to, transform_to):
-        for constraint, factory in _BOTH.items():
+        for constraint, factory in _COMMON_FACTORIES.items():
             registry.register(constraint, factory)
         _register_parts(registry)
     biject_to.register(constraints.simplex, lambda c: transforms.StickBreakingTransform())
@@ -95,4 +95,4 @@ def _register_parts(registry: ConstraintRegistry) -> None:
     registry.register(constraints.stack, to_stack)
 
 
-_register()
+_register_common()

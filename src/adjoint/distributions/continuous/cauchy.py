@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Chi2
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.folded_symmetric import Folded
+from adjoint.distributions.folded_symmetric import FoldedDistribution
 from adjoint.distributions.parameters import standard_normal
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import where
@@ -25,7 +25,7 @@ class Cauchy(Distribution):
     scale: Tensor
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, loc=loc, scale=scale)
+        self._init_elementwise(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
@@ -50,12 +50,12 @@ class Cauchy(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-log π - log γ - log(1 + ((x - m)/γ)²)."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
     def cdf(self, value: Any) -> Any:
         """arctan((x - m)/γ) / π + ½."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
@@ -67,7 +67,7 @@ class Cauchy(Distribution):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class HalfCauchy(Folded):
+class HalfCauchy(FoldedDistribution):
     """p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0: |x| of a Cauchy x around 0, γ = `scale`."""
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
@@ -105,7 +105,7 @@ class StudentT(Distribution):
     scale: Tensor
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, df=df, loc=loc, scale=scale)
+        self._init_elementwise(validate_args, df=df, loc=loc, scale=scale)
         self._chi2 = Chi2(self.df)
 
     @property
@@ -133,7 +133,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-½(ν + 1) log(1 + y²/ν) - log σ - ½ log πν - log Γ(ν/2) + log Γ((ν + 1)/2)."""
-        y = (self._checked(value) - self.loc) / self.scale
+        y = (self._check_value(value) - self.loc) / self.scale
         half = 0.5 * self.df
         constant = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
         constant = constant + half.lgamma() - (half + 0.5).lgamma()

@@ -7,16 +7,16 @@ from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import broadcast_all, clamp_probs, lazy_property, logits_to_probs
-from adjoint.distributions.probs_or_logits import Chance
+from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
 
 
-class ContinuousBernoulli(Chance, ExponentialFamily):
+class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     """p(x) = C(λ) λˣ (1 - λ)^(1 - x) over [0, 1], where λ = `probs`; a series replaces what is 0/0 within `lims`."""
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
@@ -28,10 +28,10 @@ class ContinuousBernoulli(Chance, ExponentialFamily):
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        self._take(probs, logits)
+        self._set_probs_or_logits(probs, logits)
         if probs is not None:
             valid = constraints.unit_interval.check(self._param)
-            if validate_args is not None and known(valid) and not valid.all():
+            if validate_args is not None and can_validate_values(valid) and not valid.all():
                 raise ValueError("The parameter probs has invalid values")
             self.probs = self._param = clamp_probs(self._param)
         self._lims = lims
@@ -85,12 +85,12 @@ class ContinuousBernoulli(Chance, ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """x log λ + (1 - x) log(1 - λ) + log C(λ)."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
     def cdf(self, value: Any) -> Any:
         """(λˣ (1 - λ)^(1 - x) + λ - 1) / (2λ - 1), and x near λ = ½."""
-        value, cut = self._checked(value), self._cut_probs()
+        value, cut = self._check_value(value), self._cut_probs()
         exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         inside = where(self._outside_unstable_region(), exact, value)
         ends = where(value >= 1.0, creation.ones_like(value), inside)

@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.uniform import Uniform
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import EULER, broadcast_all
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, PowerTransform
 from adjoint.functions.creation import creation
@@ -51,7 +51,7 @@ class Dirichlet(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         """Σ (αᵢ - 1) log xᵢ + log Γ(Σ αᵢ) - Σ log Γ(αᵢ)."""
         a = self.concentration
-        return xlogy(a - 1.0, self._checked(value)).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
+        return xlogy(a - 1.0, self._check_value(value)).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
     @property
     def mean(self) -> Any:
@@ -142,7 +142,7 @@ class Beta(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """(a - 1) log x + (b - 1) log(1 - x) - log B(a, b)."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return self._dirichlet.log_prob(join.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
@@ -200,5 +200,5 @@ class Kumaraswamy(TransformedDistribution):
     def entropy(self) -> Any:
         """1 - 1/b + (1 - 1/a) H(b) - log ab, where H(b) = ψ(b + 1) + γ is the harmonic number."""
         a, b = self.concentration1, self.concentration0
-        harmonic = (b + 1).digamma() + EULER
+        harmonic = (b + 1).digamma() + EULER_GAMMA
         return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()

@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import EULER, broadcast_all, uniform
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, uniform
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from adjoint.functions.creation import creation
@@ -36,7 +36,7 @@ class Exponential(ExponentialFamily):
     rate: Tensor
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, rate=rate)
+        self._init_elementwise(validate_args, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -62,11 +62,11 @@ class Exponential(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """log λ - λx."""
-        return self.rate.log() - self.rate * self._checked(value)
+        return self.rate.log() - self.rate * self._check_value(value)
 
     def cdf(self, value: Any) -> Any:
         """1 - e^(-λx)."""
-        return 1 - (-self.rate * self._checked(value)).exp()
+        return 1 - (-self.rate * self._check_value(value)).exp()
 
     def icdf(self, value: Any) -> Any:
         """-log(1 - p) / λ."""
@@ -106,7 +106,7 @@ class Laplace(Distribution):
     scale: Tensor
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, loc=loc, scale=scale)
+        self._init_elementwise(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
@@ -132,11 +132,11 @@ class Laplace(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-log 2b - |x - μ|/b."""
-        return -(2 * self.scale).log() - (self._checked(value) - self.loc).abs() / self.scale
+        return -(2 * self.scale).log() - (self._check_value(value) - self.loc).abs() / self.scale
 
     def cdf(self, value: Any) -> Any:
         """½ - ½ sgn(x - μ) (e^(-|x - μ|/b) - 1)."""
-        away = self._checked(value) - self.loc
+        away = self._check_value(value) - self.loc
         return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
 
     def icdf(self, value: Any) -> Any:
@@ -226,4 +226,4 @@ class Weibull(TransformedDistribution):
     def entropy(self) -> Any:
         """γ (1 - 1/k) + log(λ/k) + 1."""
         inverse = self.concentration_reciprocal
-        return EULER * (1 - inverse) + (self.scale * inverse).log() + 1
+        return EULER_GAMMA * (1 - inverse) + (self.scale * inverse).log() + 1

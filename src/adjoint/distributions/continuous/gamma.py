@@ -42,7 +42,7 @@ class Gamma(ExponentialFamily):
     rate: Tensor
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, concentration=concentration, rate=rate)
+        self._init_elementwise(validate_args, concentration=concentration, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -70,13 +70,13 @@ class Gamma(ExponentialFamily):
         """α log β + (α - 1) log x - βx - log Γ(α)."""
         if not isinstance(value, Tensor):
             value = creation.tensor(value, dtype=self.rate.dtype)
-        value = self._checked(value)
+        value = self._check_value(value)
         powers = xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value)
         return powers - self.rate * value - self.concentration.lgamma()
 
     def cdf(self, value: Any) -> Any:
         """P(α, βx), the regularized incomplete gamma function."""
-        return igamma(self.concentration, self.rate * self._checked(value))
+        return igamma(self.concentration, self.rate * self._check_value(value))
 
     def entropy(self) -> Any:
         """α - log β + log Γ(α) + (1 - α) ψ(α)."""
@@ -159,7 +159,7 @@ class FisherSnedecor(Distribution):
     df2: Tensor
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, df1=df1, df2=df2)
+        self._init_elementwise(validate_args, df1=df1, df2=df2)
         self._gamma1, self._gamma2 = Gamma(self.df1 * 0.5, self.df1), Gamma(self.df2 * 0.5, self.df2)
 
     @property
@@ -188,7 +188,7 @@ class FisherSnedecor(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """½d₁ log r + (½d₁ - 1) log x - ½(d₁ + d₂) log(1 + rx) - log B(½d₁, ½d₂), where r = d₁/d₂."""
-        value = self._checked(value)
+        value = self._check_value(value)
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         constant = (a + b).lgamma() - a.lgamma() - b.lgamma()
         return constant + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()

@@ -9,7 +9,7 @@ from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.folded_symmetric import Folded
+from adjoint.distributions.folded_symmetric import FoldedDistribution
 from adjoint.distributions.parameters import standard_normal
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, StickBreakingTransform
@@ -46,7 +46,7 @@ class Normal(ExponentialFamily):
     scale: Tensor
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, loc=loc, scale=scale)
+        self._init_elementwise(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
@@ -77,12 +77,12 @@ class Normal(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """-(x - μ)² / 2σ² - log σ - ½ log 2π."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - _LOG_SQRT_2PI
 
     def cdf(self, value: Any) -> Any:
         """½ (1 + erf((x - μ) / √2σ))."""
-        value = self._checked(value)
+        value = self._check_value(value)
         return 0.5 * (1 + erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value: Any) -> Any:
@@ -101,7 +101,7 @@ class Normal(ExponentialFamily):
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
 
 
-class HalfNormal(Folded):
+class HalfNormal(FoldedDistribution):
     """p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0: |x| of a normal x with mean 0 and σ = `scale`."""
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.distributions import constraints
-from adjoint.distributions.discrete.categorical import Categorical, _OfCategories
+from adjoint.distributions.discrete.categorical import Categorical, _CategoricalVector
 from adjoint.distributions.parameters import broadcast_all, clamp_probs
-from adjoint.distributions.probs_or_logits import Chance
+from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, SigmoidTransform
 from adjoint.functions.creation import creation, random
 
-_SHARED = frozenset({"temperature"})
+_NOT_EXPANDED = frozenset({"temperature"})
 
 
-class LogitRelaxedBernoulli(Chance):
+class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
     """The log-odds of a relaxed Bernoulli number: (log u/(1 - u) + `logits`) / `temperature` of a uniform u."""
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.real
-    _unexpanded = _SHARED
+    _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        self._take(probs, logits)
+        self._set_probs_or_logits(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
@@ -38,12 +38,12 @@ class LogitRelaxedBernoulli(Chance):
 
     def log_prob(self, value: Any) -> Any:
         """log t + d - 2 log(1 + eᵈ), where d = logits - tx."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        logits, value = broadcast_all(self.logits, self._check_value(value))
         away = logits - value * self.temperature
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class _Relaxed(TransformedDistribution):
+class _RelaxedDistribution(TransformedDistribution):
     """A function of a relaxed distribution's base, with the base's parameters."""
 
     has_rsample = True
@@ -64,7 +64,7 @@ class _Relaxed(TransformedDistribution):
         return self.base_dist.probs
 
 
-class RelaxedBernoulli(_Relaxed):
+class RelaxedBernoulli(_RelaxedDistribution):
     """σ(x) of the log-odds x that `LogitRelaxedBernoulli` draws: between 0 and 1."""
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
@@ -77,18 +77,18 @@ class RelaxedBernoulli(_Relaxed):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
 
-class ExpRelaxedCategorical(_OfCategories):
+class ExpRelaxedCategorical(_CategoricalVector):
     """The logarithm of a relaxed one-hot vector: log softmax((`logits` + g) / `temperature`) of Gumbel numbers g."""
 
     support = constraints.real_vector
     has_rsample = True
-    _unexpanded = _SHARED
+    _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        self._over(Categorical(probs, logits), validate_args)
+        self._init_over_categories(Categorical(probs, logits), validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """log softmax((log p + g) / t)."""
@@ -98,14 +98,14 @@ class ExpRelaxedCategorical(_OfCategories):
 
     def log_prob(self, value: Any) -> Any:
         """log Γ(K) + (K - 1) log t + Σ log softmax(log p - tx)."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        logits, value = broadcast_all(self.logits, self._check_value(value))
         count = self._categorical._num_events
         log_scale = creation.full_like(self.temperature, float(count)).lgamma() + self.temperature.log() * (count - 1)
         score = logits - value * self.temperature
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(_Relaxed):
+class RelaxedOneHotCategorical(_RelaxedDistribution):
     """eˣ of what `ExpRelaxedCategorical` draws: vectors of sum 1."""
 
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)

@@ -9,7 +9,7 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import EULER, broadcast_all
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.functions.creation import creation, random
@@ -38,7 +38,7 @@ class Uniform(Distribution):
     high: Tensor
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, low=low, high=high)
+        self._init_elementwise(validate_args, low=low, high=high)
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
@@ -77,13 +77,13 @@ class Uniform(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-log(high - low) within, else -∞."""
-        value = self._checked(value)
+        value = self._check_value(value)
         inside = (self.low <= value) & (self.high > value)
         return inside.type_as(self.low).log() - (self.high - self.low).log()
 
     def cdf(self, value: Any) -> Any:
         """(x - low) / (high - low), within [0, 1]."""
-        return ((self._checked(value) - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+        return ((self._check_value(value) - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Any) -> Any:
         """low + p (high - low)."""
@@ -114,13 +114,13 @@ class Gumbel(TransformedDistribution):
 
     def log_prob(self, value: Any) -> Any:
         """y - eʸ - log β, where y = (μ - x)/β."""
-        y = (self.loc - self._checked(value)) / self.scale
+        y = (self.loc - self._check_value(value)) / self.scale
         return y - y.exp() - self.scale.log()
 
     @property
     def mean(self) -> Any:
         """μ + γβ."""
-        return self.loc + self.scale * EULER
+        return self.loc + self.scale * EULER_GAMMA
 
     @property
     def mode(self) -> Any:
@@ -139,7 +139,7 @@ class Gumbel(TransformedDistribution):
 
     def entropy(self) -> Any:
         """log β + γ + 1."""
-        return self.scale.log() + (1 + EULER)
+        return self.scale.log() + (1 + EULER_GAMMA)
 
 
 class GeneralizedPareto(Distribution):
@@ -152,7 +152,7 @@ class GeneralizedPareto(Distribution):
     concentration: Tensor
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)
+        self._init_elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
@@ -190,7 +190,7 @@ class GeneralizedPareto(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """-log scale - (1/ξ + 1) log(1 + ξz), -log scale - z for ξ = 0."""
-        z = (self._checked(value) - self.loc) / self.scale
+        z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
         power = 1 / shape + creation.ones_like(z)
         other = where(power == 0, power, power * (shape * z).log1p())
@@ -198,7 +198,7 @@ class GeneralizedPareto(Distribution):
 
     def log_survival_function(self, value: Any) -> Any:
         """log P[X > x]."""
-        z = (self._checked(value) - self.loc) / self.scale
+        z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
         return where(zero, -z, -(shape * z).log1p() / shape)
 

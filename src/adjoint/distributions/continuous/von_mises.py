@@ -16,11 +16,11 @@ from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
 
 # Of I₀ and I₁: polynomials for x < 3.75 in (x / 3.75)², and beyond in 3.75 / x (Abramowitz and Stegun, 9.8.1 to 9.8.4).
-_SMALL = (
+_BESSEL_COEFFICIENTS_BELOW_3_75 = (
     (1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813),
     (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411),
 )
-_LARGE = (
+_BESSEL_COEFFICIENTS_ABOVE_3_75 = (
     (0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281, -0.02057706, 0.02635537, -0.01647633, 0.00392377),
     (0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555, 0.02282967, -0.02895312, 0.01787654, -0.00420059),
 )
@@ -36,7 +36,7 @@ class VonMises(Distribution):
     concentration: Tensor
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, loc=loc, concentration=concentration)
+        self._init_elementwise(validate_args, loc=loc, concentration=concentration)
 
     @property
     def mean(self) -> Any:
@@ -52,7 +52,7 @@ class VonMises(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """κ cos(x - μ) - log 2π - log I₀(κ)."""
-        angle = self.concentration * (self._checked(value) - self.loc).cos()
+        angle = self.concentration * (self._check_value(value) - self.loc).cos()
         return angle - math.log(2 * math.pi) - _log_bessel(self.concentration, 0)
 
     @lazy_property
@@ -83,9 +83,9 @@ class VonMises(Distribution):
 
 def _log_bessel(x: Tensor, order: int) -> Tensor:
     """log I₀(x) or log I₁(x)."""
-    small = _polynomial(_SMALL[order], (x / 3.75) ** 2)
+    small = _polynomial(_BESSEL_COEFFICIENTS_BELOW_3_75[order], (x / 3.75) ** 2)
     small = (x.abs() * small if order else small).log()
-    large = x - 0.5 * x.log() + _polynomial(_LARGE[order], 3.75 / x).log()
+    large = x - 0.5 * x.log() + _polynomial(_BESSEL_COEFFICIENTS_ABOVE_3_75[order], 3.75 / x).log()
     return where(x < 3.75, small, large)
 
 

@@ -8,16 +8,16 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import broadcast_all, uniform
-from adjoint.distributions.probs_or_logits import Chance
+from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
 
 
-class Bernoulli(Chance, ExponentialFamily):
+class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     """Bernoulli distribution: 1 with probability p, else 0.
 
     Args:
@@ -41,7 +41,7 @@ class Bernoulli(Chance, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._take(probs, logits)
+        self._set_probs_or_logits(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @property
@@ -66,7 +66,7 @@ class Bernoulli(Chance, ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """x log p + (1 - x) log(1 - p), computed from the log-odds."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def entropy(self) -> Any:
@@ -75,7 +75,7 @@ class Bernoulli(Chance, ExponentialFamily):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """0 and 1."""
-        return self._counted(2, expand)
+        return self._enumerate_counts(2, expand)
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ class Bernoulli(Chance, ExponentialFamily):
         return x.exp().log1p()
 
 
-class Geometric(Chance):
+class Geometric(ProbsOrLogitsDistribution):
     """P[k] = (1 - p)ᵏ p for k = 0, 1, …: failures before the first success of chance p = `probs`.
 
     Raises ValueError for p = 0 too.
@@ -95,12 +95,12 @@ class Geometric(Chance):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._take(probs, logits)
+        self._set_probs_or_logits(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
             positive = value > 0
-            if known(positive) and not positive.all():
+            if can_validate_values(positive) and not positive.all():
                 raise ValueError(
                     f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to be positive but found invalid values:\n{value.detach()[~positive]}"
@@ -129,7 +129,7 @@ class Geometric(Chance):
 
     def log_prob(self, value: Any) -> Any:
         """k log(1 - p) + log p."""
-        value, probs = broadcast_all(self._checked(value), self.probs)
+        value, probs = broadcast_all(self._check_value(value), self.probs)
         failure = where((probs == 1) & (value == 0), 0.0, probs)
         return value * (-failure).log1p() + self.probs.log()
 

@@ -10,13 +10,13 @@ from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Gamma
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import broadcast_all, lazy_property
-from adjoint.distributions.probs_or_logits import Chance
+from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation.sampling import binomial, poisson
 from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.functions.elementwise.float_functions import xlogy
 
 
-class Binomial(Chance):
+class Binomial(ProbsOrLogitsDistribution):
     """Binomial distribution: number of successes in n trials of probability p.
 
     Args:
@@ -41,7 +41,7 @@ class Binomial(Chance):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._take(probs, logits, total_count=total_count)
+        self._set_probs_or_logits(probs, logits, total_count=total_count)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -72,7 +72,7 @@ class Binomial(Chance):
 
     def log_prob(self, value: Any) -> Any:
         """log C(n, k) + kl - n log(1 + eˡ), where l are the log-odds."""
-        value, n, logits = self._checked(value), self.total_count, self.logits
+        value, n, logits = self._check_value(value), self.total_count, self.logits
         # max(l, 0), of slope ½ at 0 from both sides
         positive = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2
         normalizer = n * positive + n * (-logits.abs()).exp().log1p() - (n + 1).lgamma()
@@ -93,10 +93,10 @@ class Binomial(Chance):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """0, …, n. Raises NotImplementedError for different n."""
-        return self._counted(1 + self._count("enumerate_support"), expand)
+        return self._enumerate_counts(1 + self._count("enumerate_support"), expand)
 
 
-class NegativeBinomial(Chance):
+class NegativeBinomial(ProbsOrLogitsDistribution):
     """P[k] = Γ(k + r) / k! Γ(r) · (1 - p)ʳ pᵏ: successes of chance p = `probs` before r = `total_count` failures."""
 
     arg_constraints = constraints.of(
@@ -110,7 +110,7 @@ class NegativeBinomial(Chance):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._take(probs, logits, total_count=total_count)
+        self._set_probs_or_logits(probs, logits, total_count=total_count)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @property
@@ -139,7 +139,7 @@ class NegativeBinomial(Chance):
 
     def log_prob(self, value: Any) -> Any:
         """r log(1 - p) + k log p + log Γ(r + k) - log k! - log Γ(r)."""
-        value, r = self._checked(value), self.total_count
+        value, r = self._check_value(value), self.total_count
         powers = r * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
         normalizer = -(r + value).lgamma() + (1.0 + value).lgamma() + r.lgamma()
         return powers - normalizer.masked_fill(r + value == 0.0, 0.0)
@@ -164,7 +164,7 @@ class Poisson(ExponentialFamily):
     rate: Tensor
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        self._elementwise(validate_args, rate=rate)
+        self._init_elementwise(validate_args, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -185,7 +185,7 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """k log λ - λ - log k!."""
-        rate, value = broadcast_all(self.rate, self._checked(value))
+        rate, value = broadcast_all(self.rate, self._check_value(value))
         return xlogy(value, rate) - rate - (value + 1).lgamma()
 
     @property

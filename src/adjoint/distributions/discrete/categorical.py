@@ -12,7 +12,13 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.discrete.binomial import Binomial
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import broadcast_all, either, lazy_property, logits_to_probs, probs_to_logits
+from adjoint.distributions.parameters import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    name_of_given,
+    probs_to_logits,
+)
 from adjoint.functions.creation import creation
 from adjoint.functions.creation.sampling import multinomial
 from adjoint.functions.elementwise.pointwise import where
@@ -43,7 +49,7 @@ class Categorical(Distribution):
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = either(probs, logits)
+        name = name_of_given(probs, logits)
         given: Tensor = logits if probs is None else probs
         if given.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
@@ -98,7 +104,7 @@ class Categorical(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """logits[k]."""
-        places, logits = broadcast_tensors(self._checked(value).long().unsqueeze(-1), self.logits)
+        places, logits = broadcast_tensors(self._check_value(value).long().unsqueeze(-1), self.logits)
         return logits.gather(-1, places[..., :1]).squeeze(-1)
 
     def entropy(self) -> Any:
@@ -112,13 +118,13 @@ class Categorical(Distribution):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-class _OfCategories(Distribution):
+class _CategoricalVector(Distribution):
     """A distribution whose parameters are those of a categorical one."""
 
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
     _categorical: Categorical
 
-    def _over(self, categorical: Categorical, validate_args: bool | None) -> None:
+    def _init_over_categories(self, categorical: Categorical, validate_args: bool | None) -> None:
         """Set up a distribution over vectors with an element for each category."""
         self._categorical = categorical
         Distribution.__init__(self, categorical.batch_shape, categorical.param_shape[-1:], validate_args=validate_args)
@@ -142,7 +148,7 @@ class _OfCategories(Distribution):
         return self._categorical._new(*args, **kwargs)
 
 
-class OneHotCategorical(_OfCategories):
+class OneHotCategorical(_CategoricalVector):
     """Categorical distribution over one-hot vectors of length K.
 
     Args:
@@ -162,7 +168,7 @@ class OneHotCategorical(_OfCategories):
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._over(Categorical(probs, logits), validate_args)
+        self._init_over_categories(Categorical(probs, logits), validate_args)
 
     @property
     def _param(self) -> Tensor:
@@ -192,7 +198,7 @@ class OneHotCategorical(_OfCategories):
 
     def log_prob(self, value: Any) -> Any:
         """logits[k]."""
-        return self._categorical.log_prob(self._checked(value).max(-1)[1])
+        return self._categorical.log_prob(self._check_value(value).max(-1)[1])
 
     def entropy(self) -> Any:
         """-Σ p log p."""
@@ -215,7 +221,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(_OfCategories):
+class Multinomial(_CategoricalVector):
     """P[x] = n! Π pₖ^xₖ / xₖ!: how often each of K categories comes up in n = `total_count` draws.
 
     Raises NotImplementedError for an n that is no int.
@@ -229,7 +235,7 @@ class Multinomial(_OfCategories):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._over(Categorical(probs=probs, logits=logits), validate_args)
+        self._init_over_categories(Categorical(probs=probs, logits=logits), validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
@@ -261,6 +267,6 @@ class Multinomial(_OfCategories):
 
     def log_prob(self, value: Any) -> Any:
         """log n! + Σ xₖ log pₖ - log xₖ!."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        logits, value = broadcast_all(self.logits, self._check_value(value))
         powers = where((value == 0) & (logits == -math.inf), 0.0, logits) * value
         return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + powers.sum(-1)

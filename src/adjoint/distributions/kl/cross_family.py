@@ -14,13 +14,13 @@ from adjoint.distributions.continuous.uniform import Gumbel, Uniform
 from adjoint.distributions.discrete.bernoulli import Bernoulli
 from adjoint.distributions.discrete.binomial import Binomial, Poisson
 from adjoint.distributions.kl.registry import register_kl
-from adjoint.distributions.parameters import EULER
+from adjoint.distributions.parameters import EULER_GAMMA
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.float_functions import xlogy
 from adjoint.functions.elementwise.pointwise import erf, where
 
 # Of the first, the parameter whose shape the result has, and those in whose support it is not contained.
-_INFINITE: tuple[tuple[type, str, tuple[type, ...]], ...] = (
+_INFINITE_PAIRS: tuple[tuple[type, str, tuple[type, ...]], ...] = (
     (Beta, "concentration1", (Pareto,)),
     (ContinuousBernoulli, "probs", (Pareto,)),
     (Exponential, "rate", (Beta, ContinuousBernoulli, Pareto, Uniform)),
@@ -33,44 +33,44 @@ _INFINITE: tuple[tuple[type, str, tuple[type, ...]], ...] = (
 )
 
 
-def _infinite(parameter: str) -> Any:
+def _make_infinite_kl(parameter: str) -> Any:
     """∞ in the shape of this parameter of p."""
     return lambda p, q: creation.full_like(getattr(p, parameter), math.inf)
 
 
-for _p, _parameter, _others in _INFINITE:
+for _p, _parameter, _others in _INFINITE_PAIRS:
     for _q in _others:
-        register_kl(_p, _q)(_infinite(_parameter))
+        register_kl(_p, _q)(_make_infinite_kl(_parameter))
 
 
-def _against_normal(mean: Any, variance: Any, q: Any) -> Any:
+def _cross_entropy_to_normal(mean: Any, variance: Any, q: Any) -> Any:
     """-E[log q(x)] for a normal q, of any x with this mean and variance."""
     square = q.scale.pow(2)
     return 0.5 * (2 * math.pi * square).log() + (variance + (mean - q.loc).pow(2)) / (2 * square)
 
 
-def _against_gamma(mean: Any, mean_log: Any, q: Any) -> Any:
+def _cross_entropy_to_gamma(mean: Any, mean_log: Any, q: Any) -> Any:
     """-E[log q(x)] for a gamma q, of any x with this E[x] and E[log x]."""
     constant = q.concentration.lgamma() - q.concentration * q.rate.log()
     return constant - (q.concentration - 1) * mean_log + q.rate * mean
 
 
-def _with_moments(p: Any, q: Any) -> Any:
+def _kl_to_normal(p: Any, q: Any) -> Any:
     """-H(p) - E[log q(x)] of a normal q."""
-    return -p.entropy() + _against_normal(p.mean, p.variance, q)
+    return -p.entropy() + _cross_entropy_to_normal(p.mean, p.variance, q)
 
 
 for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform):
-    register_kl(_p, Normal)(_with_moments)
+    register_kl(_p, Normal)(_kl_to_normal)
 
 
-def _with_mean(p: Any, q: Any) -> Any:
+def _kl_to_exponential(p: Any, q: Any) -> Any:
     """-H(p) - log λ + λ E[x] of an exponential q."""
     return -p.entropy() - q.rate.log() + q.rate * p.mean
 
 
 for _p in (Beta, ContinuousBernoulli, Gamma):
-    register_kl(_p, Exponential)(_with_mean)
+    register_kl(_p, Exponential)(_kl_to_exponential)
 
 
 @register_kl(Bernoulli, Poisson)
@@ -89,7 +89,7 @@ def _(p: Any, q: Any) -> Any:
 def _(p: Any, q: Any) -> Any:
     """-H(p) - E[log q(x)], where E[log x] = ψ(a) - ψ(a + b)."""
     mean_log = p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
-    return -p.entropy() + _against_gamma(p.mean, mean_log, q)
+    return -p.entropy() + _cross_entropy_to_gamma(p.mean, mean_log, q)
 
 
 @register_kl(Beta, Uniform)
@@ -109,7 +109,7 @@ def _(p: Any, q: Any) -> Any:
     """-α log r + r + log Γ(α) + αγ - 1 - γ, where r = β/λ."""
     ratio = q.rate / p.rate
     a = q.concentration
-    return -a * ratio.log() + ratio + a.lgamma() + a * EULER - (1 + EULER)
+    return -a * ratio.log() + ratio + a.lgamma() + a * EULER_GAMMA - (1 + EULER_GAMMA)
 
 
 @register_kl(Exponential, Gumbel)
@@ -156,7 +156,7 @@ def _(p: Any, q: Any) -> Any:
     """-H(p) - E[log q(x)], where E[log x] = log m + 1/α; ∞ where there is no mean."""
     mean_log = p.scale.log() + p.alpha.reciprocal()
     mean = p.alpha * p.scale / (p.alpha - 1)
-    return where(p.alpha <= 1, math.inf, -p.entropy() + _against_gamma(mean, mean_log, q))
+    return where(p.alpha <= 1, math.inf, -p.entropy() + _cross_entropy_to_gamma(mean, mean_log, q))
 
 
 @register_kl(Pareto, Normal)
@@ -164,7 +164,7 @@ def _(p: Any, q: Any) -> Any:
     """-H(p) - E[log q(x)]; ∞ where there is no variance."""
     step = p.scale / (p.alpha - 1)
     variance = p.alpha * step.pow(2) / (p.alpha - 2)
-    return where(p.alpha <= 2, math.inf, -p.entropy() + _against_normal(p.alpha * step, variance, q))
+    return where(p.alpha <= 2, math.inf, -p.entropy() + _cross_entropy_to_normal(p.alpha * step, variance, q))
 
 
 def _mean_log(low: Any, high: Any) -> Any:
@@ -198,7 +198,7 @@ def _(p: Any, q: Any) -> Any:
 @register_kl(Uniform, Gamma)
 def _(p: Any, q: Any) -> Any:
     """-log(high - low) - E[log q(x)]; ∞ for what reaches below 0."""
-    return where(p.low < 0.0, math.inf, -p.entropy() + _against_gamma(p.mean, _mean_log(p.low, p.high), q))
+    return where(p.low < 0.0, math.inf, -p.entropy() + _cross_entropy_to_gamma(p.mean, _mean_log(p.low, p.high), q))
 
 
 @register_kl(Uniform, Gumbel)

@@ -9,7 +9,7 @@ from typing import Any
 from adjoint.distributions.distribution import Distribution
 
 _REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
-_FOUND: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
+_DISPATCH_CACHE: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
@@ -27,9 +27,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
         tensor(0.5000)
     """
     kinds = type(p), type(q)
-    if kinds not in _FOUND:
-        _FOUND[kinds] = _find(*kinds)
-    formula = _FOUND[kinds]
+    if kinds not in _DISPATCH_CACHE:
+        _DISPATCH_CACHE[kinds] = _find_formula(*kinds)
+    formula = _DISPATCH_CACHE[kinds]
     if formula is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {kinds[0].__name__} and q type {kinds[1].__name__}"
@@ -48,13 +48,13 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
 
     def register(formula: Any) -> Any:
         _REGISTRY[type_p, type_q] = formula
-        _FOUND.clear()
+        _DISPATCH_CACHE.clear()
         return formula
 
     return register
 
 
-def _find(type_p: type, type_q: type) -> Callable[[Any, Any], Any] | None:
+def _find_formula(type_p: type, type_q: type) -> Callable[[Any, Any], Any] | None:
     """The formula of the nearest classes; a warning where p's nearest and q's nearest are those of different ones."""
     candidates = [pair for pair in _REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not candidates:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from adjoint.autograd.backward import grad
-from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.continuous.cauchy import Cauchy
 from adjoint.distributions.continuous.continuous_bernoulli import ContinuousBernoulli
 from adjoint.distributions.continuous.dirichlet import Beta, Dirichlet
@@ -28,7 +28,7 @@ from adjoint.distributions.multivariate.cholesky_forms import (
     trace_of_square,
 )
 from adjoint.distributions.multivariate.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
-from adjoint.distributions.parameters import EULER, sum_rightmost
+from adjoint.distributions.parameters import EULER_GAMMA, sum_rightmost
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.functions.elementwise.activation import softplus
 from adjoint.functions.elementwise.pointwise import where
@@ -63,7 +63,7 @@ def _(p: Any, q: Any) -> Any:
 def _(p: Any, q: Any) -> Any:
     """n (P log P/Q + (1 - P) log (1 - P)/(1 - Q)), ∞ where p counts more. Raises NotImplementedError for fewer."""
     fewer = p.total_count < q.total_count
-    if known(fewer) and fewer.any():
+    if can_validate_values(fewer) and fewer.any():
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return where(p.total_count > q.total_count, math.inf, p.total_count * each)
@@ -125,7 +125,7 @@ def _(p: Any, q: Any) -> Any:
 def _(p: Any, q: Any) -> Any:
     """-log r + d + γr + e^-d Γ(1 + r) - 1 - γ, where r = βₚ/β_q and d = (μₚ - μ_q)/β_q."""
     ratio, away = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return -ratio.log() + away + ratio * EULER + ((1 + ratio).lgamma() - away).exp() - (1 + EULER)
+    return -ratio.log() + away + ratio * EULER_GAMMA + ((1 + ratio).lgamma() - away).exp() - (1 + EULER_GAMMA)
 
 
 @register_kl(Geometric, Geometric)
@@ -157,27 +157,27 @@ def _(p: Any, q: Any) -> Any:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _(p: Any, q: Any) -> Any:
     """½ (log det Σ_q/det Σₚ + tr Σ_q⁻¹Σₚ + (μ_q - μₚ)ᵀΣ_q⁻¹(μ_q - μₚ) - n)."""
-    return _of_normals(p, q, "Multivariate Normals")
+    return _kl_of_normals(p, q, "Multivariate Normals")
 
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _(p: Any, q: Any) -> Any:
     """As between any two normal distributions."""
-    return _of_normals(p, q, "Low Rank Multivariate Normals")
+    return _kl_of_normals(p, q, "Low Rank Multivariate Normals")
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _(p: Any, q: Any) -> Any:
     """As between any two normal distributions."""
-    return _of_normals(p, q, "(Low Rank) Multivariate Normals")
+    return _kl_of_normals(p, q, "(Low Rank) Multivariate Normals")
 
 
-def _of_normals(p: Any, q: Any, who: str) -> Any:
+def _kl_of_normals(p: Any, q: Any, who: str) -> Any:
     """½ (log det Σ_q/det Σₚ + tr Σ_q⁻¹Σₚ + (μ_q - μₚ)ᵀΣ_q⁻¹(μ_q - μₚ) - n). Raises ValueError for different n."""
     if p.event_shape != q.event_shape:
         raise ValueError(f"KL-divergence between two {who} with different event shapes cannot be computed")
-    trace, distance = _whitened(_roots(p), q, q.loc - p.loc)
+    trace, distance = _trace_and_mahalanobis(_covariance_roots(p), q, q.loc - p.loc)
     return 0.5 * (_log_det(q) - _log_det(p) + trace + distance - p.event_shape[0])
 
 
@@ -187,7 +187,7 @@ def _log_det(p: Any) -> Any:
     return 2 * half_log_det(p._unbroadcasted_scale_tril)
 
 
-def _roots(p: Any) -> list[Any]:
+def _covariance_roots(p: Any) -> list[Any]:
     """Matrices A with Σ AAᵀ = Σₚ."""
     if isinstance(p, LowRankMultivariateNormal):
         factor, diagonal = p._parts
@@ -195,7 +195,7 @@ def _roots(p: Any) -> list[Any]:
     return [p._unbroadcasted_scale_tril]
 
 
-def _whitened(roots: list[Any], q: Any, away: Any) -> tuple[Any, Any]:
+def _trace_and_mahalanobis(roots: list[Any], q: Any, away: Any) -> tuple[Any, Any]:
     """tr Σ_q⁻¹AAᵀ of the roots A, and dᵀΣ_q⁻¹d."""
     if not isinstance(q, LowRankMultivariateNormal):
         factor = q._unbroadcasted_scale_tril

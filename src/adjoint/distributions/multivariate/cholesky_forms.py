@@ -10,7 +10,7 @@ from adjoint.functions.linalg.factorizations import cholesky
 from adjoint.functions.linalg.solve import solve_triangular
 
 
-def times(matrix: Tensor, vector: Tensor) -> Tensor:
+def multiply_vector(matrix: Tensor, vector: Tensor) -> Tensor:
     """Ax: (…, m, n), (…, n) → (…, m)."""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
@@ -33,14 +33,14 @@ def trace_of_square(matrix: Tensor) -> Tensor:
     return matrix.pow(2).sum((-2, -1))
 
 
-def factor_of_inverse(precision: Tensor) -> Tensor:
+def cholesky_of_inverse(precision: Tensor) -> Tensor:
     """L with LLᵀ = P⁻¹, from the Cholesky factor of P with its rows and columns in the opposite order."""
     flipped = cholesky(precision.flip((-2, -1)))
     inverse = flipped.flip((-2, -1)).mT
     return solve_triangular(inverse, creation.eye(precision.size(-1), dtype=precision.dtype), upper=False)
 
 
-def capacitance(w: Tensor, d: Tensor) -> Tensor:
+def capacitance_cholesky(w: Tensor, d: Tensor) -> Tensor:
     """The Cholesky factor of I + WᵀD⁻¹W: (…, n, m), (…, n) → (…, m, m)."""
     return cholesky((w.mT / d.unsqueeze(-2)) @ w + creation.eye(w.size(-1), dtype=w.dtype))
 
@@ -52,10 +52,10 @@ def low_rank_log_det(w: Tensor, d: Tensor, factor: Tensor) -> Tensor:
 
 def low_rank_mahalanobis(w: Tensor, d: Tensor, x: Tensor, factor: Tensor) -> Tensor:
     """xᵀ(WWᵀ + D)⁻¹x, by Woodbury's identity."""
-    return (x.pow(2) / d).sum(-1) - mahalanobis(factor, times(w.mT / d.unsqueeze(-2), x))
+    return (x.pow(2) / d).sum(-1) - mahalanobis(factor, multiply_vector(w.mT / d.unsqueeze(-2), x))
 
 
-def exactly_one(**matrices: Any) -> tuple[str, Tensor]:
+def pick_exactly_one(**matrices: Any) -> tuple[str, Tensor]:
     """The name and the value of the one that is given. Raises ValueError unless it is one."""
     given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
     if len(given) != 1:
@@ -63,8 +63,8 @@ def exactly_one(**matrices: Any) -> tuple[str, Tensor]:
     return given[0]
 
 
-def factor_from(name: str, matrix: Tensor) -> Tensor:
+def cholesky_from(name: str, matrix: Tensor) -> Tensor:
     """L, with LLᵀ the covariance, from L, the covariance or its inverse."""
     if name == "scale_tril":
         return matrix
-    return cholesky(matrix) if name == "covariance_matrix" else factor_of_inverse(matrix)
+    return cholesky(matrix) if name == "covariance_matrix" else cholesky_of_inverse(matrix)

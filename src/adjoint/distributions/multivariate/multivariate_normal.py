@@ -10,15 +10,15 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.multivariate.cholesky_forms import (
-    capacitance,
-    exactly_one,
-    factor_from,
-    factor_of_inverse,
+    capacitance_cholesky,
+    cholesky_from,
+    cholesky_of_inverse,
     half_log_det,
     low_rank_log_det,
     low_rank_mahalanobis,
     mahalanobis,
-    times,
+    multiply_vector,
+    pick_exactly_one,
 )
 from adjoint.distributions.parameters import lazy_property, standard_normal
 from adjoint.functions.creation import creation
@@ -27,7 +27,7 @@ from adjoint.functions.linalg.solve import solve_triangular
 from adjoint.functions.shape.rearrange import broadcast_shapes, broadcast_tensors
 
 # what programs import from here, by PyTorch's names
-_batch_mahalanobis, _batch_mv, _precision_to_scale_tril = mahalanobis, times, factor_of_inverse
+_batch_mahalanobis, _batch_mv, _precision_to_scale_tril = mahalanobis, multiply_vector, cholesky_of_inverse
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -59,7 +59,7 @@ class MultivariateNormal(Distribution):
     )
     support = constraints.real_vector
     has_rsample = True
-    _unexpanded = frozenset({"_unbroadcasted_scale_tril"})
+    _fields_not_expanded = frozenset({"_unbroadcasted_scale_tril"})
 
     def __init__(
         self, loc: Tensor, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
@@ -67,7 +67,7 @@ class MultivariateNormal(Distribution):
     ) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        name, matrix = exactly_one(
+        name, matrix = pick_exactly_one(
             scale_tril=scale_tril, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix
         )
         if matrix.dim() < 2:
@@ -77,7 +77,7 @@ class MultivariateNormal(Distribution):
         vars(self)[name] = matrix.expand(*batch, -1, -1)
         self.loc = loc.expand(*batch, -1)
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = factor_from(name, matrix)
+        self._unbroadcasted_scale_tril = cholesky_from(name, matrix)
 
     def _square(self, matrix: Tensor) -> Tensor:
         return matrix.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
@@ -112,12 +112,12 @@ class MultivariateNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         """μ + Lε, where ε is standard normal."""
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
-        return self.loc + times(self._unbroadcasted_scale_tril, noise)
+        return self.loc + multiply_vector(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Any) -> Any:
         """-½ (n log 2π + |L⁻¹(x - μ)|²) - Σ log Lᵢᵢ."""
         factor = self._unbroadcasted_scale_tril
-        distance = mahalanobis(factor, self._checked(value) - self.loc)
+        distance = mahalanobis(factor, self._check_value(value) - self.loc)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + distance) - half_log_det(factor)
 
     def entropy(self) -> Any:
@@ -139,7 +139,7 @@ class LowRankMultivariateNormal(Distribution):
     )
     support = constraints.real_vector
     has_rsample = True
-    _unexpanded = frozenset({"_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"})
+    _fields_not_expanded = frozenset({"_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"})
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
@@ -158,7 +158,7 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(f"Incompatible batch shapes: {shapes}") from error
         self.loc, self.cov_factor, self.cov_diag = columns[0][..., 0], columns[1], columns[2][..., 0]
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        self._capacitance_tril = capacitance(cov_factor, cov_diag)
+        self._capacitance_tril = capacitance_cholesky(cov_factor, cov_diag)
         super().__init__(self.loc.shape[:-1], event, validate_args=validate_args)
 
     @property
@@ -206,12 +206,12 @@ class LowRankMultivariateNormal(Distribution):
         """μ + Wε + √D η, where ε and η are standard normal."""
         shape, (w, d) = self._extended_shape(sample_shape), self._parts
         few = standard_normal((*shape[:-1], w.size(-1)), self.loc)
-        return self.loc + times(w, few) + d.sqrt() * standard_normal(shape, self.loc)
+        return self.loc + multiply_vector(w, few) + d.sqrt() * standard_normal(shape, self.loc)
 
     def log_prob(self, value: Any) -> Any:
         """-½ (n log 2π + log det Σ + (x - μ)ᵀΣ⁻¹(x - μ))."""
         factor = self._capacitance_tril
-        distance = low_rank_mahalanobis(*self._parts, self._checked(value) - self.loc, factor)
+        distance = low_rank_mahalanobis(*self._parts, self._check_value(value) - self.loc, factor)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + low_rank_log_det(*self._parts, factor) + distance)
 
     def entropy(self) -> Any:

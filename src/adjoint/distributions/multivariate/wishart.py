@@ -10,12 +10,12 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import known
+from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.continuous.dirichlet import Beta
 from adjoint.distributions.continuous.gamma import Chi2
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.multivariate.cholesky_forms import exactly_one, factor_from, half_log_det
+from adjoint.distributions.multivariate.cholesky_forms import cholesky_from, half_log_det, pick_exactly_one
 from adjoint.distributions.parameters import broadcast_all, lazy_property, vec_to_tril_matrix
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.float_functions import mvlgamma
@@ -38,14 +38,14 @@ class Wishart(ExponentialFamily):
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
-    _unexpanded = frozenset({"_unbroadcasted_scale_tril"})
+    _fields_not_expanded = frozenset({"_unbroadcasted_scale_tril"})
 
     def __init__(
         self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         try:
-            name, matrix = exactly_one(
+            name, matrix = pick_exactly_one(
                 scale_tril=scale_tril, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix
             )
         except ValueError as error:
@@ -59,7 +59,7 @@ class Wishart(ExponentialFamily):
         else:
             self.df = creation.tensor(df, dtype=matrix.dtype)
         side = matrix.size(-1)
-        if known(self.df):
+        if can_validate_values(self.df):
             if (self.df <= side - 1).any():
                 raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {side - 1}.")
             if (self.df < side).any():
@@ -69,7 +69,7 @@ class Wishart(ExponentialFamily):
                 )
         vars(self)[name] = matrix.expand(*batch, -1, -1)
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = factor_from(name, matrix)
+        self._unbroadcasted_scale_tril = cholesky_from(name, matrix)
         degrees = self.df.unsqueeze(-1) - creation.arange(side, dtype=matrix.dtype)
         self._dist_chi2 = Chi2(df=degrees.expand(*batch, side))
 
@@ -134,7 +134,7 @@ class Wishart(ExponentialFamily):
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Any:
         """A sample by Bartlett's decomposition; those singular are drawn anew, at most 10 times or as said."""
         sample = self._bartlett_sampling(sample_shape)
-        if not known(sample):
+        if not can_validate_values(sample):
             return self._bartlett_sampling(sample_shape)
         # PyTorch first draws the sound ones anew, and so the numbers of a seed are those of the second draw
         again = self._any(self.support.check(sample))
@@ -155,7 +155,7 @@ class Wishart(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         """½(ν - p - 1) log det X - ½ tr V⁻¹X - ½νp log 2 - ½ν log det V - log Γₚ(ν/2)."""
-        value, nu, p = self._checked(value), self.df, self._event_shape[-1]
+        value, nu, p = self._check_value(value), self.df, self._event_shape[-1]
         factor = self._unbroadcasted_scale_tril
         trace = cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(dim=-1)
         constant = -nu * (p * _LOG_2 / 2 + half_log_det(factor)) - mvlgamma(nu / 2, p=p)
@@ -211,7 +211,7 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Σᵢ (2(η - 1) + dim - i) log Lᵢᵢ over i = 2, …, dim, less the logarithm of the normalizer."""
-        diagonal = self._checked(value).diagonal(dim1=-1, dim2=-2)[..., 1:]
+        diagonal = self._check_value(value).diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - creation.arange(2, self.dim + 1)
         less = self.dim - 1
         alpha = self.concentration + 0.5 * less

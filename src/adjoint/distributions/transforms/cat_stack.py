@@ -13,7 +13,7 @@ from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.shape import join
 
 
-class _Joined(Transform):
+class _JoinedTransform(Transform):
     """The transforms of `tseq`, each of its part along `dim`."""
 
     def __init__(self, tseq: Sequence[Any], dim: int, cache_size: int) -> None:
@@ -28,30 +28,30 @@ class _Joined(Transform):
         """Whether all of them are."""
         return all(t.bijective for t in self.transforms)
 
-    def _parts(self, value: Any, name: str = "tensor") -> Sequence[Any]:
+    def _check_and_split(self, value: Any, name: str = "tensor") -> Sequence[Any]:
         """What each transform sees of `value`. Raises AssertionError where it cannot be divided so."""
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"dim {self.dim} out of range for {name} with {value.dim()} dimensions")
-        return self._divided(value)
+        return self._split(value)
 
-    def _divided(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Any) -> Sequence[Any]:
         raise NotImplementedError
 
     def _join(self, parts: list[Any]) -> Any:
         raise NotImplementedError
 
     def _call(self, x: Any) -> Any:
-        return self._join([t(part) for t, part in zip(self.transforms, self._parts(x), strict=True)])
+        return self._join([t(part) for t, part in zip(self.transforms, self._check_and_split(x), strict=True)])
 
     def _inverse(self, y: Any) -> Any:
-        return self._join([t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)])
+        return self._join([t.inv(part) for t, part in zip(self.transforms, self._check_and_split(y), strict=True)])
 
-    def _jacobians(self, x: Any, y: Any) -> list[Any]:
-        parts = zip(self.transforms, self._parts(x, "x"), self._parts(y, "y"), strict=True)
+    def _log_abs_det_jacobians(self, x: Any, y: Any) -> list[Any]:
+        parts = zip(self.transforms, self._check_and_split(x, "x"), self._check_and_split(y, "y"), strict=True)
         return [t.log_abs_det_jacobian(before, after) for t, before, after in parts]
 
 
-class CatTransform(_Joined):
+class CatTransform(_JoinedTransform):
     """Each transform of a part of its length along `dim`, joined again."""
 
     def __init__(
@@ -62,7 +62,7 @@ class CatTransform(_Joined):
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     @lazy_property
@@ -75,7 +75,7 @@ class CatTransform(_Joined):
         """The sum of the lengths."""
         return sum(self.lengths)
 
-    def _divided(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Any) -> Sequence[Any]:
         if value.size(self.dim) != self.length:
             raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal length {self.length}")
         return value.split(self.lengths, self.dim)
@@ -87,7 +87,7 @@ class CatTransform(_Joined):
         """Those of the parts, joined, or summed where `dim` is within an event."""
         terms = [
             sum_rightmost(term, self.event_dim - t.event_dim)
-            for t, term in zip(self.transforms, self._jacobians(x, y), strict=True)
+            for t, term in zip(self.transforms, self._log_abs_det_jacobians(x, y), strict=True)
         ]
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         return join.cat(terms, dim=dim) if dim < 0 else functools.reduce(operator.add, terms)
@@ -103,16 +103,16 @@ class CatTransform(_Joined):
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
-class StackTransform(_Joined):
+class StackTransform(_JoinedTransform):
     """Each transform of one index along `dim`, stacked again."""
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return StackTransform(self.transforms, self.dim, cache_size)
 
-    def _divided(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Any) -> Sequence[Any]:
         count = len(self.transforms)
         if value.size(self.dim) != count:
             raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal len(transforms) {count}")
@@ -123,7 +123,7 @@ class StackTransform(_Joined):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Those of the parts, stacked."""
-        return self._join(self._jacobians(x, y))
+        return self._join(self._log_abs_det_jacobians(x, y))
 
     @constraints.dependent_property
     def domain(self) -> Any:
@@ -147,7 +147,7 @@ class CumulativeDistributionTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
     @property

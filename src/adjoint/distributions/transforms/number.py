@@ -15,14 +15,14 @@ from adjoint.functions.elementwise.activation import softplus
 from adjoint.functions.shape.rearrange import broadcast_shapes
 
 
-class _Fixed(Transform):
+class _FixedTransform(Transform):
     """A transform without settings: two of a class are equal."""
 
     def _equals(self, other: Any) -> bool:
         return isinstance(other, type(self))
 
 
-class _Increasing(_Fixed):
+class _IncreasingTransform(_FixedTransform):
     """An increasing function of all real numbers."""
 
     domain: Any = constraints.real
@@ -30,7 +30,7 @@ class _Increasing(_Fixed):
     sign = +1
 
 
-class ExpTransform(_Increasing):
+class ExpTransform(_IncreasingTransform):
     """y = eˣ."""
 
     codomain = constraints.positive
@@ -46,7 +46,7 @@ class ExpTransform(_Increasing):
         return x
 
 
-class SigmoidTransform(_Increasing):
+class SigmoidTransform(_IncreasingTransform):
     """y = 1 / (1 + e⁻ˣ), kept off 0 and 1."""
 
     codomain = constraints.unit_interval
@@ -55,7 +55,7 @@ class SigmoidTransform(_Increasing):
         return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
-        y = clipped(y)
+        y = clip_probabilities(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -63,7 +63,7 @@ class SigmoidTransform(_Increasing):
         return -softplus(-x) - softplus(x)
 
 
-class SoftplusTransform(_Increasing):
+class SoftplusTransform(_IncreasingTransform):
     """y = log(1 + eˣ)."""
 
     codomain = constraints.positive
@@ -79,7 +79,7 @@ class SoftplusTransform(_Increasing):
         return -softplus(-x)
 
 
-class TanhTransform(_Increasing):
+class TanhTransform(_IncreasingTransform):
     """y = tanh x."""
 
     codomain = constraints.interval(-1.0, 1.0)
@@ -95,7 +95,7 @@ class TanhTransform(_Increasing):
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
 
-class AbsTransform(_Fixed):
+class AbsTransform(_FixedTransform):
     """y = |x|; of the two x of a y, the inverse gives the positive one."""
 
     domain = constraints.real
@@ -119,7 +119,7 @@ class PowerTransform(Transform):
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
@@ -156,7 +156,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
     @property
@@ -174,7 +174,7 @@ class AffineTransform(Transform):
     def _equals(self, other: Any) -> bool:
         if not isinstance(other, AffineTransform):
             return False
-        return _same(self.loc, other.loc) and _same(self.scale, other.scale)
+        return _is_equal(self.loc, other.loc) and _is_equal(self.scale, other.scale)
 
     @property
     def sign(self) -> Any:
@@ -207,7 +207,7 @@ class AffineTransform(Transform):
     inverse_shape = forward_shape
 
 
-def clipped(p: Tensor) -> Tensor:
+def clip_probabilities(p: Tensor) -> Tensor:
     """Probabilities kept off 0, by the smallest normal number, and off 1."""
     limits = finfo(p.dtype)
     return p.clamp(min=limits.tiny, max=1.0 - limits.eps)
@@ -215,9 +215,9 @@ def clipped(p: Tensor) -> Tensor:
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + e⁻ˣ), kept off 0 and 1."""
-    return clipped(x.sigmoid())
+    return clip_probabilities(x.sigmoid())
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     equal = a == b
     return bool(equal.all()) if isinstance(equal, Tensor) else bool(equal)

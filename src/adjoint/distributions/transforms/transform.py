@@ -58,9 +58,9 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        return self._again(cache_size)
+        return self._rebuild_with_cache(cache_size)
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         """The same transform anew. Raises NotImplementedError where a subclass does not say how it is made."""
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
 
@@ -77,7 +77,7 @@ class Transform:
         if self._cache_size and x is old:
             return known
         y = self._call(x)
-        self._remember(x, y)
+        self._cache_pair(x, y)
         return y
 
     def _inv_call(self, y: Any) -> Any:
@@ -85,10 +85,10 @@ class Transform:
         if self._cache_size and y is old:
             return known
         x = self._inverse(y)
-        self._remember(x, y)
+        self._cache_pair(x, y)
         return x
 
-    def _remember(self, x: Any, y: Any) -> None:
+    def _cache_pair(self, x: Any, y: Any) -> None:
         if self._cache_size:
             self._cached_x_y = (x, y)
 
@@ -179,7 +179,7 @@ class ComposeTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return ComposeTransform(self.parts, cache_size=cache_size)
 
     def _equals(self, other: Any) -> bool:
@@ -188,14 +188,14 @@ class ComposeTransform(Transform):
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
         """The domain of the first part, over as many dimensions as the later parts need."""
-        return self._end([(p.codomain, p.domain) for p in reversed(self.parts)])
+        return self._end_constraint([(p.codomain, p.domain) for p in reversed(self.parts)])
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
         """The codomain of the last part, over as many dimensions as the earlier parts make."""
-        return self._end([(p.domain, p.codomain) for p in self.parts])
+        return self._end_constraint([(p.domain, p.codomain) for p in self.parts])
 
-    def _end(self, steps: Sequence[tuple[Any, Any]]) -> Any:
+    def _end_constraint(self, steps: Sequence[tuple[Any, Any]]) -> Any:
         """The constraint at the end of the steps, each from a constraint to a constraint."""
         if not steps:
             return constraints.real

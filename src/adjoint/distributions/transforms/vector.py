@@ -9,7 +9,7 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.parameters import sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
-from adjoint.distributions.transforms.number import _Fixed, clipped
+from adjoint.distributions.transforms.number import _FixedTransform, clip_probabilities
 from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import logsigmoid, softplus
@@ -25,7 +25,7 @@ class IndependentTransform(Transform):
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
@@ -49,12 +49,12 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     def _call(self, x: Any) -> Any:
-        return self.base_transform(self._deep(x, self.domain))
+        return self.base_transform(self._check_event_rank(x, self.domain))
 
     def _inverse(self, y: Any) -> Any:
-        return self.base_transform.inv(self._deep(y, self.codomain))
+        return self.base_transform.inv(self._check_event_rank(y, self.codomain))
 
-    def _deep(self, value: Any, constraint: Any) -> Any:
+    def _check_event_rank(self, value: Any, constraint: Any) -> Any:
         if value.dim() < constraint.event_dim:
             raise ValueError("Too few dimensions on input")
         return value
@@ -86,7 +86,7 @@ class ReshapeTransform(Transform):
             raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)
 
-    def _again(self, cache_size: int) -> Any:
+    def _rebuild_with_cache(self, cache_size: int) -> Any:
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
 
     @constraints.dependent_property
@@ -100,28 +100,28 @@ class ReshapeTransform(Transform):
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def _call(self, x: Any) -> Any:
-        return x.reshape(*self._batch(x, self.in_shape), *self.out_shape)
+        return x.reshape(*self._batch_shape(x, self.in_shape), *self.out_shape)
 
     def _inverse(self, y: Any) -> Any:
-        return y.reshape(*self._batch(y, self.out_shape), *self.in_shape)
+        return y.reshape(*self._batch_shape(y, self.out_shape), *self.in_shape)
 
-    def _batch(self, value: Any, event: Size) -> tuple[int, ...]:
+    def _batch_shape(self, value: Any, event: Size) -> tuple[int, ...]:
         return tuple(value.shape[: value.dim() - len(event)])
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """0."""
-        return creation.zeros(self._batch(x, self.in_shape), dtype=x.dtype)
+        return creation.zeros(self._batch_shape(x, self.in_shape), dtype=x.dtype)
 
     def forward_shape(self, shape: Any) -> Any:
         """`out_shape` in the place of `in_shape`. Raises ValueError where that is not there."""
-        return _swapped(shape, self.in_shape, self.out_shape)
+        return _replace_event_shape(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Any) -> Any:
         """`in_shape` in the place of `out_shape`. Raises ValueError where that is not there."""
-        return _swapped(shape, self.out_shape, self.in_shape)
+        return _replace_event_shape(shape, self.out_shape, self.in_shape)
 
 
-class SoftmaxTransform(_Fixed):
+class SoftmaxTransform(_FixedTransform):
     """y = softmax x; x is known from y but for a constant."""
 
     domain = constraints.real_vector
@@ -136,12 +136,12 @@ class SoftmaxTransform(_Fixed):
 
     def forward_shape(self, shape: Any) -> Any:
         """The same. Raises ValueError for a scalar's."""
-        return _deep(shape, 1)
+        return _check_rank(shape, 1)
 
     inverse_shape = forward_shape
 
 
-class StickBreakingTransform(_Fixed):
+class StickBreakingTransform(_FixedTransform):
     """yₖ = zₖ Πᵢ₍ᵢ<ₖ₎ (1 - zᵢ), where zₖ = σ(xₖ - log(K - k + 1)) and z_{K+1} = 1: K numbers to K + 1 of sum 1.
 
     Of a stick of length 1, the share zₖ of what is left is broken off each time.
@@ -152,27 +152,27 @@ class StickBreakingTransform(_Fixed):
     bijective = True
 
     def _call(self, x: Any) -> Any:
-        z = clipped((x - _left(x)).sigmoid())
+        z = clip_probabilities((x - _log_places_left(x)).sigmoid())
         return pad(z, [0, 1], value=1) * pad((1 - z).cumprod(-1), [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:
         head = y[..., :-1]
         rest = (1 - head.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
-        return head.log() - rest.log() + _left(head)
+        return head.log() - rest.log() + _log_places_left(head)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Σₖ -u + log σ(u) + log yₖ, where u = xₖ - log(K - k + 1)."""
-        u = x - _left(x)
+        u = x - _log_places_left(x)
         return (-u + logsigmoid(u) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
         """One more in the last dimension."""
-        shape = _deep(shape, 1)
+        shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Any) -> Any:
         """One less in the last dimension."""
-        shape = _deep(shape, 1)
+        shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
 
 
@@ -207,7 +207,7 @@ class CorrCholeskyTransform(Transform):
 
     def forward_shape(self, shape: Any) -> Any:
         """(…, D, D). Raises ValueError where no D has D(D - 1)/2 = N."""
-        shape = _deep(shape, 1)
+        shape = _check_rank(shape, 1)
         count = shape[-1]
         side = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if side * (side - 1) // 2 != count:
@@ -216,14 +216,14 @@ class CorrCholeskyTransform(Transform):
 
     def inverse_shape(self, shape: Any) -> Any:
         """(…, N). Raises ValueError unless the matrices are square."""
-        shape = _deep(shape, 2)
+        shape = _check_rank(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
         side = shape[-1]
         return Size((*shape[:-2], side * (side - 1) // 2))
 
 
-class LowerCholeskyTransform(_Fixed):
+class LowerCholeskyTransform(_FixedTransform):
     """y = x below the diagonal, eˣ on it, and 0 above."""
 
     domain = constraints.independent(constraints.real, 2)
@@ -236,7 +236,7 @@ class LowerCholeskyTransform(_Fixed):
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
-class PositiveDefiniteTransform(_Fixed):
+class PositiveDefiniteTransform(_FixedTransform):
     """y = LLᵀ, where L is `LowerCholeskyTransform` of x."""
 
     domain = constraints.independent(constraints.real, 2)
@@ -250,18 +250,18 @@ class PositiveDefiniteTransform(_Fixed):
         return LowerCholeskyTransform().inv(cholesky(y))
 
 
-def _left(x: Any) -> Any:
+def _log_places_left(x: Any) -> Any:
     """log(K - k + 1) of the K places of the last dimension."""
     return (x.shape[-1] + 1 - creation.ones(x.shape[-1], dtype=x.dtype).cumsum(-1)).log()
 
 
-def _deep(shape: Any, dims: int) -> Any:
+def _check_rank(shape: Any, dims: int) -> Any:
     if len(shape) < dims:
         raise ValueError("Too few dimensions on input")
     return shape
 
 
-def _swapped(shape: Any, old: Size, new: Size) -> Size:
+def _replace_event_shape(shape: Any, old: Size, new: Size) -> Size:
     if len(shape) < len(old):
         raise ValueError("Too few dimensions on input")
     cut = len(shape) - len(old)

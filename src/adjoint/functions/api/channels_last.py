@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjoint.core.op.signature import parameters_of
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.publish import named
-from adjoint.ops.movement.memory_format import CHANNELS_LAST, channels_lie_last, laid
+from adjoint.functions.api.publish import rename_node
+from adjoint.ops.movement.memory_format import CHANNELS_LAST, copy_in_order, is_channels_last
 
 ndarray = np.ndarray
 Function = TypeVar("Function", bound=Callable[..., Any])
 Order = tuple[int, ...]
 
 
-def keeping_channels_last(function: Function) -> Function:
+def preserve_channels_last(function: Function) -> Function:
     """`function`, whose results and gradients lie channels last where one of the images or weights it is given does.
 
     It computes in row-major order all the same, and so gives the same numbers. This is for eager calls: between the ops
@@ -29,18 +29,18 @@ def keeping_channels_last(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         rank = _rank_of_images(args) or (_rank_of_images(kwargs.values()) if kwargs else 0)
-        if not rank or (unusual.count and mode.special):
+        if not rank or (nondefault.count and mode.special):
             return function(*args, **kwargs)
         order = CHANNELS_LAST[rank]
         images = {id(x): x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim == rank}
-        entered = {key: laid(x, order=tuple(range(rank)), back=order) for key, x in images.items()}
+        entered = {key: copy_in_order(x, order=tuple(range(rank)), back=order) for key, x in images.items()}
         out = function(
             *[entered.get(id(x), x) for x in args], **{name: entered.get(id(x), x) for name, x in kwargs.items()}
         )
         left = {id(entered[key]): images[key] for key in entered}  # a function may give back what it was given
         if isinstance(out, tuple):
-            return tuple(left[id(x)] if id(x) in left else _lying(x, order) for x in out)
-        return left[id(out)] if id(out) in left else _lying(out, order)
+            return tuple(left[id(x)] if id(x) in left else _convert_to_order(x, order) for x in out)
+        return left[id(out)] if id(out) in left else _convert_to_order(out, order)
 
     published: Any = call
     published.parameters = parameters_of(function).positional
@@ -54,14 +54,14 @@ def _rank_of_images(values: Iterable[Any]) -> int:
             array = x.array
             if type(array) is ndarray and array.ndim in CHANNELS_LAST:
                 steps = array.strides
-                if steps[1] <= steps[-1] and channels_lie_last(array):  # most are told by the first
+                if steps[1] <= steps[-1] and is_channels_last(array):  # most are told by the first
                     return array.ndim
     return 0
 
 
-def _lying(out: Any, order: Order) -> Any:
+def _convert_to_order(out: Any, order: Order) -> Any:
     """`out` in that order, under the name of the node it has; as it is where it lies so or has another rank."""
-    if not isinstance(out, Tensor) or out.ndim != len(order) or channels_lie_last(out.array):
+    if not isinstance(out, Tensor) or out.ndim != len(order) or is_channels_last(out.array):
         return out
-    made = laid(out, order=order, back=tuple(range(len(order))))
-    return made if out.node is None else named(made, out.node.name())
+    made = copy_in_order(out, order=order, back=tuple(range(len(order))))
+    return made if out.node is None else rename_node(made, out.node.name())

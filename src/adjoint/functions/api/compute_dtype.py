@@ -14,58 +14,58 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjoint.core.dtype.dtype import default
-from adjoint.core.op.autocast import lowered, raised
-from adjoint.core.op.bfloat16 import narrowed, widened
+from adjoint.core.op.autocast import autocast_down, autocast_up
+from adjoint.core.op.bfloat16 import downcast, upcast
 from adjoint.core.op.signature import parameters_of
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise import select
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
-ASIDE = frozenset({"running_mean", "running_var"})  # which a function writes, in their own type
+RUNNING_STATISTICS = frozenset({"running_mean", "running_var"})  # which a function writes, in their own type
 
 
 def in_float32(function: Function) -> Function:
     """`function`, which on tensors of bfloat16 computes in float32 and rounds its results once."""
-    return _declared(function, listed=False, by_input=False)
+    return _with_compute_dtype(function, follows_autocast=False, by_input=False)
 
 
-def normalizing(function: Function) -> Function:
+def float16_in_float32(function: Function) -> Function:
     """As `in_float32`, on tensors of float16 too; the results have the input's type, whatever that of the others."""
-    return _declared(function, listed=False, by_input=True)
+    return _with_compute_dtype(function, follows_autocast=False, by_input=True)
 
 
-def sensitive(function: Function) -> Function:
+def autocast_float32(function: Function) -> Function:
     """As `in_float32`; and where autocast is on, it computes in float32 and its results are float32."""
-    return _declared(function, listed=True, by_input=False)
+    return _with_compute_dtype(function, follows_autocast=True, by_input=False)
 
 
-def lowering(function: Function) -> Function:
+def autocast_lower(function: Function) -> Function:
     """`function`, which where autocast is on computes in its type: products, whose sums are float32 all the same."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if unusual.count and mode.autocast is not None:
-            args, kwargs = _each(lowered, args, kwargs)
+        if nondefault.count and mode.autocast is not None:
+            args, kwargs = _map_arguments(autocast_down, args, kwargs)
         return function(*args, **kwargs)
 
     published: Any = call
     return published
 
 
-def _declared(function: Function, listed: bool, by_input: bool) -> Function:
+def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bool) -> Function:
     names = parameters_of(function).positional
     place = names.index("inplace") if "inplace" in names else sys.maxsize
-    aside = {i for i, name in enumerate(names) if name in ASIDE}
+    aside = {i for i, name in enumerate(names) if name in RUNNING_STATISTICS}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if listed and unusual.count and mode.autocast is not None:
-            args, kwargs = _each(raised, args, kwargs)
+        if follows_autocast and nondefault.count and mode.autocast is not None:
+            args, kwargs = _map_arguments(autocast_up, args, kwargs)
         if by_input and args and args[0].array.dtype.char == "e":
-            args = tuple([x if i in aside else _from_half(x) for i, x in enumerate(args)])
-            kwargs = {name: x if name in ASIDE else _from_half(x) for name, x in kwargs.items()}
+            args = tuple([x if i in aside else _half_to_float32(x) for i, x in enumerate(args)])
+            kwargs = {name: x if name in RUNNING_STATISTICS else _half_to_float32(x) for name, x in kwargs.items()}
             return select.cast(function(*args, **kwargs), dtype=HALF)
         if not default.narrow or kwargs.get("inplace") or (len(args) > place and args[place]):
             return function(*args, **kwargs)
@@ -73,31 +73,31 @@ def _declared(function: Function, listed: bool, by_input: bool) -> Function:
         floating = [kind for kind in given if kind.kind in "fcV"][: 1 if by_input else None]
         if not floating or any(kind.kind != "V" for kind in floating):
             return function(*args, **kwargs)
-        args = tuple([x if i in aside else _wide(x) for i, x in enumerate(args)])
-        kwargs = {name: x if name in ASIDE else _wide(x) for name, x in kwargs.items()}
-        return _rounded(function(*args, **kwargs))
+        args = tuple([x if i in aside else _upcast_tensor(x) for i, x in enumerate(args)])
+        kwargs = {name: x if name in RUNNING_STATISTICS else _upcast_tensor(x) for name, x in kwargs.items()}
+        return _round_results(function(*args, **kwargs))
 
     call.parameters = names  # type: ignore[attr-defined]
     published: Any = call
     return published
 
 
-def _each(change: Callable[[Any], Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _map_arguments(change: Callable[[Any], Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
     return tuple(map(change, args)), {name: change(x) for name, x in kwargs.items()}
 
 
-def _wide(x: Any) -> Any:
-    return widened(x) if isinstance(x, Tensor) else x
+def _upcast_tensor(x: Any) -> Any:
+    return upcast(x) if isinstance(x, Tensor) else x
 
 
-def _rounded(out: Any) -> Any:
+def _round_results(out: Any) -> Any:
     if isinstance(out, Tensor):
-        return narrowed(out)
+        return downcast(out)
     if not isinstance(out, tuple):
         return out
-    rounded = map(_rounded, out)
+    rounded = map(_round_results, out)
     return type(out)(*rounded) if hasattr(out, "_fields") else tuple(rounded)
 
 
-def _from_half(x: Any) -> Any:
+def _half_to_float32(x: Any) -> Any:
     return select.cast(x, dtype=SINGLE) if isinstance(x, Tensor) and x.array.dtype == HALF else x

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 Dims = int | Sequence[int] | None
-ALL = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
+ALL_DIMS_BY_RANK = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
 
 
 def one_dim(dim: int, rank: int) -> int:
@@ -28,7 +28,7 @@ def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
     if type(dim) is int and -rank <= dim < rank:
         return (dim % rank,)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
-        return ALL[rank] if rank < len(ALL) else tuple(range(rank))
+        return ALL_DIMS_BY_RANK[rank] if rank < len(ALL_DIMS_BY_RANK) else tuple(range(rank))
     return some_dims(dim, rank)
 
 
@@ -41,7 +41,7 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
     return tuple(dims) if rank else ()
 
 
-def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
+def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as separate integers or as one sequence."""
     for n in shape:
         if type(n) is not int:
@@ -54,14 +54,14 @@ def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([n if type(n) is int else index(n) for n in shape])
 
 
-def named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+def parse_named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
     """A shape given one by one, as a sequence, or as `size=`, the one word that may stand in `named`."""
     if not named:
-        return sizes(given)
+        return parse_shape(given)
     shape = named.pop("size", None)
     if named:
         raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
-    return sizes(given if shape is None else (shape,))
+    return parse_shape(given if shape is None else (shape,))
 
 
 def per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[int, ...]:

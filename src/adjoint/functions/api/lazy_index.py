@@ -119,7 +119,7 @@ IN_PLACE = """
 """  # methods that are functions of the library too
 
 
-class Late:
+class LazyMethod:
     """Stands for a method, or an attribute, until its module is imported."""
 
     def __init__(self, name: str, source: str) -> None:
@@ -135,37 +135,39 @@ class Late:
         setattr(tensor, self.name, value)
 
 
-def find(name: str) -> Any:
+def find_lazy_function(name: str) -> Any:
     """The late function of this name, or None."""
     if name in IN_PLACE.split():
         return getattr(Tensor, name)
-    if name not in SOURCES:
+    if name not in MODULE_BY_NAME:
         return None
-    module = import_module(SOURCES[name])
+    module = import_module(MODULE_BY_NAME[name])
     return getattr(module, name) if name in module.__all__ else None
 
 
-def names() -> list[str]:
+def lazy_function_names() -> list[str]:
     """All the late functions. Imports their modules."""
-    load()
-    published = (import_module(source).__all__ for source in set(SOURCES.values()))
-    return [*IN_PLACE.split(), *(name for module in published for name in module if name in SOURCES)]
+    import_all_modules()
+    published = (import_module(source).__all__ for source in set(MODULE_BY_NAME.values()))
+    return [*IN_PLACE.split(), *(name for module in published for name in module if name in MODULE_BY_NAME)]
 
 
-def load() -> None:
+def import_all_modules() -> None:
     """Import all the modules: for tools that list what there is."""
-    for source in sorted(set(SOURCES.values())):
+    for source in sorted(set(MODULE_BY_NAME.values())):
         import_module(source)
 
 
 def add_lazy_names(methods: Mapping[str, str], functions: Mapping[str, str], package: str) -> None:
     """Enter names that the modules of `package` publish: methods of Tensor, and functions."""
     for table in (methods, functions):
-        SOURCES.update({name: f"{package}.{module}" for module, names in table.items() for name in names.split()})
+        MODULE_BY_NAME.update(
+            {name: f"{package}.{module}" for module, names in table.items() for name in names.split()}
+        )
     for name in (name for names in methods.values() for name in names.split()):
         if name not in vars(Tensor):
-            setattr(Tensor, name, Late(name, SOURCES[name]))
+            setattr(Tensor, name, LazyMethod(name, MODULE_BY_NAME[name]))
 
 
-SOURCES: dict[str, str] = {}
+MODULE_BY_NAME: dict[str, str] = {}
 add_lazy_names(METHODS, FUNCTIONS, "adjoint.functions")

@@ -17,13 +17,13 @@ def with_leading_factors(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        return _sorted(function, args, named) if len(args) > 3 else function(*args, **named)
+        return _call_with_leading_factors(function, args, named) if len(args) > 3 else function(*args, **named)
 
     published: Any = call
     return published
 
 
-def _sorted(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _call_with_leading_factors(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     tensors = [x for x in args if isinstance(x, Tensor)]
     factors = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(factors) > 2:

@@ -9,45 +9,45 @@ import numpy as np
 
 from adjoint.core.tensor import tensor as tensors
 from adjoint.core.tensor.memory_format import preserve_format, sorted_dims
-from adjoint.core.tensor.meta import Absent
-from adjoint.core.tensor.shape_tracer import without_values
+from adjoint.core.tensor.meta import MetaArray
+from adjoint.core.tensor.shape_tracer import meta_scope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.memory_format import CHANNELS_LAST, channels_lie_last
+from adjoint.ops.movement.memory_format import CHANNELS_LAST, is_channels_last
 
 Draw = Callable[[tuple[int, ...]], Tensor]
 
 
-def as_it_lies(like: Tensor, draw: Draw) -> Tensor:
+def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
     """What `draw` gives for the shape of `like`, its numbers in the order of `like`'s memory."""
     shape: Any = like.array.shape
-    if type(like.array) is Absent:
-        with without_values():
+    if type(like.array) is MetaArray:
+        with meta_scope():
             return draw(shape)
-    order = _kept(like)
+    order = _resolve_memory_order(like)
     if order is None:
         return draw(shape)
     drawn = draw(tuple(shape[i] for i in order))
     return movement.permute(drawn, axes=tuple(order.index(i) for i in range(len(order))))
 
 
-def order_of(like: Tensor, memory_format: Any = None) -> tuple[int, ...]:
+def dim_order_for_copy(like: Tensor, memory_format: Any = None) -> tuple[int, ...]:
     """The order in which the dimensions of a copy lie: as `memory_format` says, else as those of `like`.
 
     () for that in which they are counted. Raises RuntimeError for a format of another number of dimensions.
     """
     if memory_format is None or memory_format is preserve_format:
-        return tuple(_kept(like) or ())
+        return tuple(_resolve_memory_order(like) or ())
     order: tuple[int, ...] = memory_format.order
     if order and like.ndim != len(order):
         raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
     return order
 
 
-def _kept(x: Tensor) -> Sequence[int] | None:
+def _resolve_memory_order(x: Tensor) -> Sequence[int] | None:
     """`memory_order`; where sizes of 1 leave open whether channels lie last, the strides of those dimensions tell."""
     order, rank = memory_order(x), x.ndim
-    if order is None and rank in CHANNELS_LAST and channels_lie_last(tensors.as_it_lies(x)):
+    if order is None and rank in CHANNELS_LAST and is_channels_last(tensors.strided_stand_in(x)):
         return CHANNELS_LAST[rank]
     return order
 

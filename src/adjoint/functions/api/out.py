@@ -12,72 +12,71 @@ from adjoint.core.dtype.dtype import DTYPES, as_dtype, dtype
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import out_slot
-from adjoint.core.runtime.mode import Scope, mode, unusual
-from adjoint.core.tensor.tensor import Tensor, as_it_lies, tangents_of
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.tensor.tensor import Tensor, strided_stand_in, tangents_of
 from adjoint.ops.movement import movement
-from adjoint.ops.mutation.inplace import write
+from adjoint.ops.mutation.inplace import write_in_place
 
 # computed in the type of `out`
-SUMMED = frozenset({"cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"})
+ACCUMULATE_IN_OUT_DTYPE = frozenset({"cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"})
 # `out` has the type of the result
-OF_ONE_TYPE = frozenset({
+REQUIRE_RESULT_DTYPE = frozenset({
     "aminmax", "ceil", "fix", "floor", "frac", "gather", "kthvalue", "masked_select", "median",
     "nanmedian", "neg", "negative", "round", "sgn", "sign", "sort", "take", "topk", "trunc",
 })  # fmt: skip
-PAIRED = frozenset({"max", "min"})  # that too, of their pairs
+PAIRS_REQUIRING_RESULT_DTYPE = frozenset({"max", "min"})  # that too, of their pairs
 # of linear algebra: those that say so of their results, and those that say so of `out`
-SAFELY: dict[str, tuple[str, ...]] = {
+SAFE_CAST_RESULTS: dict[str, tuple[str, ...]] = {
     "cholesky_inverse": (), "cholesky_solve": (), "cond": (), "eig": ("eigenvalues", "eigenvectors"),
     "eigvals": ("eigenvalues",), "geqrf": ("a", "tau"), "householder_product": (), "matrix_power": (),
     "matrix_rank": (), "pinv": (), "tensorinv": (), "tensorsolve": (),
 }  # fmt: skip
-OF_MATRICES = frozenset({
+LINALG_EXPECTED_OUT = frozenset({
     "cholesky", "cholesky_ex", "det", "eigh", "eigvalsh", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
     "lu", "lu_factor", "lu_factor_ex", "lu_solve", "qr", "slogdet", "solve", "solve_ex", "svd", "svdvals",
     "triangular_solve",
 })  # fmt: skip
-CPP = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int"}
-OF_TRUTHS = frozenset({"isneginf", "isposinf", "signbit"})
+CPP_TYPE_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int"}
+BOOL_RESULT_ONLY = frozenset({"isneginf", "isposinf", "signbit"})
 
 
-def in_type_of(out: Any, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def add_out_dtype(out: Any, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """The named arguments of a function that sums in the type of its `out`, with that type.
 
     Raises RuntimeError where another was asked for.
     """
-    if name not in SUMMED:
+    if name not in ACCUMULATE_IN_OUT_DTYPE:
         return named
     asked, have = named.get("dtype"), out.dtype
     if asked is not None and as_dtype(asked) is not have:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {_spelt(as_dtype(asked))}, but got {_spelt(have)} instead"
-        )
+        wanted, found = _cpp_type_name(as_dtype(asked)), _cpp_type_name(have)
+        raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {found} instead")
     x = named.get("input", given[0] if given else out)
     return named if x.dtype.rank > have.rank and x.dtype.is_complex else {**named, "dtype": have}
 
 
-def _spelt(kind: dtype) -> str:
+def _cpp_type_name(kind: dtype) -> str:
     """As C++ spells the type, where that differs."""
-    return CPP.get(kind.name, kind.name)
+    return CPP_TYPE_NAMES.get(kind.name, kind.name)
 
 
-def check_type(name: str, at: int, several: bool, got: dtype, have: dtype) -> None:
+def check_out_dtype(name: str, at: int, several: bool, got: dtype, have: dtype) -> None:
     """Raise RuntimeError where result number `at`, of type `got`, cannot be written into `out`, of type `have`."""
-    complaint = _complaint(name, at, several, got, have)
+    complaint = _out_dtype_error(name, at, several, got, have)
     if complaint is not None:
         raise RuntimeError(complaint)
 
 
-def _complaint(name: str, at: int, several: bool, got: dtype, have: dtype) -> str | None:
+def _out_dtype_error(name: str, at: int, several: bool, got: dtype, have: dtype) -> str | None:
     theirs, ours = scalar_type(got), scalar_type(have)
     if name in ("all", "any"):
         wrong = have.name not in ("bool", "uint8")
         return f"{name} only supports bool tensor for result, got: {ours}" if wrong else None
     if got is not have:
-        if name in OF_TRUTHS:
+        if name in BOOL_RESULT_ONLY:
             return f"{name} does not support non-boolean outputs."
-        if name in OF_ONE_TYPE or (several and name in PAIRED):
-            return f"Expected out tensor to have dtype {_spelt(got)}, but got {_spelt(have)} instead"
+        if name in REQUIRE_RESULT_DTYPE or (several and name in PAIRS_REQUIRING_RESULT_DTYPE):
+            return f"Expected out tensor to have dtype {_cpp_type_name(got)}, but got {_cpp_type_name(have)} instead"
         if name in ("amax", "amin"):
             return (
                 f"Expected the dtype for input and out to match, but got {theirs} for input's dtype and {ours} for "
@@ -96,30 +95,36 @@ def _complaint(name: str, at: int, several: bool, got: dtype, have: dtype) -> st
         if name in ("complex", "polar"):
             return f"Expected object of scalar type {theirs} but got scalar type {ours} for argument 'out'"
         if name == "multi_dot":
-            return f"multi_dot(): expected out tensor to have dtype {_spelt(got)} but got {_spelt(have)}"
+            return (
+                f"multi_dot(): expected out tensor to have dtype {_cpp_type_name(got)} but got {_cpp_type_name(have)}"
+            )
         if name == "float_power":
             return (
                 f"the output given to float_power has dtype {ours} but the operation's result requires dtype {theirs}"
             )
     if got.rank <= have.rank:
         return None
-    if name in SAFELY:
-        parts = SAFELY[name]
+    if name in SAFE_CAST_RESULTS:
+        parts = SAFE_CAST_RESULTS[name]
         part = parts[at] if parts else "result"
         return f"{name}: Expected {part} to be safely castable from {theirs} dtype, but got {part} with dtype {ours}"
-    if name in OF_MATRICES:
-        return f"Expected out tensor to have dtype {_spelt(got)}, but got {_spelt(have)} instead"
+    if name in LINALG_EXPECTED_OUT:
+        return f"Expected out tensor to have dtype {_cpp_type_name(got)}, but got {_cpp_type_name(have)} instead"
     return f"result type {theirs} can't be cast to the desired output type {ours}"
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-EFFORT: Any = 10_000  # places that are looked at before memory is taken to overlap
+MAX_OVERLAP_WORK: Any = 10_000  # places that are looked at before memory is taken to overlap
 # what they write at a place is not what they read there
-READING_ELSEWHERE = frozenset({"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"})
-RANGES = frozenset({"arange", "linspace", "logspace", "range"})  # fill an `out` of as many elements in any shape
+OUT_MUST_NOT_ALIAS = frozenset(
+    {"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"}
+)
+RANGE_FUNCTIONS = frozenset(
+    {"arange", "linspace", "logspace", "range"}
+)  # fill an `out` of as many elements in any shape
 
 
-def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def write_out(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)` written into `out`, a tensor or as many as there are results, which is returned.
 
     Raises RuntimeError where a gradient would be wanted, and for a result that the type of `out` cannot take. Warns
@@ -130,8 +135,8 @@ def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     for target in targets:
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}")
-    given = [*targets, *_tensors((*args, *kwargs.values()))]
-    if unusual.count and mode.duals is not None and any(tangents_of(t) for t in given):
+    given = [*targets, *_collect_tensors((*args, *kwargs.values()))]
+    if nondefault.count and mode.duals is not None and any(tangents_of(t) for t in given):
         raise RuntimeError(
             f"Trying to use forward AD with {name} that does not support it because it is an out= function"
         )
@@ -141,16 +146,16 @@ def into(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
             "arguments requires grad."
         )
     _check_memory(name, targets, given[len(targets) :])
-    kwargs = in_type_of(targets[0], name, args, kwargs)
-    with Scope(recording=False):
+    kwargs = add_out_dtype(targets[0], name, args, kwargs)
+    with ModeScope(recording=False):
         found = function(*args, **kwargs)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         for at, (target, result) in enumerate(zip(targets, results, strict=True)):
-            if name in RANGES and target.array.size == result.array.size:
-                result = movement.reshaped(result, target.array.shape)
+            if name in RANGE_FUNCTIONS and target.array.size == result.array.size:
+                result = movement.reshape_unshared(result, target.array.shape)
             types = DTYPES[result.array.dtype], DTYPES[target.array.dtype]
-            check_type(name, at, len(targets) > 1, *types)
-            _store(target, result, name)
+            check_out_dtype(name, at, len(targets) > 1, *types)
+            _write_result(target, result, name)
     return out if len(targets) == 1 and out is targets[0] else type(found)(*out) if hasattr(found, "_fields") else out
 
 
@@ -160,7 +165,7 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
     for target in targets:
         if type(target.array) is not np.ndarray:
             continue
-        written = as_it_lies(target)
+        written = strided_stand_in(target)
         if written.size and any(
             step == 0 and size > 1 for step, size in zip(written.strides, written.shape, strict=True)
         ):
@@ -170,40 +175,40 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
         for x in given:
             if type(x.array) is not np.ndarray or not np.may_share_memory(x.array, target.array):
                 continue
-            read = as_it_lies(x)
+            read = strided_stand_in(x)
             same = read.__array_interface__["data"] == written.__array_interface__["data"]
             same = same and (read.strides, read.shape) == (written.strides, written.shape)
-            if same and name not in READING_ELSEWHERE:
+            if same and name not in OUT_MUST_NOT_ALIAS:
                 continue
-            if _overlap(read, written):
+            if _may_overlap(read, written):
                 raise RuntimeError(
                     "unsupported operation: some elements of the input tensor and the written-to tensor refer "
                     f"{alone} {advice}"
                 )
 
 
-def check_apart(written: Tensor, given: Any) -> None:
+def check_no_overlap(written: Tensor, given: Any) -> None:
     """Raise RuntimeError where an operand of an op that writes in place lies in the memory that is written."""
-    for x in _tensors(given):
+    for x in _collect_tensors(given):
         if type(x.array) is not np.ndarray or type(written.array) is not np.ndarray:
             continue
-        if np.may_share_memory(x.array, written.array) and _overlap(as_it_lies(x), as_it_lies(written)):
+        if np.may_share_memory(x.array, written.array) and _may_overlap(strided_stand_in(x), strided_stand_in(written)):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 "memory location. Please clone() the tensor before performing the operation."
             )
 
 
-def _overlap(x: Any, y: Any) -> bool:
+def _may_overlap(x: Any, y: Any) -> bool:
     try:
-        return bool(np.shares_memory(x, y, EFFORT))
+        return bool(np.shares_memory(x, y, MAX_OVERLAP_WORK))
     except np.exceptions.TooHardError:
         return True
 
 
-def _store(target: Tensor, result: Tensor, name: str) -> None:
+def _write_result(target: Tensor, result: Tensor, name: str) -> None:
     if target.array.shape != result.array.shape:
-        if target.numel() and name in RANGES:
+        if target.numel() and name in RANGE_FUNCTIONS:
             warn_user(
                 f"The number of elements in the out tensor of shape {list(target.array.shape)} is {target.numel()} "
                 f"which does not match the computed number of elements {result.numel()}. Note that this may occur as a "
@@ -220,16 +225,16 @@ def _store(target: Tensor, result: Tensor, name: str) -> None:
             )
         target.array = np.zeros(result.array.shape, target.array.dtype)
         target.memory = None
-    write(target, result, name)
+    write_in_place(target, result, name)
 
 
-def _tensors(values: Any) -> list[Tensor]:
+def _collect_tensors(values: Any) -> list[Tensor]:
     found = []
     for value in values:
         if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, (tuple, list)):
-            found += _tensors(value)
+            found += _collect_tensors(value)
     return found
 
 
@@ -239,11 +244,11 @@ def with_out(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and (out := kwargs.pop("out", None)) is not None:
-            return into(out, function, *args, **kwargs)
+            return write_out(out, function, *args, **kwargs)
         return function(*args, **kwargs)
 
     published: Any = call
     return published
 
 
-out_slot.fill(into)
+out_slot.fill(write_out)

@@ -8,43 +8,48 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adjoint.core.graph.node import Node, kind_of_node, tick
-from adjoint.core.graph.source_location import user_place
+from adjoint.core.graph.node import Node, named_node_class, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.families import OPERANDS
 from adjoint.core.op.signature import parameters_of
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import Storage, storage_of
-from adjoint.core.tensor.tensor import Tensor, twin
-from adjoint.functions.api.dim_args import sizes
-from adjoint.functions.api.out import check_apart, into
-from adjoint.ops.mutation.inplace import write
+from adjoint.core.tensor.tensor import Tensor, shallow_copy
+from adjoint.functions.api.dim_args import parse_shape
+from adjoint.functions.api.out import check_no_overlap, write_out
+from adjoint.ops.mutation.inplace import write_in_place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
-APART = frozenset({  # read their operands while they write
+NO_OVERLAP_METHODS = frozenset({  # read their operands while they write
     "index_add_", "index_copy_", "index_fill_", "index_put_", "masked_scatter_", "put_", "scatter_", "scatter_add_",
     "scatter_reduce_",
 })  # fmt: skip
-UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}  # what methods of two come to
-TRANSLATED = frozenset({*ARRAY_API_NAMES, "out"})
+INPLACE_UFUNCS = {
+    "add_": np.add,
+    "sub_": np.subtract,
+    "mul_": np.multiply,
+    "div_": np.divide,
+}  # what methods of two come to
+TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
 
 def public(
-    *names: str, inplace: bool = False, method: bool = True, listed: bool = False, otherwise: Any = None
+    *names: str, inplace: bool = False, method: bool = True, varargs_ints: bool = False, overload: Any = None
 ) -> Callable[[Function], Function]:
     """Publish a function of tensors under its own and further `names` as Tensor methods.
 
     Where it has a `dim` or `keepdim`, the array API's `axis` and `keepdims` are taken as well. `inplace` derives the
-    method with the trailing underscore. `listed`: the second parameter is a tuple of integers, which callers may also
-    give one by one; `otherwise` is a type and a function, for a value of that type in place of the integers.
+    method with the trailing underscore. `varargs_ints`: the second parameter is a tuple of integers, which callers may
+    also give one by one; `overload` is a type and a function, for a value of that type in place of the integers.
     """
 
     def publish(function: Function) -> Function:
         parameters = parameters_of(function).positional
-        call: Any = _with_both_names(function) if "dim" in parameters else function
-        if listed:
-            call = _with_integers_one_by_one(function, list(parameters)[1], otherwise)
+        call: Any = _with_array_api_names(function) if "dim" in parameters else function
+        if varargs_ints:
+            call = _with_varargs_ints(function, list(parameters)[1], overload)
         for name in (function.__name__, *names):
             if method:
                 setattr(Tensor, name, call)
@@ -56,36 +61,36 @@ def public(
     return publish
 
 
-def _with_both_names(function: Any) -> Any:
+def _with_array_api_names(function: Any) -> Any:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
-        if not TRANSLATED.isdisjoint(kwargs):
+        if not TRANSLATED_KEYWORDS.isdisjoint(kwargs):
             for theirs, ours in ARRAY_API_NAMES.items():
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
             if (out := kwargs.pop("out", None)) is not None:
-                return into(out, function, *args, **kwargs)
+                return write_out(out, function, *args, **kwargs)
         return function(*args, **kwargs)
 
     return call
 
 
-def _with_integers_one_by_one(function: Any, last: str, otherwise: Any) -> Any:
+def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
     @wraps(function)
     def call(input: Any, *given: Any, **named: Any) -> Any:
         if not named and given and type(given[0]) is int:
-            return function(input, sizes(given))
+            return function(input, parse_shape(given))
         for word in (last, "size") if named else ():
             if word in named:
                 given = (*given, named.pop(word))
         try:
-            shape = sizes(given)
+            shape = parse_shape(given)
         except TypeError:
-            if otherwise is None or not (given and isinstance(given[0], otherwise[0])):
+            if overload is None or not (given and isinstance(given[0], overload[0])):
                 raise
-            return otherwise[1](input, *given, **named)
+            return overload[1](input, *given, **named)
         return function(input, shape, **named) if named else function(input, shape)
 
     return call
@@ -95,27 +100,27 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`function` as a method that writes its result into its first argument and returns that."""
     plain = name.removesuffix("_")
     about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
-    if name in APART:
-        function = _of_operands_apart(function, name)
-    ufunc = getattr(function, "ufunc", UFUNCS.get(name))
+    if name in NO_OVERLAP_METHODS:
+        function = _with_overlap_check(function, name)
+    ufunc = getattr(function, "ufunc", INPLACE_UFUNCS.get(name))
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if ufunc is not None and len(args) == 1 and not kwargs and written_at_once(ufunc, self, args[0]):
+        if ufunc is not None and len(args) == 1 and not kwargs and try_inplace_ufunc(ufunc, self, args[0]):
             return self
-        start = tick()
+        start = next_sequence_nr()
         given = (self, *args)
-        if unusual.count and mode.packers and mode.recording and mode.tracer is None:
-            given = tuple(_apart(x, self) for x in given)
-        return write(self, function(*given, **kwargs), name, start)
+        if nondefault.count and mode.packers and mode.recording and mode.tracer is None:
+            given = tuple(_copy_if_overlapping(x, self) for x in given)
+        return write_in_place(self, function(*given, **kwargs), name, start)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = about
     return call
 
 
-def _of_operands_apart(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _with_overlap_check(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        check_apart(self, (*args, *kwargs.values()))
+        check_no_overlap(self, (*args, *kwargs.values()))
         return function(self, *args, **kwargs)
 
     call.__name__ = name
@@ -134,10 +139,10 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     return call
 
 
-def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
+def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Any) -> bool:
     """Whether x, which is no view, has become ufunc(x, other): where neither has history, or none is recorded."""
-    silent = unusual.count and not (mode.recording or mode.extra or unusual.inferred)
-    if not silent and (unusual.count or x.node is not None):
+    silent = nondefault.count and not (mode.recording or mode.extra or nondefault.inferred)
+    if not silent and (nondefault.count or x.node is not None):
         return False
     memory, array = x.memory, x.array
     if (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
@@ -159,26 +164,26 @@ def written_at_once(ufunc: Any, x: Tensor, other: Any) -> bool:
         pass  # the user made errors of them: all is written nevertheless
     storage = storage_of(x)  # as `mark_written` has it
     storage.version += 1
-    writes.record(array, user_place(2))
+    mutation_log.record(array, user_instruction(2))
     return True
 
 
-def named(out: Tensor, kind: str, **settings: Any) -> Tensor:
+def rename_node(out: Tensor, kind: str, **settings: Any) -> Tensor:
     """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them.
 
     The node shows the `settings`, as if they were parameters of its op.
     """
     if isinstance(out.node, Node):
-        out.node.__class__ = kind_of_node(kind)
+        out.node.__class__ = named_node_class(kind)
         if settings:
             out.node.params = (out.node.params or {}) | settings
     return out
 
 
-def _apart(x: Any, written: Tensor) -> Any:
+def _copy_if_overlapping(x: Any, written: Tensor) -> Any:
     """`x` in memory of its own where it would be written: what hooks on saved tensors pack must keep its values."""
     if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
         return x
-    out = twin(x)
+    out = shallow_copy(x)
     out.array, out.memory, out.node = x.array.copy(), None, x.node
     return out

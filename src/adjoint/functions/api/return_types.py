@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.tensor import Tensor
 
 
@@ -15,13 +15,13 @@ class Extreme(NamedTuple):
     indices: Tensor
 
     def __repr__(self) -> str:
-        return printed(self, type(self).__name__)
+        return format_fields(self, type(self).__name__)
 
 
-def printed(pair: Any, name: str) -> str:
+def format_fields(pair: Any, name: str) -> str:
     """The fields of a named tuple, one a line, behind the name of the function that gave it."""
     fields = ",\n".join(f"{field}={value!r}" for field, value in zip(pair._fields, pair, strict=True))
-    return f"{spoken.package}.return_types.{name}(\n{fields})"
+    return f"{display_name.package}.return_types.{name}(\n{fields})"
 
 
 class max(Extreme):

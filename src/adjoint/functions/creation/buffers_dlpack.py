@@ -10,12 +10,12 @@ import numpy as np
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.dtype.dtype import default, numpy_dtype
 from adjoint.core.tensor.construction import as_array
-from adjoint.core.tensor.external_aliases import hand_out, take_over
+from adjoint.core.tensor.external_aliases import export_array, import_array
 from adjoint.core.tensor.tensor import Tensor, constant
 
 __all__ = ["from_dlpack", "from_file", "frombuffer"]
 
-CPU_PLACE = (1, 0)  # DLPack's device type of the CPU, and its only one
+DLPACK_CPU_DEVICE = (1, 0)  # DLPack's device type of the CPU, and its only one
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -28,7 +28,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     bare = not hasattr(ext_tensor, "__dlpack__")
     given = np.from_dlpack(_Capsule(ext_tensor) if bare else ext_tensor)
     if bare and not given.flags.writeable and given.size:
-        given = np.asarray(_Unlocked(given))
+        given = np.asarray(_WritableArray(given))
     array = as_array(given)
     shared = array is given
     if copy is False and not shared:
@@ -37,7 +37,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         array, shared = array.copy(), False
     out = constant(array)
     if shared:
-        take_over(out, given)
+        import_array(out, given)
     return out
 
 
@@ -53,10 +53,10 @@ class _Capsule:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU_PLACE
+        return DLPACK_CPU_DEVICE
 
 
-class _Unlocked:
+class _WritableArray:
     """The memory of an array that NumPy takes to be read-only, for an old capsule does not tell."""
 
     def __init__(self, array: Any) -> None:
@@ -66,21 +66,21 @@ class _Unlocked:
 
 def to_dlpack(tensor: Tensor) -> Any:
     """A capsule over the memory of a tensor. Raises BufferError for one that requires grad."""
-    return capsule(tensor, None, None, None, None)
+    return export_capsule(tensor, None, None, None, None)
 
 
-def capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, copy: bool | None) -> Any:
+def export_capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, copy: bool | None) -> Any:
     """What `__dlpack__` returns; a copy where `copy` is true."""
     if stream is not None:
         raise BufferError(f"the CPU has no streams, but stream={stream!r} was given")
-    if place is not None and tuple(place) != CPU_PLACE:
+    if place is not None and tuple(place) != DLPACK_CPU_DEVICE:
         raise BufferError(f"adjoint computes on the CPU only, but device {place} was asked for")
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     array = tensor.numpy_view("__dlpack__()")
     if array.dtype.kind == "V":
         raise BufferError(f"NumPy, which makes the capsule, has no type for {tensor.dtype}")
-    handed = array.copy() if copy else hand_out(tensor)
+    handed = array.copy() if copy else export_array(tensor)
     return handed.__dlpack__(max_version=max_version)
 
 
@@ -116,7 +116,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     given = np.frombuffer(buffer, kind, count, offset)
     out = constant(given)
     if given.flags.writeable:
-        take_over(out, given)
+        import_array(out, given)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -150,5 +150,5 @@ def from_file(
     mapped: Any = np.memmap(filename, kind, mode, shape=(size,)) if size else np.empty(0, kind)
     given = np.asarray(mapped)
     out = constant(given)
-    take_over(out, given)
+    import_array(out, given)
     return out.requires_grad_() if requires_grad else out

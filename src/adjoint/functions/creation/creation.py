@@ -10,20 +10,20 @@ import numpy as np
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.runtime.deterministic import unwritten
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.deterministic import poison_uninitialized
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array
-from adjoint.core.tensor.external_aliases import take_over
-from adjoint.core.tensor.shape_tracer import beside, moved, placed, without
+from adjoint.core.tensor.external_aliases import import_array
+from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.dim_args import named_size, sizes
-from adjoint.functions.api.memory_format import order_of
-from adjoint.functions.api.out import into
-from adjoint.functions.creation.linspace import even_steps
+from adjoint.functions.api.dim_args import parse_named_size, parse_shape
+from adjoint.functions.api.memory_format import dim_order_for_copy
+from adjoint.functions.api.out import write_out
+from adjoint.functions.creation.linspace import linspace_values
 from adjoint.ops import creation as ops
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.memory_format import laid
+from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
@@ -31,9 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+def _finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
-        out = placed(out, device)
+        out = on_requested_device(out, device)
     if requires_grad and not is_floating(out.array):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return out.requires_grad_() if requires_grad else out
@@ -63,7 +63,7 @@ def tensor(
     if hasattr(data, "untyped"):
         data = data.elements(dtype)
     array = np.array(as_array(data, dtype), copy=True, order="C")
-    return _leaf(constant(array), requires_grad, device)
+    return _finish_factory(constant(array), requires_grad, device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -85,11 +85,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if isinstance(data, Tensor):
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
-        data = data if device is None else moved(data, device)
+        data = data if device is None else move_to_device(data, device)
         return data if kind == data.array.dtype else select.cast(data, dtype=kind)
     out = constant(as_array(data, dtype))
-    take_over(out, data)
-    return out if device is None else placed(out, device)
+    import_array(out, data)
+    return out if device is None else on_requested_device(out, device)
 
 
 def asarray(
@@ -101,8 +101,8 @@ def asarray(
     unless `requires_grad` is False.
     """
     if isinstance(obj, Tensor):
-        return _leaf(_aliased(obj, dtype, copy, requires_grad), requires_grad is True, device)
-    given = _memory_of(obj, dtype)
+        return _finish_factory(_alias_or_copy(obj, dtype, copy, requires_grad), requires_grad is True, device)
+    given = _try_array_view(obj, dtype)
     if given is None:
         if copy is False:
             if isinstance(obj, np.generic):
@@ -117,7 +117,7 @@ def asarray(
     return out.requires_grad_() if requires_grad else out
 
 
-def _aliased(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | None) -> Tensor:
+def _alias_or_copy(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | None) -> Tensor:
     kind = x.array.dtype if dtype is None else numpy_dtype(dtype)
     if kind != x.array.dtype:
         if copy is False:
@@ -129,7 +129,7 @@ def _aliased(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | Non
     return x.detach() if requires_grad is False and x.node is not None else x
 
 
-def _memory_of(obj: Any, dtype: Any) -> Any:
+def _try_array_view(obj: Any, dtype: Any) -> Any:
     """An array over the memory of what is not ours; None for numbers and sequences. Bytes are taken as `dtype`."""
     if isinstance(obj, np.ndarray):
         return obj
@@ -178,7 +178,7 @@ def from_numpy(ndarray: Any, /) -> Tensor:
     if not ndarray.dtype.isnative:
         raise ValueError("given numpy array has byte order different from the native byte order; use astype() first")
     out = constant(as_array(ndarray))
-    take_over(out, ndarray)
+    import_array(out, ndarray)
     return out
 
 
@@ -205,30 +205,32 @@ def full(
                 [7, 7, 7]])
     """
     if out is not None:
-        return _leaf(into(out, full, size, fill_value, dtype=type_of(out, dtype)), requires_grad, device)
+        return _finish_factory(
+            write_out(out, full, size, fill_value, dtype=dtype_for_out(out, dtype)), requires_grad, device
+        )
     if device is not None and is_meta(device):
-        return without(full, size, fill_value, dtype=dtype, requires_grad=requires_grad)
-    shape = sizes((size,) if isinstance(size, int) else tuple(size))
+        return call_on_meta(full, size, fill_value, dtype=dtype, requires_grad=requires_grad)
+    shape = parse_shape((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
-    kind = numpy_dtype(dtype) if dtype is not None else _plain_dtype(fill_value)
-    return _leaf(_filled(shape, fill_value, kind), requires_grad, device)
+    kind = numpy_dtype(dtype) if dtype is not None else _infer_fill_dtype(fill_value)
+    return _finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
 
 
-def _plain_dtype(fill_value: Any) -> Any:
+def _infer_fill_dtype(fill_value: Any) -> Any:
     """The type of a Python number, or of the number that a tensor holds, as if that were one."""
     if not isinstance(fill_value, Tensor):
         return promote((fill_value,))
     return promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
 
 
-def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
+def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
-        if not (unusual.count and mode.tracer is not None):
+        if not (nondefault.count and mode.tracer is not None):
             value = value.item()
         else:
             one: Any = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
@@ -237,8 +239,8 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         what = "Stride" if 0 in shape else "Storage size"
         raise RuntimeError(f"{what} calculation overflowed with sizes={list(shape)}")
     if kind.kind in "iu":
-        value = select.number_in(value, kind).item()
-    if unusual.count and mode.tracer is not None:
+        value = select.number_as_array(value, kind).item()
+    if nondefault.count and mode.tracer is not None:
         made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
         return made
     try:
@@ -250,14 +252,14 @@ def _filled(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
 
 
-def _written(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
+def _create_with_out(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
     """`function` of a size, written into `out`, which may be None."""
     if out is None:
         return function(*size, dtype=dtype, **named)
-    return into(out, function, *size, dtype=type_of(out, dtype), **named)
+    return write_out(out, function, *size, dtype=dtype_for_out(out, dtype), **named)
 
 
-def type_of(out: Any, dtype: Any) -> Any:
+def dtype_for_out(out: Any, dtype: Any) -> Any:
     """The dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
     if dtype is not None and as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
@@ -286,10 +288,12 @@ def zeros(
                 [0., 0., 0.]])
     """
     if "out" in named:
-        return _leaf(_written(zeros, size, dtype, **named), requires_grad, device)
+        return _finish_factory(_create_with_out(zeros, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
-        return without(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return _leaf(_filled(named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device)
+        return call_on_meta(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
+    return _finish_factory(
+        _make_full(parse_named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device
+    )
 
 
 def ones(
@@ -312,10 +316,12 @@ def ones(
                 [1, 1, 1]])
     """
     if "out" in named:
-        return _leaf(_written(ones, size, dtype, **named), requires_grad, device)
+        return _finish_factory(_create_with_out(ones, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
-        return without(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return _leaf(_filled(named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device)
+        return call_on_meta(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
+    return _finish_factory(
+        _make_full(parse_named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device
+    )
 
 
 def empty(
@@ -324,10 +330,10 @@ def empty(
 ) -> Tensor:  # fmt: skip
     """A tensor whose elements are still to be written: zeros, or NaN where `use_deterministic_algorithms` is on."""
     out = zeros(*size, dtype=dtype, device=device, **named)
-    if memory_format is not None and (order := order_of(out, memory_format)):
-        out = laid(out, order=order)
-    unwritten(out.array)
-    return _leaf(out, requires_grad, device)
+    if memory_format is not None and (order := dim_order_for_copy(out, memory_format)):
+        out = copy_in_order(out, order=order)
+    poison_uninitialized(out.array)
+    return _finish_factory(out, requires_grad, device)
 
 
 def full_like(
@@ -336,11 +342,11 @@ def full_like(
 ) -> Tensor:  # fmt: skip
     """The shape and dtype of `input`, filled with one value."""
     kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
-    out = _filled(input.array.shape, fill_value, kind)
-    order = order_of(input, memory_format)
+    out = _make_full(input.array.shape, fill_value, kind)
+    order = dim_order_for_copy(input, memory_format)
     if order:
-        out = laid(out, order=order)
-    return _leaf(out, requires_grad, beside(input, device))
+        out = copy_in_order(out, order=order)
+    return _finish_factory(out, requires_grad, device_like(input, device))
 
 
 def zeros_like(
@@ -392,7 +398,7 @@ def empty_like(
 ) -> Tensor:  # fmt: skip
     """A tensor in the shape and dtype of `input`, to be written: see `empty`."""
     out = full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
-    unwritten(out.array)
+    poison_uninitialized(out.array)
     return out
 
 
@@ -420,7 +426,7 @@ def arange(
         (tensor([0, 1, 2, 3]), tensor([1.0000, 1.2500, 1.5000, 1.7500]))
     """
     if out is not None:
-        return into(out, arange, start, end, step, dtype=type_of(out, dtype))
+        return write_out(out, arange, start, end, step, dtype=dtype_for_out(out, dtype))
     if end is None:
         start, end = 0, start
     elif start is None:
@@ -444,7 +450,7 @@ def arange(
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
     made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
-    return _leaf(made, requires_grad, device)
+    return _finish_factory(made, requires_grad, device)
 
 
 def linspace(
@@ -469,19 +475,23 @@ def linspace(
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     if out is not None:
-        return into(out, linspace, start, end, steps, dtype=type_of(out, dtype))
+        return write_out(out, linspace, start, end, steps, dtype=dtype_for_out(out, dtype))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = ends_of("linspace", start, end)
-    kind = type_between("linspace", start, end, dtype)
+    start, end = check_range_ends("linspace", start, end)
+    kind = infer_range_dtype("linspace", start, end, dtype)
     if kind.kind == "b":
         raise NotImplementedError("linspace: not implemented for adjoint.bool")
     whole = kind.kind in "iu"
-    array = _whole_steps(int(start), int(end), steps).astype(kind) if whole else even_steps(start, end, steps, kind)
-    return _leaf(constant(array), requires_grad, device)
+    array = (
+        _linspace_integers(int(start), int(end), steps).astype(kind)
+        if whole
+        else linspace_values(start, end, steps, kind)
+    )
+    return _finish_factory(constant(array), requires_grad, device)
 
 
-def ends_of(name: str, start: Any, end: Any) -> tuple[Any, Any]:
+def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
     """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
@@ -493,7 +503,7 @@ def ends_of(name: str, start: Any, end: Any) -> tuple[Any, Any]:
     return first, last
 
 
-def type_between(name: str, start: Any, end: Any, dtype: Any) -> Any:
+def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
     """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
     found = promote((0.0, start, end))
     if dtype is None:
@@ -507,7 +517,7 @@ def type_between(name: str, start: Any, end: Any, dtype: Any) -> Any:
     return numpy_dtype(dtype)
 
 
-def _whole_steps(start: int, end: int, steps: int) -> Any:
+def _linspace_integers(start: int, end: int, steps: int) -> Any:
     """Evenly spaced from both ends to the middle, each without its fraction."""
     gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
     return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
@@ -534,8 +544,8 @@ def eye(
                 [0., 1., 0.]])
     """
     if out is not None:
-        return into(out, eye, n, m, dtype=type_of(out, dtype))
+        return write_out(out, eye, n, m, dtype=dtype_for_out(out, dtype))
     for name, size in (("n", n), ("m", m or 0)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return _leaf(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)
+    return _finish_factory(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-WIDER = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}  # hold a product of two exactly
+WIDER_DTYPE = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}  # hold a product of two exactly
 
 
-def even_steps(start: Any, end: Any, steps: int, kind: Any) -> Any:
+def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Any:
     """`steps` elements of the dtype `kind` from `start` to `end`, both included."""
-    wider: Any = WIDER.get(kind)
+    wider: Any = WIDER_DTYPE.get(kind)
     if wider is None or steps < 2:
         return np.linspace(start, end, steps).astype(kind)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -11,18 +11,18 @@ from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.random.generator import Generator, default_generator
-from adjoint.core.runtime.mode import Scope, mode
-from adjoint.core.tensor.protocols import answers
-from adjoint.core.tensor.shape_tracer import placed, without
+from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.tensor.protocols import interop_handlers
+from adjoint.core.tensor.shape_tracer import call_on_meta, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, method, wrap
-from adjoint.functions.api.dim_args import named_size, sizes
-from adjoint.functions.api.memory_format import as_it_lies, memory_order
-from adjoint.functions.api.out import into
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.dim_args import parse_named_size, parse_shape
+from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
+from adjoint.functions.api.out import write_out
+from adjoint.functions.api.publish import rename_node
 from adjoint.ops.elementwise import arithmetic, select
-from adjoint.ops.elementwise.complex import paired
+from adjoint.ops.elementwise.complex import view_as_complex_unshared
 from adjoint.ops.movement import movement
-from adjoint.ops.mutation.inplace import write
+from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.random import draws as ops
 
 __all__ = [
@@ -86,13 +86,13 @@ def rand(
         >>> ad.rand(2, generator=ad.Generator().manual_seed(0))
         tensor([0.4963, 0.7682])
     """
-    shape = named_size(size, named) if named else sizes(size)
+    shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
-        return _filled(out, shape, rand, lambda x: uniform_(x, generator=generator))
+        return _fill_out(out, shape, rand, lambda x: uniform_(x, generator=generator))
     if device is not None and is_meta(device):
-        return without(rand, shape, dtype=dtype, requires_grad=requires_grad)
+        return call_on_meta(rand, shape, dtype=dtype, requires_grad=requires_grad)
     kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-    return _finish(_uniform(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return _finish_factory(_draw_uniform(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
 def randn(
@@ -114,13 +114,13 @@ def randn(
         >>> ad.randn(3, generator=ad.Generator().manual_seed(0))
         tensor([ 1.5410, -0.2934, -2.1788])
     """
-    shape = named_size(size, named) if named else sizes(size)
+    shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
-        return _filled(out, shape, randn, lambda x: normal_(x, generator=generator))
+        return _fill_out(out, shape, randn, lambda x: normal_(x, generator=generator))
     if device is not None and is_meta(device):
-        return without(randn, shape, dtype=dtype, requires_grad=requires_grad)
+        return call_on_meta(randn, shape, dtype=dtype, requires_grad=requires_grad)
     kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-    return _finish(_normal(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return _finish_factory(_draw_normal(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
 def rand_like(
@@ -129,8 +129,8 @@ def rand_like(
 ) -> Tensor:  # fmt: skip
     """`rand` in the shape and dtype of `input`, drawn in the order of its memory."""
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
-    out = as_it_lies(input, lambda shape: _uniform(shape, kind, 0.0, 1.0, source))
-    return _finish(out, requires_grad, device)
+    out = draw_in_memory_order(input, lambda shape: _draw_uniform(shape, kind, 0.0, 1.0, source))
+    return _finish_factory(out, requires_grad, device)
 
 
 def randn_like(
@@ -140,8 +140,8 @@ def randn_like(
     """`randn` in the shape and dtype of `input`, drawn in the order of its memory."""
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     serial = memory_order(input) is not None
-    out = as_it_lies(input, lambda shape: _normal(shape, kind, 0.0, 1.0, source, serial))
-    return _finish(out, requires_grad, device)
+    out = draw_in_memory_order(input, lambda shape: _draw_normal(shape, kind, 0.0, 1.0, source, serial))
+    return _finish_factory(out, requires_grad, device)
 
 
 def randint_like(
@@ -151,10 +151,10 @@ def randint_like(
     """`randint` in the shape and dtype of `input`, drawn in the order of its memory; `randint_like(input, high)`."""
     low, high = (0, low) if high is None else (low, high)
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
-    out = as_it_lies(
+    out = draw_in_memory_order(
         input, lambda shape: ops.randint(shape=shape, dtype=kind, low=int(low), high=int(high), generator=source)
     )
-    return _finish(out, requires_grad, device)
+    return _finish_factory(out, requires_grad, device)
 
 
 def normal(
@@ -168,20 +168,20 @@ def normal(
     source = generator or default_generator
     if size is not None:
         if out is not None:
-            return _filled(out, sizes((size,)), normal, lambda x: normal_(x, mean, std, generator=source))
+            return _fill_out(out, parse_shape((size,)), normal, lambda x: normal_(x, mean, std, generator=source))
         kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-        return _finish(_normal(sizes((size,)), kind, mean, std, source), requires_grad, device)
+        return _finish_factory(_draw_normal(parse_shape((size,)), kind, mean, std, source), requires_grad, device)
     if out is not None:
         return _normal_into(out, mean, std, source)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
-    kind, shape = given[0].array.dtype, _common(given)
-    drawn = _scaled(shape, kind, std, source)
+    kind, shape = given[0].array.dtype, _broadcast_or_raise(given)
+    drawn = _draw_normal_with_std(shape, kind, std, source)
     drawn = arithmetic.add(drawn, mean.detach() if isinstance(mean, Tensor) else mean)
     made = drawn if drawn.array.dtype == kind else select.cast(drawn, dtype=kind)
     which = 1 + isinstance(std, Tensor) + (isinstance(std, Tensor) and isinstance(mean, Tensor))
-    return _following(made, given, f"NormalBackward{which}")
+    return _attach_zero_gradient(made, given, f"NormalBackward{which}")
 
 
 def randint(
@@ -210,10 +210,12 @@ def randint(
     elif high is None:
         low, high = 0, low
     if out is not None:
-        return _filled(out, sizes((size,)), randint, lambda x: random_(x, low, high, generator=generator))
+        return _fill_out(out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator))
     kind = INT64 if dtype is None else numpy_dtype(dtype)
-    made = ops.randint(shape=sizes((size,)), dtype=kind, low=low, high=high, generator=generator or default_generator)
-    return _finish(made, requires_grad, device)
+    made = ops.randint(
+        shape=parse_shape((size,)), dtype=kind, low=low, high=high, generator=generator or default_generator
+    )
+    return _finish_factory(made, requires_grad, device)
 
 
 def randperm(
@@ -236,10 +238,10 @@ def randperm(
         tensor([4, 0, 1, 3, 2])
     """
     if out is not None:
-        return into(out, randperm, n, generator=generator, dtype=out.dtype)
+        return write_out(out, randperm, n, generator=generator, dtype=out.dtype)
     kind = INT64 if dtype is None else numpy_dtype(dtype)
     made = ops.randperm(count=n, dtype=kind, generator=generator or default_generator)
-    return _finish(made, requires_grad, device)
+    return _finish_factory(made, requires_grad, device)
 
 
 @method
@@ -250,11 +252,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, o
     """
     if out is not None:
         chances = input if p is None else p
-        return _filled(out, input.array.shape, bernoulli, lambda x: bernoulli_(x, chances, generator=generator))
+        return _fill_out(out, input.array.shape, bernoulli, lambda x: bernoulli_(x, chances, generator=generator))
     source, kind = generator or default_generator, input.array.dtype
     if p is None:
         return ops.bernoulli(input, dtype=kind, generator=source)
-    return _following(
+    return _attach_zero_gradient(
         ops.coin(shape=input.array.shape, dtype=kind, p=p, generator=source), [input], "BernoulliBackward0"
     )
 
@@ -262,16 +264,20 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, o
 @method
 def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any = None, **ends: float) -> Tensor:
     """Fill with numbers uniform over [a, b); the ends are called `from` and `to` as well."""
-    low, high = _ends("uniform_", ends, a, b)
+    low, high = _parse_from_to("uniform_", ends, a, b)
     kind, source = self.array.dtype, generator or default_generator
-    return write(self, as_it_lies(self, lambda shape: _uniform(shape, kind, low, high, source)), "uniform_")
+    return write_in_place(
+        self, draw_in_memory_order(self, lambda shape: _draw_uniform(shape, kind, low, high, source)), "uniform_"
+    )
 
 
 @method
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers normal with this mean and standard deviation."""
     kind, source, serial = self.array.dtype, generator or default_generator, not self.is_contiguous()
-    return write(self, as_it_lies(self, lambda shape: _normal(shape, kind, mean, std, source, serial)), "normal_")
+    return write_in_place(
+        self, draw_in_memory_order(self, lambda shape: _draw_normal(shape, kind, mean, std, source, serial)), "normal_"
+    )
 
 
 @method
@@ -279,20 +285,22 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with 1 with probability p, else 0."""
     source, kind = generator or default_generator, self.array.dtype
     if not isinstance(p, Tensor):
-        drawn = as_it_lies(self, lambda shape: ops.coin(shape=shape, dtype=kind, p=p, generator=source))
-        return write(self, drawn, "bernoulli_")
+        drawn = draw_in_memory_order(self, lambda shape: ops.coin(shape=shape, dtype=kind, p=p, generator=source))
+        return write_in_place(self, drawn, "bernoulli_")
     chances = movement.expand(p.detach(), shape=self.array.shape)
     order = memory_order(self) or list(range(self.ndim))
     drawn = ops.bernoulli(movement.permute(chances, axes=tuple(order)), dtype=kind, generator=source)
-    return write(self, movement.permute(drawn, axes=tuple(map(order.index, range(self.ndim)))), "bernoulli_")
+    return write_in_place(self, movement.permute(drawn, axes=tuple(map(order.index, range(self.ndim)))), "bernoulli_")
 
 
 @method
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers exponential with rate `lambd`."""
     kind, source = self.array.dtype, generator or default_generator
-    drawn = as_it_lies(self, lambda shape: ops.exponential(shape=shape, dtype=kind, rate=lambd, generator=source))
-    return write(self, drawn, "exponential_")
+    drawn = draw_in_memory_order(
+        self, lambda shape: ops.exponential(shape=shape, dtype=kind, rate=lambd, generator=source)
+    )
+    return write_in_place(self, drawn, "exponential_")
 
 
 @method
@@ -302,27 +310,29 @@ def random_(self: Tensor, *range: Any, generator: Any = None, **ends: Any) -> Te
     Floating dtypes go as far as they have no gaps. With None for `to`, the largest of the dtype is the last.
     """
     kind, source = self.array.dtype, generator or default_generator
-    low, high = _ends("random_", ends, *range) if len(range) != 1 or "to" in ends else (0, range[0])
+    low, high = _parse_from_to("random_", ends, *range) if len(range) != 1 or "to" in ends else (0, range[0])
     if high is None:
         first = None if not range and not ends else low
-        drawn = as_it_lies(
+        drawn = draw_in_memory_order(
             self, lambda shape: ops.random_integers(shape=shape, dtype=kind, low=first, generator=source)
         )
     else:
-        drawn = as_it_lies(
+        drawn = draw_in_memory_order(
             self, lambda shape: ops.randint(shape=shape, dtype=kind, low=low, high=high, generator=source)
         )
-    return write(self, drawn, "random_")
+    return write_in_place(self, drawn, "random_")
 
 
-def _uniform(shape: tuple[int, ...], kind: Any, low: float, high: float, generator: Generator) -> Tensor:
+def _draw_uniform(shape: tuple[int, ...], kind: Any, low: float, high: float, generator: Generator) -> Tensor:
     """Uniform numbers; of complex ones both parts are."""
     if kind.kind != "c":
         return ops.uniform(shape=shape, dtype=kind, low=low, high=high, generator=generator)
-    return paired(ops.uniform(shape=(*shape, 2), dtype=real_type(kind), low=low, high=high, generator=generator))
+    return view_as_complex_unshared(
+        ops.uniform(shape=(*shape, 2), dtype=real_type(kind), low=low, high=high, generator=generator)
+    )
 
 
-def _normal(
+def _draw_normal(
     shape: tuple[int, ...], kind: Any, mean: float, std: float, generator: Generator, serial: bool = False
 ) -> Tensor:
     """Normal numbers; of complex ones either part has this mean, and both together the variance."""
@@ -330,61 +340,63 @@ def _normal(
     if kind.kind != "c":
         return draw(shape=shape, dtype=kind, mean=mean, std=std, generator=generator)
     part = std * 0.5**0.5
-    return paired(draw(shape=(*shape, 2), dtype=real_type(kind), mean=mean, std=part, generator=generator))
+    return view_as_complex_unshared(
+        draw(shape=(*shape, 2), dtype=real_type(kind), mean=mean, std=part, generator=generator)
+    )
 
 
-def _scaled(shape: tuple[int, ...], kind: Any, std: Any, generator: Generator) -> Tensor:
+def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator: Generator) -> Tensor:
     """Normal numbers with mean 0."""
     if not isinstance(std, Tensor):
-        return _normal(shape, kind, 0.0, std, generator)
+        return _draw_normal(shape, kind, 0.0, std, generator)
     if std.array.dtype.kind == "c":
         raise RuntimeError("normal expects standard deviation to be non-complex")
     checked = ops.standard_deviation(std.detach())
-    return arithmetic.mul(_normal(shape, kind, 0.0, 1.0, generator), checked)
+    return arithmetic.mul(_draw_normal(shape, kind, 0.0, 1.0, generator), checked)
 
 
 def _normal_into(out: Tensor, mean: Any, std: Any, generator: Generator) -> Tensor:
     """PyTorch's steps: the numbers are drawn in the type and the order of `out`, which is scaled and moved then."""
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    shape = _common(given)
+    shape = _broadcast_or_raise(given)
     if not isinstance(std, Tensor):
-        return _filled(out, shape, normal, lambda x: x.normal_(0.0, std, generator=generator).add_(mean))
+        return _fill_out(out, shape, normal, lambda x: x.normal_(0.0, std, generator=generator).add_(mean))
     scale = ops.standard_deviation(std.detach())
-    return _filled(out, shape, normal, lambda x: x.normal_(0.0, 1.0, generator=generator).mul_(scale).add_(mean))
+    return _fill_out(out, shape, normal, lambda x: x.normal_(0.0, 1.0, generator=generator).mul_(scale).add_(mean))
 
 
-def _common(given: list[Tensor]) -> tuple[int, ...]:
+def _broadcast_or_raise(given: list[Tensor]) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*(x.array.shape for x in given))
     except ValueError as error:
         raise RuntimeError(str(error)) from error
 
 
-def _following(drawn: Tensor, sources: list[Tensor], kind: str) -> Tensor:
+def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Tensor:
     """What was drawn, with a gradient of zero for the tensors it was drawn from."""
     for x in sources:
         if x.requires_grad and mode.recording:
             out = select.where(wrap(np.array(False)), x, drawn)
-            drawn = named(
+            drawn = rename_node(
                 out if out.array.dtype == drawn.array.dtype else select.cast(out, dtype=drawn.array.dtype), kind
             )
     return drawn
 
 
-def _filled(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
+def _fill_out(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
     """`out` with the shape, filled in place."""
 
-    def named_as_called() -> Tensor:
+    def make_zeros() -> Tensor:
         return wrap(np.zeros(tuple(shape), out.array.dtype))
 
-    named_as_called.__name__ = function.__name__
+    make_zeros.__name__ = function.__name__
     if tuple(out.array.shape) != tuple(shape) or (out.requires_grad and mode.recording):
-        into(out, named_as_called)
-    with Scope(recording=False):
+        write_out(out, make_zeros)
+    with ModeScope(recording=False):
         return fill(out)
 
 
-def _ends(name: str, given: dict[str, Any], low: Any = 0, high: Any = None) -> tuple[Any, Any]:
+def _parse_from_to(name: str, given: dict[str, Any], low: Any = 0, high: Any = None) -> tuple[Any, Any]:
     """The bounds of a range, of which those given by name have names that Python keeps for itself."""
     for word in given:
         if word not in ("from", "to"):
@@ -392,9 +404,9 @@ def _ends(name: str, given: dict[str, Any], low: Any = 0, high: Any = None) -> t
     return given.get("from", low), given.get("to", high)
 
 
-def _finish(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
+def _finish_factory(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
     if "einops" in modules:
-        answers.meet_einops()
+        interop_handlers.meet_einops()
     if device is not None:
-        out = placed(out, device)
+        out = on_requested_device(out, device)
     return out.requires_grad_() if requires_grad else out

@@ -10,11 +10,11 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.tensor.shape_tracer import placed
+from adjoint.core.tensor.shape_tracer import on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public
-from adjoint.functions.creation.creation import ends_of, tensor, type_between, type_of
+from adjoint.functions.creation.creation import check_range_ends, dtype_for_out, infer_range_dtype, tensor
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing.nonzero import nonzero_places
 
@@ -30,14 +30,14 @@ def logspace(
     Raises RuntimeError for a negative number of steps.
     """
     if out is not None:
-        return into(out, logspace, start, end, steps, base, dtype=type_of(out, dtype))
+        return write_out(out, logspace, start, end, steps, base, dtype=dtype_for_out(out, dtype))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = ends_of("logspace", start, end)
-    kind = type_between("logspace", start, end, dtype)
+    start, end = check_range_ends("logspace", start, end)
+    kind = infer_range_dtype("logspace", start, end, dtype)
     with np.errstate(invalid="ignore"):
         powers = np.power(base + 0j if kind.kind == "c" else float(base), np.linspace(start, end, steps))
-    return _leaf(constant(powers.astype(kind)), requires_grad, device)
+    return _finish_factory(constant(powers.astype(kind)), requires_grad, device)
 
 
 def range(
@@ -55,7 +55,7 @@ def range(
     )
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
-    start, end, step = (_number(v) for v in (start, end, step))
+    start, end, step = (_to_number(v) for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
@@ -64,13 +64,13 @@ def range(
     steps = np.arange(math.floor((end - start) / step) + 1)
     made = constant((start + step * steps).astype(kind))
     if out is None:
-        return _leaf(made, requires_grad, device)
+        return _finish_factory(made, requires_grad, device)
 
-    def filling() -> Tensor:
+    def return_made() -> Tensor:
         return made
 
-    filling.__name__ = "range"
-    return into(out, filling)
+    return_made.__name__ = "range"
+    return write_out(out, return_made)
 
 
 def scalar_tensor(
@@ -80,7 +80,7 @@ def scalar_tensor(
     """One number as a 0-d tensor of the default type, whatever the number's own."""
     if isinstance(s, complex) and not DTYPES[numpy_dtype(dtype or default.floating)].is_complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
-    return tensor(_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)
+    return tensor(_to_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)
 
 
 @public()
@@ -118,11 +118,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
-def _number(value: Any) -> Any:
+def _to_number(value: Any) -> Any:
     return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
-def _leaf(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+def _finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
-        out = placed(out, device)
+        out = on_requested_device(out, device)
     return out.requires_grad_() if requires_grad else out

@@ -8,9 +8,9 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, method
-from adjoint.functions.api.memory_format import as_it_lies, memory_order
-from adjoint.functions.api.out import into
-from adjoint.ops.mutation.inplace import write
+from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
+from adjoint.functions.api.out import write_out
+from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.random import sampling as ops
 
 __all__ = [
@@ -31,7 +31,7 @@ def multinomial(
     if out is not None:
         if isinstance(out, Tensor) and out.array.dtype != np.int64:
             raise RuntimeError(f"multinomial expects Long tensor out, got: {out.array.dtype}")
-        return into(out, multinomial, input.detach(), num_samples, replacement, generator=generator)
+        return write_out(out, multinomial, input.detach(), num_samples, replacement, generator=generator)
     kind = input.array.dtype
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -100,10 +100,10 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
             "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
             f"specified {kind}"
         )
-    drawn = as_it_lies(
+    drawn = draw_in_memory_order(
         self, lambda shape: ops.cauchy(shape=shape, dtype=kind, median=median, sigma=sigma, generator=source)
     )
-    return write(self, drawn, "cauchy_")
+    return write_in_place(self, drawn, "cauchy_")
 
 
 @method
@@ -113,10 +113,10 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     _check_floating("log_normal_", self, narrow=True)
-    drawn = as_it_lies(
+    drawn = draw_in_memory_order(
         self, lambda shape: ops.log_normal(shape=shape, dtype=kind, mean=mean, std=std, generator=source)
     )
-    return write(self, drawn, "log_normal_")
+    return write_in_place(self, drawn, "log_normal_")
 
 
 @method
@@ -127,8 +127,8 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if kind.kind in "bc" or (kind.kind == "u" and kind.itemsize > 1):
         raise NotImplementedError(f"geometric_ is not implemented for {kind}")
-    drawn = as_it_lies(self, lambda shape: ops.geometric(shape=shape, dtype=kind, p=p, generator=source))
-    return write(self, drawn, "geometric_")
+    drawn = draw_in_memory_order(self, lambda shape: ops.geometric(shape=shape, dtype=kind, p=p, generator=source))
+    return write_in_place(self, drawn, "geometric_")
 
 
 def _check_floating(name: str, x: Tensor, narrow: bool = False) -> None:

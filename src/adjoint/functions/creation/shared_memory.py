@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor.as_strided import address, owner, reach, region, steps
+from adjoint.core.tensor.as_strided import address, element_strides, memory_span, owner, strided_view
 from adjoint.core.tensor.storage import storage_of
 from adjoint.core.tensor.tensor import Tensor, method, rebuild
 from adjoint.functions.creation.typed_storage import UntypedStorage, arenas
@@ -31,16 +31,18 @@ def share_memory_(self: Tensor) -> Tensor:
     if is_shared(self) or array.size == 0:
         return self
     memory = owner(array)
-    strides = steps(memory)
-    if min(strides, default=1) < 0 or reach(memory.shape, strides, 0) != memory.size:
+    strides = element_strides(memory)
+    if min(strides, default=1) < 0 or memory_span(memory.shape, strides, 0) != memory.size:
         raise RuntimeError("share_memory_(): the memory is another library's and has gaps; clone() the tensor first")
     shared = _elements(Arena(memory.nbytes), memory.dtype)
-    shared[:] = region(memory, (memory.size,), (1,), 0)
-    known = {id(t): t for t in (*storage_of(self).living(), self) if owner(t.array) is memory}
+    shared[:] = strided_view(memory, (memory.size,), (1,), 0)
+    known = {id(t): t for t in (*storage_of(self).alive_aliases(), self) if owner(t.array) is memory}
     for tensor in known.values():
         start = (address(tensor.array) - address(memory)) // tensor.array.dtype.itemsize
-        tensor.array = _seen(shared, tensor.array.dtype, tensor.array.shape, steps(tensor.array), start)
-        ForkingPickler.register(type(tensor), _reduced)
+        tensor.array = _view_shared_array(
+            shared, tensor.array.dtype, tensor.array.shape, element_strides(tensor.array), start
+        )
+        ForkingPickler.register(type(tensor), _reduce_shared)
     return self
 
 
@@ -61,11 +63,11 @@ def _elements(arena: Any, kind: Any) -> Any:
     return elements
 
 
-def _seen(memory: Any, kind: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
-    return region(memory if memory.dtype == kind else memory.view(kind), shape, strides, start)
+def _view_shared_array(memory: Any, kind: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
+    return strided_view(memory if memory.dtype == kind else memory.view(kind), shape, strides, start)
 
 
-def _reduced(tensor: Tensor) -> Any:
+def _reduce_shared(tensor: Tensor) -> Any:
     """How a tensor goes to another process: by the arena that it lies in, or else as a copy."""
     array = tensor.numpy_view("pickle")
     memory = owner(array)
@@ -73,12 +75,12 @@ def _reduced(tensor: Tensor) -> Any:
     if known is None:
         return tensor.__reduce_ex__(5)
     start = (address(array) - address(memory)) // array.dtype.itemsize
-    where = known[1], memory.dtype, array.dtype, array.shape, steps(array), start
-    return _arrived, (type(tensor), where, tensor.requires_grad, tensor.__dict__ or None)
+    where = known[1], memory.dtype, array.dtype, array.shape, element_strides(array), start
+    return _rebuild_shared, (type(tensor), where, tensor.requires_grad, tensor.__dict__ or None)
 
 
-def _arrived(kind: type[Tensor], where: tuple[Any, ...], requires_grad: bool, state: Any) -> Tensor:
+def _rebuild_shared(kind: type[Tensor], where: tuple[Any, ...], requires_grad: bool, state: Any) -> Tensor:
     arena, whole, *seen = where
-    out = rebuild(kind, _seen(_elements(arena, whole), *seen), requires_grad, state)
-    ForkingPickler.register(kind, _reduced)
+    out = rebuild(kind, _view_shared_array(_elements(arena, whole), *seen), requires_grad, state)
+    ForkingPickler.register(kind, _reduce_shared)
     return out

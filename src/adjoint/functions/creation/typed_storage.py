@@ -12,9 +12,9 @@ from adjoint.core.dtype import dtype as types
 from adjoint.core.dtype.device import CPU
 from adjoint.core.dtype.dtype import DTYPES, default, is_bfloat16, numpy_dtype
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.runtime.package_name import spoken
-from adjoint.core.tensor.as_strided import copied, owner
-from adjoint.core.tensor.external_aliases import seen_outside
+from adjoint.core.runtime.package_name import display_name
+from adjoint.core.tensor.as_strided import copy_keeping_strides, owner
+from adjoint.core.tensor.external_aliases import is_externally_aliased
 
 __all__ = [
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
@@ -37,7 +37,7 @@ class UntypedStorage:
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The first bytes of a file, mapped into memory: see `adjoint.from_file`."""
-        return UntypedStorage(_mapped(filename, shared, nbytes, types.uint8))
+        return UntypedStorage(_map_file(filename, shared, nbytes, types.uint8))
 
     @property
     def filename(self) -> str | None:
@@ -101,7 +101,7 @@ class UntypedStorage:
     __copy__ = clone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return type(self)(copied(self.array, memo))
+        return type(self)(copy_keeping_strides(self.array, memo))
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Self:
         """Write what another storage of this size has. Raises RuntimeError for another number of elements."""
@@ -112,7 +112,7 @@ class UntypedStorage:
 
     def resizable(self) -> bool:
         """False while an array of NumPy outside sees the memory."""
-        return not seen_outside(self.array)
+        return not is_externally_aliased(self.array)
 
     def is_pinned(self, device: Any = None) -> bool:
         """False."""
@@ -187,7 +187,7 @@ class TypedStorage(UntypedStorage):
         """The name of the type, or the elements in another."""
         if dtype is not None:
             return TypedStorage(self._flat().astype(getattr(dtype, "dtype", dtype).numpy))
-        return f"{spoken.package}.{next(n for n, c in CONSTRUCTORS.items() if c.dtype is self.dtype)}"
+        return f"{display_name.package}.{next(n for n, c in TYPED_CONSTRUCTORS.items() if c.dtype is self.dtype)}"
 
     def elements(self, dtype: Any = None) -> Any:
         """The elements. Raises RuntimeError where those of another type are asked for."""
@@ -212,13 +212,13 @@ class TypedStorage(UntypedStorage):
         return self.array.reshape(-1, order="A")
 
 
-def _cast(word: str, kind: types.dtype) -> None:
-    def converted(self: TypedStorage) -> TypedStorage:
+def _add_cast_method(word: str, kind: types.dtype) -> None:
+    def convert(self: TypedStorage) -> TypedStorage:
         return self if self.dtype is kind else TypedStorage(self._flat().astype(kind.numpy))
 
-    converted.__name__ = word
-    converted.__doc__ = f"The elements as {kind.name}."
-    setattr(TypedStorage, word, converted)
+    convert.__name__ = word
+    convert.__doc__ = f"The elements as {kind.name}."
+    setattr(TypedStorage, word, convert)
 
 
 for _word, _kind in {
@@ -226,7 +226,7 @@ for _word, _kind in {
     "long": types.int64, "half": types.float16, "bfloat16": types.bfloat16, "float": types.float32,
     "double": types.float64, "complex_float": types.complex64, "complex_double": types.complex128,
 }.items():  # fmt: skip
-    _cast(_word, _kind)
+    _add_cast_method(_word, _kind)
 
 
 def _elements(data: Any, kind: np.dtype[Any]) -> Any:
@@ -234,13 +234,13 @@ def _elements(data: Any, kind: np.dtype[Any]) -> Any:
     return np.zeros(data, kind) if isinstance(data, (int, np.integer)) else np.array(data, kind)
 
 
-def _mapped(filename: Any, shared: bool, size: int, kind: types.dtype) -> Any:
+def _map_file(filename: Any, shared: bool, size: int, kind: types.dtype) -> Any:
     from adjoint.functions.creation.buffers_dlpack import from_file
 
     return owner(from_file(filename, shared, size, dtype=kind).array)
 
 
-class OfType(type):
+class StorageOfType(type):
     """The class of typed constructors: a storage is an instance of the one of its dtype."""
 
     dtype: types.dtype
@@ -270,20 +270,34 @@ class OfType(type):
 
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
         """The first elements of a file, mapped into memory: see `adjoint.from_file`."""
-        return TypedStorage(_mapped(filename, shared, size, cls.dtype))
+        return TypedStorage(_map_file(filename, shared, size, cls.dtype))
 
 
-def _constructor(name: str, kind: types.dtype) -> Any:
+def _make_storage_type(name: str, kind: types.dtype) -> Any:
     about = f"Zeros, or the elements of a sequence, as {kind.name}; each storage of that type is an instance."
-    return OfType(name, (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
+    return StorageOfType(name, (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
 
 
-BFloat16Storage, BoolStorage = _constructor("BFloat16Storage", types.bfloat16), _constructor("BoolStorage", types.bool_)
-ByteStorage, CharStorage = _constructor("ByteStorage", types.uint8), _constructor("CharStorage", types.int8)
-ShortStorage, IntStorage = _constructor("ShortStorage", types.int16), _constructor("IntStorage", types.int32)
-LongStorage, HalfStorage = _constructor("LongStorage", types.int64), _constructor("HalfStorage", types.float16)
-FloatStorage, DoubleStorage = _constructor("FloatStorage", types.float32), _constructor("DoubleStorage", types.float64)
-ComplexFloatStorage = _constructor("ComplexFloatStorage", types.complex64)
-ComplexDoubleStorage = _constructor("ComplexDoubleStorage", types.complex128)
+BFloat16Storage, BoolStorage = (
+    _make_storage_type("BFloat16Storage", types.bfloat16),
+    _make_storage_type("BoolStorage", types.bool_),
+)
+ByteStorage, CharStorage = _make_storage_type("ByteStorage", types.uint8), _make_storage_type("CharStorage", types.int8)
+ShortStorage, IntStorage = (
+    _make_storage_type("ShortStorage", types.int16),
+    _make_storage_type("IntStorage", types.int32),
+)
+LongStorage, HalfStorage = (
+    _make_storage_type("LongStorage", types.int64),
+    _make_storage_type("HalfStorage", types.float16),
+)
+FloatStorage, DoubleStorage = (
+    _make_storage_type("FloatStorage", types.float32),
+    _make_storage_type("DoubleStorage", types.float64),
+)
+ComplexFloatStorage = _make_storage_type("ComplexFloatStorage", types.complex64)
+ComplexDoubleStorage = _make_storage_type("ComplexDoubleStorage", types.complex128)
 Storage = FloatStorage
-CONSTRUCTORS = {name: made for name, made in tuple(globals().items()) if isinstance(made, OfType) and name != "Storage"}
+TYPED_CONSTRUCTORS = {
+    name: made for name, made in tuple(globals().items()) if isinstance(made, StorageOfType) and name != "Storage"
+}

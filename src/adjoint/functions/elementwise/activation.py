@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import Routine, natively, source
-from adjoint.core.op.families import fused
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider, with_eager_kernel
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.reduction import reduction
 from adjoint.ops.special.erf import erf_array
@@ -23,19 +23,19 @@ __all__ = [
     "softmin", "softplus", "tanhshrink",
 ]  # fmt: skip
 
-GELU, GELU_DX, SILU = Routine("gelu"), Routine("gelu_dx"), Routine("silu")
-SOFTMAX, SOFTMAX_DX = Routine("softmax"), Routine("softmax_dx")
-LOG_SOFTMAX, LOG_SOFTMAX_DX = Routine("log_softmax"), Routine("log_softmax_dx")
+GELU, GELU_DX, SILU = SmallArrayKernel("gelu"), SmallArrayKernel("gelu_dx"), SmallArrayKernel("silu")
+SOFTMAX, SOFTMAX_DX = SmallArrayKernel("softmax"), SmallArrayKernel("softmax_dx")
+LOG_SOFTMAX, LOG_SOFTMAX_DX = SmallArrayKernel("log_softmax"), SmallArrayKernel("log_softmax_dx")
 
 
-def _finish(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
+def _write_if_inplace(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
     return in_place(lambda _: out, name)(input) if inplace else out
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where x > 0, else negative_slope · x."""
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
-    return _finish(input, named(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
+    return _write_if_inplace(input, rename_node(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
 
 
 @in_float32
@@ -43,36 +43,36 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (eˣ - 1)."""
     below = select.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
-    return _finish(input, named(out, "EluBackward0"), inplace, "elu_")
+    return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "elu_")
 
 
 @in_float32
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
-    return _finish(input, named(scaled, "EluBackward0"), inplace, "selu_")
+    return _write_if_inplace(input, rename_node(scaled, "EluBackward0"), inplace, "selu_")
 
 
-def _below(x: Any) -> Any:
+def _normal_cdf(x: Any) -> Any:
     """Φ(x), the share of the normal distribution below x."""
     return (transcendental.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
 def _gelu_composite(x: Any) -> Any:
-    return x * _below(x)
+    return x * _normal_cdf(x)
 
 
-@natively(6e-8)
+@with_eager_kernel(6e-8)
 def _gelu_dx(g: Any, x: Any) -> Any:
-    if source.enabled and (found := GELU_DX.call(g, x)) is not None:
+    if kernel_provider.enabled and (found := GELU_DX.call(g, x)) is not None:
         return found
     density = transcendental.exp(arithmetic.square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
-    return g * (_below(x) + x * density)
+    return g * (_normal_cdf(x) + x * density)
 
 
-@fused(composite=_gelu_composite, native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx)
+@with_eager_fast_path(composite=_gelu_composite, native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx)
 def _gelu(x: Any) -> Any:
-    if source.enabled and (found := GELU.call(x)) is not None:
+    if kernel_provider.enabled and (found := GELU.call(x)) is not None:
         return found
     below = erf_array(x * math.sqrt(0.5))
     below += 1.0
@@ -80,27 +80,29 @@ def _gelu(x: Any) -> Any:
     return np.multiply(x, below)
 
 
-CUBIC = 0.044715
+GELU_CUBIC_COEFFICIENT = 0.044715
 
 
-def _bent(x: Any) -> Any:
-    return transcendental.tanh((x + x * x * x * CUBIC) * math.sqrt(2 / math.pi))
+def _gelu_tanh_term(x: Any) -> Any:
+    return transcendental.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
 
 
 def _gelu_tanh_composite(x: Any) -> Any:
-    return x * ((_bent(x) + 1.0) * 0.5)
+    return x * ((_gelu_tanh_term(x) + 1.0) * 0.5)
 
 
-@natively(1.5e-8)
+@with_eager_kernel(1.5e-8)
 def _gelu_tanh_dx(g: Any, x: Any) -> Any:
-    bent = _bent(x)
-    steepness = (x * x * (3 * CUBIC) + 1.0) * (0.5 * math.sqrt(2 / math.pi))
+    bent = _gelu_tanh_term(x)
+    steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (0.5 * math.sqrt(2 / math.pi))
     return g * ((bent + 1.0) * 0.5 + x * ((1.0 - bent * bent) * steepness))
 
 
-@fused(composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_tanh_dx)
+@with_eager_fast_path(
+    composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_tanh_dx
+)
 def _gelu_tanh(x: Any) -> Any:
-    bent = np.tanh((x + x * x * x * CUBIC) * math.sqrt(2 / math.pi))
+    bent = np.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
     return np.multiply(x, (bent + 1.0) * 0.5)
 
 
@@ -120,15 +122,15 @@ def _silu_composite(x: Any) -> Any:
     return x * transcendental.sigmoid(x)
 
 
-@natively(6e-9)
+@with_eager_kernel(6e-9)
 def _silu_dx(g: Any, x: Any) -> Any:
     share = transcendental.sigmoid(x)
     return g * (share * (x * (1.0 - share) + 1.0))
 
 
-@fused(composite=_silu_composite, native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx)
+@with_eager_fast_path(composite=_silu_composite, native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx)
 def _silu(x: Any) -> Any:
-    if source.enabled and (found := SILU.call(x)) is not None:
+    if kernel_provider.enabled and (found := SILU.call(x)) is not None:
         return found
     share: Any = transcendental.sigmoid.op.evaluate(x)  # type: ignore[attr-defined]
     return np.multiply(x, share)
@@ -139,7 +141,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
-    return _finish(input, _silu(x), inplace, "silu_")
+    return _write_if_inplace(input, _silu(x), inplace, "silu_")
 
 
 @with_out
@@ -149,7 +151,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     linear = comparison.gt(scaled, threshold)
     below = select.where(linear, 0.0, scaled)
     bent = arithmetic.div(transcendental.log1p(transcendental.exp(below)), beta)
-    return named(select.where(linear, input, bent), "SoftplusBackward0")
+    return rename_node(select.where(linear, input, bent), "SoftplusBackward0")
 
 
 @with_out
@@ -157,7 +159,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     """ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
     size = arithmetic.abs(input)
     out = arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
-    return named(out, "LogSigmoidBackward0")
+    return rename_node(out, "LogSigmoidBackward0")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -169,7 +171,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     out = select.where(
         comparison.le(input, min_val), min_val, select.where(comparison.ge(input, max_val), max_val, input)
     )
-    return _finish(input, named(out, "HardtanhBackward0"), inplace, "hardtanh_")
+    return _write_if_inplace(input, rename_node(out, "HardtanhBackward0"), inplace, "hardtanh_")
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -182,27 +184,27 @@ def tanhshrink(input: Tensor) -> Tensor:
     return arithmetic.sub(input, transcendental.tanh(input))
 
 
-def _shifted(x: Any, axis: int) -> Any:
+def _subtract_max(x: Any, axis: int) -> Any:
     """x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
     return arithmetic.sub(x, reduction.max(x.detach(), axes=(axis,), keepdims=True))
 
 
 def _softmax_composite(x: Any, *, axis: int) -> Any:
-    e = transcendental.exp(_shifted(x, axis))
+    e = transcendental.exp(_subtract_max(x, axis))
     return e / reduction.sum(e, axes=(axis,), keepdims=True)
 
 
-@natively(5e-9)
+@with_eager_kernel(5e-9)
 def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
-    if source.enabled and axis == len(out.shape) - 1 and (found := SOFTMAX_DX.call(g, out)) is not None:
+    if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := SOFTMAX_DX.call(g, out)) is not None:
         return found
     weighted = g * out
     return weighted - out * reduction.sum(weighted, axes=(axis,), keepdims=True)
 
 
-@fused(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
+@with_eager_fast_path(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
 def _softmax(x: Any, *, axis: int) -> Any:
-    if source.enabled and axis == len(x.shape) - 1 and (found := SOFTMAX.call(x)) is not None:
+    if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := SOFTMAX.call(x)) is not None:
         return found
     if not x.size:
         return x.copy()
@@ -213,20 +215,20 @@ def _softmax(x: Any, *, axis: int) -> Any:
 
 
 def _log_softmax_composite(x: Any, *, axis: int) -> Any:
-    shifted = _shifted(x, axis)
+    shifted = _subtract_max(x, axis)
     return shifted - transcendental.log(reduction.sum(transcendental.exp(shifted), axes=(axis,), keepdims=True))
 
 
-@natively(5e-9)
+@with_eager_kernel(5e-9)
 def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
-    if source.enabled and axis == len(out.shape) - 1 and (found := LOG_SOFTMAX_DX.call(g, out)) is not None:
+    if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := LOG_SOFTMAX_DX.call(g, out)) is not None:
         return found
     return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
 
 
-@fused(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
+@with_eager_fast_path(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
 def _log_softmax(x: Any, *, axis: int) -> Any:
-    if source.enabled and axis == len(x.shape) - 1 and (found := LOG_SOFTMAX.call(x)) is not None:
+    if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := LOG_SOFTMAX.call(x)) is not None:
         return found
     if not x.size:
         return x.copy()
@@ -235,7 +237,7 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     return shifted
 
 
-def _floating(input: Tensor, dtype: Any, name: str) -> Tensor:
+def _cast_or_check_floating(input: Tensor, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
         return input.to(dtype)
     if input.array.dtype.kind not in "fV":
@@ -261,24 +263,28 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         tensor([[0.0900, 0.2447, 0.6652]])
     """
     array = input.array
-    x = input if dtype is None and array.dtype.kind == "f" else _floating(input, dtype, "softmax")
+    x = input if dtype is None and array.dtype.kind == "f" else _cast_or_check_floating(input, dtype, "softmax")
     rank = len(array.shape)
     if not rank:
         one_dim(0 if dim is None else dim, 0)
         return arithmetic.add(arithmetic.mul(x, 0.0), 1.0)
-    return _softmax(x, axis=rank - 1 if dim == -1 else one_dim(_implicit(rank) if dim is None else dim, rank))
+    return _softmax(
+        x, axis=rank - 1 if dim == -1 else one_dim(_default_softmax_dim(rank) if dim is None else dim, rank)
+    )
 
 
 @public()
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
     array = input.array
-    x = input if dtype is None and array.dtype.kind == "f" else _floating(input, dtype, "log_softmax")
+    x = input if dtype is None and array.dtype.kind == "f" else _cast_or_check_floating(input, dtype, "log_softmax")
     rank = len(array.shape)
     if not rank:
         one_dim(0 if dim is None else dim, 0)
         return arithmetic.mul(x, 0.0)
-    return _log_softmax(x, axis=rank - 1 if dim == -1 else one_dim(_implicit(rank) if dim is None else dim, rank))
+    return _log_softmax(
+        x, axis=rank - 1 if dim == -1 else one_dim(_default_softmax_dim(rank) if dim is None else dim, rank)
+    )
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -286,6 +292,6 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return softmax(arithmetic.neg(input), dim, dtype=dtype)
 
 
-def _implicit(rank: int) -> int:
+def _default_softmax_dim(rank: int) -> int:
     """PyTorch's guess where no dimension is named: the first for 0, 1 and 3 dimensions, else the second."""
     return 0 if rank in (0, 1, 3) else 1

@@ -40,7 +40,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 @public()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """True if `isclose` holds everywhere."""
-    return _everywhere(isclose(input, other, rtol, atol, equal_nan))
+    return _all_true(isclose(input, other, rtol, atol, equal_nan))
 
 
 @public()
@@ -48,8 +48,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """True if both have the same shape and elements."""
     if input.array.shape != other.array.shape:
         return False
-    return _everywhere(comparison.eq(input, other))
+    return _all_true(comparison.eq(input, other))
 
 
-def _everywhere(truths: Any) -> bool:
+def _all_true(truths: Any) -> bool:
     return bool(reduction.all(truths, axes=tuple(range(truths.ndim)), keepdims=False))

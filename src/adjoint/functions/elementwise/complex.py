@@ -8,9 +8,9 @@ from adjoint.core.dtype.dtype import DTYPES, complex64, complex128
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.tensor.tensor import Tensor, as_it_lies, method
+from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.elementwise.dtype_conversion import to
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic
@@ -31,20 +31,20 @@ public()(angle)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag. Raises RuntimeError unless both are floats of one type."""
     _check_parts("complex", ("real", "imag"), real, imag)
-    return _of_parts(real, imag)
+    return _join_parts(real, imag)
 
 
 @with_out
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs (cos angle + i sin angle). Raises RuntimeError unless both are floats of one type."""
     _check_parts("polar", ("abs", "angle"), abs, angle)
-    return named(_of_parts(arithmetic.mul(abs, cos(angle)), arithmetic.mul(abs, sin(angle))), "PolarBackward0")
+    return rename_node(_join_parts(arithmetic.mul(abs, cos(angle)), arithmetic.mul(abs, sin(angle))), "PolarBackward0")
 
 
-def _of_parts(x: Tensor, y: Tensor) -> Tensor:
+def _join_parts(x: Tensor, y: Tensor) -> Tensor:
     shape = broadcast_shapes(x.array.shape, y.array.shape)
     parts = [movement.expand(t, shape=shape) for t in (x, y)]
-    return named(ops.joined(*parts), "ComplexBackward0")
+    return rename_node(ops.make_complex(*parts), "ComplexBackward0")
 
 
 def _check_parts(name: str, labels: tuple[str, str], x: Tensor, y: Tensor) -> None:
@@ -92,7 +92,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    steps = [step // kind.itemsize for step in as_it_lies(input).strides]
+    steps = [step // kind.itemsize for step in strided_stand_in(input).strides]
     if steps[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % 2 for step in steps[:-1]):
@@ -122,7 +122,7 @@ def conj(input: Tensor) -> Tensor:
 @with_out
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor itself."""
-    return named(ops.conj(input), "ConjPhysicalBackward0") if is_complex(input) else input
+    return rename_node(ops.conj(input), "ConjPhysicalBackward0") if is_complex(input) else input
 
 
 @public(inplace=True)
@@ -170,7 +170,7 @@ def _conjugate_transpose(self: Tensor) -> Tensor:
     return conj(shape.transpose(self, 0, 1)) if self.ndim else self
 
 
-def _written(part: Any) -> Any:
+def _make_part_setter(part: Any) -> Any:
     def write(self: Any, value: Any) -> None:
         view: Any = part(self)
         view.copy_(value) if isinstance(value, Tensor) else view.fill_(value)
@@ -178,8 +178,8 @@ def _written(part: Any) -> Any:
     return write
 
 
-setattr(Tensor, "real", property(real, _written(real)))  # noqa: B010  mypy would take a plain assignment for a mistake
-setattr(Tensor, "imag", property(imag, _written(imag)))  # noqa: B010
+setattr(Tensor, "real", property(real, _make_part_setter(real)))  # noqa: B010  mypy would take a plain assignment for a mistake
+setattr(Tensor, "imag", property(imag, _make_part_setter(imag)))  # noqa: B010
 setattr(Tensor, "mH", property(_adjoint))  # noqa: B010
 setattr(Tensor, "H", property(_conjugate_transpose))  # noqa: B010
 setattr(Tensor, "adjoint", _adjoint)  # noqa: B010

@@ -10,16 +10,16 @@ from adjoint.core.dtype.device import CPU, device, require_cpu
 from adjoint.core.dtype.dtype import numpy_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.memory_format import preserve_format
-from adjoint.core.tensor.meta import Absent
-from adjoint.core.tensor.shape_tracer import beside, moved
-from adjoint.core.tensor.tensor import Tensor, as_it_lies, method
-from adjoint.functions.api.memory_format import order_of
+from adjoint.core.tensor.meta import MetaArray
+from adjoint.core.tensor.shape_tracer import device_like, move_to_device
+from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
+from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
 from adjoint.functions.shape.shape import contiguous, expand
 from adjoint.ops.elementwise import select
-from adjoint.ops.movement.memory_format import channels_lie_last, laid
-from adjoint.ops.mutation.inplace import content_of, write
+from adjoint.ops.movement.memory_format import copy_in_order, is_channels_last
+from adjoint.ops.mutation.inplace import content_of, write_in_place
 
 __all__: list[str] = []
 
@@ -53,7 +53,7 @@ def to(
         elif not isinstance(given, bool):
             dtype = given
     if device is not None:
-        self = moved(self, device)
+        self = move_to_device(self, device)
     if dtype is None or numpy_dtype(dtype) == self.array.dtype:
         out = clone(self) if copy else self
     else:
@@ -61,14 +61,14 @@ def to(
         if self.array.dtype.kind == "c" and target.kind not in "cb":
             warn_user("Casting complex values to real discards the imaginary part", UserWarning)
         out = select.cast(self, dtype=target)
-    return out if memory_format in (None, preserve_format) else _formatted(out, memory_format)
+    return out if memory_format in (None, preserve_format) else _apply_memory_format(out, memory_format)
 
 
-def _formatted(x: Tensor, memory_format: Any) -> Tensor:
+def _apply_memory_format(x: Tensor, memory_format: Any) -> Tensor:
     """x itself if it lies so, else a copy; where sizes of 1 leave that open, the strides of their dimensions tell."""
-    order, last = order_of(x, memory_format), channels_lie_last(as_it_lies(x))
+    order, last = dim_order_for_copy(x, memory_format), is_channels_last(strided_stand_in(x))
     if order:
-        return x if last else laid(x, order=order)
+        return x if last else copy_in_order(x, order=order)
     return select.copy(x) if last else contiguous(x)
 
 
@@ -84,7 +84,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def cpu(self: Tensor) -> Tensor:
     """The tensor itself: it is on the CPU. Raises NotImplementedError for one without values."""
-    return self if type(self.array) is not Absent else moved(self, CPU)
+    return self if type(self.array) is not MetaArray else move_to_device(self, CPU)
 
 
 def _other_device(name: str) -> None:
@@ -128,7 +128,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     out = src if src.array.dtype == self.array.dtype else select.cast(src, dtype=self.array.dtype)
     if out.array.shape != self.array.shape:
         out = expand(out, self.array.shape)
-    return write(self, content_of(out, self), "copy_")
+    return write_in_place(self, content_of(out, self), "copy_")
 
 
 @method
@@ -136,7 +136,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Write one value into every element."""
     if isinstance(value, Tensor):
         return copy_(self, value)
-    return write(self, creation.full_like(self, value), "fill_")
+    return write_in_place(self, creation.full_like(self, value), "fill_")
 
 
 @method
@@ -152,7 +152,7 @@ def new_zeros(
 ) -> Tensor:  # fmt: skip
     """Zeros of this dtype."""
     return creation.zeros(
-        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+        *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
     )
 
 
@@ -163,7 +163,7 @@ def new_ones(
 ) -> Tensor:  # fmt: skip
     """Ones of this dtype."""
     return creation.ones(
-        *size, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad, **named
+        *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
     )
 
 
@@ -174,7 +174,7 @@ def new_full(
 ) -> Tensor:  # fmt: skip
     """One value, of this dtype."""
     return creation.full(
-        size, fill_value, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad
+        size, fill_value, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad
     )
 
 
@@ -184,4 +184,6 @@ def new_tensor(
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A copy of `data` in this dtype."""
-    return creation.tensor(data, dtype=dtype or self.dtype, device=beside(self, device), requires_grad=requires_grad)
+    return creation.tensor(
+        data, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad
+    )

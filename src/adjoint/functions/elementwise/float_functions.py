@@ -9,12 +9,12 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, is_bfloat16, promote
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.families import taking
+from adjoint.core.op.families import restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.elementwise import pointwise
 from adjoint.functions.reduction.reduce import check_ordered
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, frexp_bitcast, select
@@ -52,9 +52,9 @@ __all__ = [
 ]  # fmt: skip
 BFLOAT16_MAX = 3.3895313892515355e38
 
-fmax, fmin, gcd, heaviside, hypot = taking("", fmax, fmin, gcd, heaviside, hypot)
-igamma, igammac, lcm, logaddexp, nextafter = taking("", igamma, igammac, lcm, logaddexp, nextafter)
-(copysign,), (xlogy,) = taking("y", copysign), taking("xy", xlogy)
+fmax, fmin, gcd, heaviside, hypot = restrict_scalars("", fmax, fmin, gcd, heaviside, hypot)
+igamma, igammac, lcm, logaddexp, nextafter = restrict_scalars("", igamma, igammac, lcm, logaddexp, nextafter)
+(copysign,), (xlogy,) = restrict_scalars("y", copysign), restrict_scalars("xy", xlogy)
 for _f in (
     acosh, asinh, atanh, copysign, digamma, erfc, erfinv, frac, gcd, heaviside, hypot, i0, igamma, igammac, lcm, lgamma,
     nextafter, sinc, xlogy,
@@ -68,7 +68,7 @@ for _name in ("arccosh", "arcsinh", "arctanh", "fix"):
     setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
 
 
-class Parts(NamedTuple):
+class FrexpResult(NamedTuple):
     """What `frexp` returns."""
 
     mantissa: Tensor
@@ -77,26 +77,26 @@ class Parts(NamedTuple):
 
 @public()
 @with_out
-def frexp(input: Tensor) -> Parts:
+def frexp(input: Tensor) -> FrexpResult:
     """The mantissa, of size in [½, 1), and the exponent of two of each number. Raises RuntimeError unless floating."""
     if input.array.dtype.kind not in "fV":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    mantissa: Tensor = named(frexp_bitcast.mantissa(input), "FrexpBackward0")
-    return Parts(mantissa, frexp_bitcast.exponent(input.detach()))
+    mantissa: Tensor = rename_node(frexp_bitcast.mantissa(input), "FrexpBackward0")
+    return FrexpResult(mantissa, frexp_bitcast.exponent(input.detach()))
 
 
 @public(inplace=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """`input`, but nowhere below `min`."""
     refuse_numbers("clamp_min", ("input", "min"), "y", input, min)
-    return named(pointwise.clamp(input, min=min), "ClampMinBackward0")
+    return rename_node(pointwise.clamp(input, min=min), "ClampMinBackward0")
 
 
 @public(inplace=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """`input`, but nowhere above `max`."""
     refuse_numbers("clamp_max", ("input", "max"), "y", input, max)
-    return named(pointwise.clamp(input, max=max), "ClampMaxBackward0")
+    return rename_node(pointwise.clamp(input, max=max), "ClampMaxBackward0")
 
 
 @public(inplace=True)
@@ -120,10 +120,10 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
     is_complex = promote(getattr(v, "array", v) for v in (input, exponent)).kind == "c"
     double = np.dtype(np.complex128 if is_complex else np.float64)
-    return arithmetic.pow(*(_as(double, v) for v in (input, exponent)))
+    return arithmetic.pow(*(_cast_to(double, v) for v in (input, exponent)))
 
 
-def _as(kind: Any, value: Any) -> Any:
+def _cast_to(kind: Any, value: Any) -> Any:
     return select.cast(value, dtype=kind) if isinstance(value, Tensor) else kind.type(value).item()
 
 
@@ -185,7 +185,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     total: Any = p * (p - 1) / 4.0 * math.log(math.pi)
     for j in range(p):
         total = arithmetic.add(lgamma(arithmetic.sub(input, j / 2.0)), total)
-    return named(total, "MvlgammaBackward0")
+    return rename_node(total, "MvlgammaBackward0")
 
 
 @public()
@@ -220,7 +220,7 @@ def isreal(input: Tensor) -> Tensor:
     return constant(np.ones(input.array.shape, np.bool_))
 
 
-def _without_nan(input: Tensor) -> Tensor:
+def _replace_nan_by_zero(input: Tensor) -> Tensor:
     return select.where(comparison.isnan(input), np.zeros((), input.array.dtype), input)
 
 
@@ -228,8 +228,8 @@ def _without_nan(input: Tensor) -> Tensor:
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Σ over `dim`, NaN counting as 0."""
     check_ordered("nansum", input)
-    x: Any = _without_nan(input) if input.array.dtype.kind in "fcV" else input
-    return named(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
+    x: Any = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
+    return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
 
 
 @public()

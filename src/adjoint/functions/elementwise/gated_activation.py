@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.compute_dtype import in_float32, lowering
+from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import in_place, named
+from adjoint.functions.api.publish import in_place, rename_node
 from adjoint.functions.elementwise.activation import softplus
 from adjoint.functions.shape.join import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
@@ -17,11 +17,11 @@ from adjoint.ops.movement import movement
 __all__ = ["celu", "glu", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink", "softsign"]
 
 
-def _finish(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
+def _write_if_inplace(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
     return in_place(lambda _: out, name)(input) if inplace else out
 
 
-def _kept(input: Tensor, inplace: bool) -> Any:
+def _copy_if_inplace(input: Tensor, inplace: bool) -> Any:
     """The input, or a copy where it will be written: the gradient needs the values before."""
     return select.copy(input) if inplace else input
 
@@ -31,11 +31,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError for an alpha of 0. Source: Barron, 2017."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    x = _kept(input, inplace)
+    x = _copy_if_inplace(input, inplace)
     above = comparison.gt(x, 0.0)
     below = select.where(above, 0.0, arithmetic.div(x, alpha))  # keeps the branch not chosen finite
     out = select.where(above, x, arithmetic.mul(transcendental.expm1(below), alpha))
-    return _finish(input, out, inplace, "celu_")
+    return _write_if_inplace(input, out, inplace, "celu_")
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -61,25 +61,25 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2, limited to [0, 1]; at the limits the gradient is 0."""
     inner = arithmetic.div(arithmetic.add(input, 3.0), 6.0)
     upper = select.where(comparison.ge(input, 3.0), 1.0, inner)
-    return _finish(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
+    return _write_if_inplace(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
 
 
 @in_float32
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
-    x = _kept(input, inplace)
+    x = _copy_if_inplace(input, inplace)
     middle = select.where(comparison.ge(arithmetic.abs(x), 3.0), 0.0, x)  # keeps the branch not chosen finite
     inner = arithmetic.div(arithmetic.mul(middle, arithmetic.add(middle, 3.0)), 6.0)
     upper = select.where(comparison.ge(x, 3.0), x, inner)
-    return _finish(input, select.where(comparison.le(x, -3.0), 0.0, upper), inplace, "hardswish_")
+    return _write_if_inplace(input, select.where(comparison.le(x, -3.0), 0.0, upper), inplace, "hardswish_")
 
 
 @in_float32
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
-    x = _kept(input, inplace)
+    x = _copy_if_inplace(input, inplace)
     out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
-    return _finish(input, named(out, "MishBackward0"), inplace, "mish_")
+    return _write_if_inplace(input, rename_node(out, "MishBackward0"), inplace, "mish_")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -94,7 +94,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return arithmetic.mul(a, transcendental.sigmoid(b))
 
 
-@lowering
+@autocast_lower
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where x > 0, else weight · x, with one weight for all or one for each channel (dimension 1).
 

@@ -9,13 +9,13 @@ from numpy import ndarray
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.families import NUMBERS, taking
+from adjoint.core.op.families import NUMBERS, restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
-from adjoint.functions.api.memory_format import order_of
-from adjoint.functions.api.out import into, with_out
-from adjoint.functions.api.publish import in_place, named, operator_in_place, public
+from adjoint.functions.api.memory_format import dim_order_for_copy
+from adjoint.functions.api.out import with_out, write_out
+from adjoint.functions.api.publish import in_place, operator_in_place, public, rename_node
 from adjoint.functions.indexing.gather import nonzero
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select
 from adjoint.ops.elementwise import clamp as limiting
@@ -81,7 +81,7 @@ from adjoint.ops.elementwise.transcendental import (
     tan,
     tanh,
 )  # fmt: skip
-from adjoint.ops.movement.memory_format import laid
+from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
     "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2",
@@ -95,20 +95,22 @@ __all__ = [
     "trunc", "where",
 ]  # fmt: skip
 
-atan2, maximum, minimum = taking("", atan2, maximum, minimum)
-logical_and, logical_or, logical_xor = taking("", logical_and, logical_or, logical_xor)
-eq, ge, gt, le, lt, ne, fmod = taking("y", eq, ge, gt, le, lt, ne, fmod)
-bitwise_and, bitwise_or, bitwise_xor, remainder = taking("xy", bitwise_and, bitwise_or, bitwise_xor, remainder)
-bitwise_left_shift, bitwise_right_shift = taking("xy", bitwise_left_shift, bitwise_right_shift)
-(_power,) = taking("xy", arithmetic.pow)
+atan2, maximum, minimum = restrict_scalars("", atan2, maximum, minimum)
+logical_and, logical_or, logical_xor = restrict_scalars("", logical_and, logical_or, logical_xor)
+eq, ge, gt, le, lt, ne, fmod = restrict_scalars("y", eq, ge, gt, le, lt, ne, fmod)
+bitwise_and, bitwise_or, bitwise_xor, remainder = restrict_scalars(
+    "xy", bitwise_and, bitwise_or, bitwise_xor, remainder
+)
+bitwise_left_shift, bitwise_right_shift = restrict_scalars("xy", bitwise_left_shift, bitwise_right_shift)
+(_power,) = restrict_scalars("xy", arithmetic.pow)
 
-_PLAIN: tuple[Any, ...] = (
+_PUBLISHED_WITH_INPLACE: tuple[Any, ...] = (
     abs, acos, asin, atan, atan2, bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift,
     bitwise_xor, ceil, cos, cosh, eq, erf, exp, exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10,
     log1p, log2, logical_and, logical_not, logical_or, logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt,
     sigmoid, sign, sin, sinh, sqrt, square, tan, tanh, trunc,
 )  # fmt: skip
-for _f in _PLAIN:
+for _f in _PUBLISHED_WITH_INPLACE:
     public(inplace=True)(_f)
 for _f in (isfinite, isinf, isnan, maximum, minimum):
     public()(_f)
@@ -167,10 +169,10 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         tensor([31., 42.])
     """
     if last is not None:
-        other, alpha = last, _older("add", "alpha", other)
+        other, alpha = last, _accept_leading_factor("add", "alpha", other)
     if out is not None:
-        return into(out, add, input, other, alpha=alpha)
-    return arithmetic.add(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
+        return write_out(out, add, input, other, alpha=alpha)
+    return arithmetic.add(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
 
 
 @public("subtract", inplace=True)
@@ -188,19 +190,19 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         tensor([0.5000, 1.5000])
     """
     if last is not None:
-        other, alpha = last, _older("sub", "alpha", other)
+        other, alpha = last, _accept_leading_factor("sub", "alpha", other)
     if out is not None:
-        return into(out, sub, input, other, alpha=alpha)
-    return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
+        return write_out(out, sub, input, other, alpha=alpha)
+    return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
 
 
-def _older(name: str, factor: str, given: Any) -> Any:
+def _accept_leading_factor(name: str, factor: str, given: Any) -> Any:
     """The factor that programs of old gave ahead of the operands, with a warning."""
     warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
     return given
 
 
-def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+def _scale_by_alpha(input: Any, other: Any, alpha: Any) -> Any:
     """alpha · other in the common type of input and other, in which alpha takes no part."""
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
@@ -258,10 +260,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode is None:
         return arithmetic.div(input, other, out=out)
     if out is not None:
-        return into(out, div, input, other, rounding_mode=rounding_mode)
+        return write_out(out, div, input, other, rounding_mode=rounding_mode)
     if rounding_mode in ("floor", "trunc"):
         quotient = arithmetic.floor_divide if rounding_mode == "floor" else _truncated_quotient
-        return named(quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
+        return rename_node(quotient(input, other), "DivBackward2", rounding_mode=rounding_mode)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
@@ -296,15 +298,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
-        return limiting.limited(input, low=min, high=max)
+        return limiting.clamp_range(input, low=min, high=max)
     out: Any = input
     if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
         common = promote(x.array for x in (input, min, max))
         out, min, max = (x if x.array.dtype == common else select.cast(x, dtype=common) for x in (input, min, max))
     if min is not None:
-        out = _limited(out, min, comparison.lt)
+        out = _clamp_to_bound(out, min, comparison.lt)
     if max is not None:
-        out = _limited(out, max, comparison.gt)
+        out = _clamp_to_bound(out, max, comparison.gt)
     return out
 
 
@@ -313,7 +315,7 @@ def _is_bound(number: Any) -> bool:
     return number is None or (type(number) in NUMBERS and number == number)
 
 
-def _limited(x: Any, bound: Any, beyond: Any) -> Any:
+def _clamp_to_bound(x: Any, bound: Any, beyond: Any) -> Any:
     """`bound` where x is beyond it, or where it is NaN."""
     outside = beyond(x, bound)
     if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
@@ -330,7 +332,7 @@ clip = clamp
 def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
     """input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
     if last is not None:
-        tensor1, tensor2, value = tensor2, last, _older("addcmul", "value", tensor1)
+        tensor1, tensor2, value = tensor2, last, _accept_leading_factor("addcmul", "value", tensor1)
     scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
     return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
 
@@ -344,7 +346,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
     Raises RuntimeError where tensor1 and tensor2 are integers.
     """
     if last is not None:
-        tensor1, tensor2, value = tensor2, last, _older("addcdiv", "value", tensor1)
+        tensor1, tensor2, value = tensor2, last, _accept_leading_factor("addcdiv", "value", tensor1)
     if all(isinstance(x, Tensor) and x.array.dtype.kind in "iub" for x in (tensor1, tensor2)):
         raise RuntimeError("Integer division with addcdiv is no longer supported: make tensor1 or tensor2 floating")
     scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
@@ -388,7 +390,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):
-        value = select.number_in(value, input.array.dtype)
+        value = select.number_as_array(value, input.array.dtype)
     elif value.ndim:
         raise RuntimeError(
             f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
@@ -398,7 +400,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = select.cast(value, dtype=input.array.dtype)
     out = select.choose(mask, value, input)  # of which PyTorch gives a row-major copy
-    return named(out if out.is_contiguous() else select.copy(out), "MaskedFillBackward0")
+    return rename_node(out if out.is_contiguous() else select.copy(out), "MaskedFillBackward0")
 
 
 @with_out
@@ -452,8 +454,8 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     array = input.array
     if memory_format is None and type(array) is ndarray and len(array.shape) < 3 and array.flags.c_contiguous:
         return select.copy(input)
-    order = order_of(input, memory_format)
-    return laid(input, order=order) if order else select.copy(input)
+    order = dim_order_for_copy(input, memory_format)
+    return copy_in_order(input, order=order) if order else select.copy(input)
 
 
 _IN_PLACE_OPERATORS = {

@@ -7,7 +7,7 @@ from typing import Any
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
-from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.elementwise import activation, gated_activation
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select
 from adjoint.ops.random import draws
@@ -55,10 +55,10 @@ def rrelu(
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         below = arithmetic.mul(input, (lower + upper) / 2)
-        return named(select.where(comparison.gt(input, 0.0), input, below), "RreluWithNoiseBackward0")
+        return rename_node(select.where(comparison.gt(input, 0.0), input, below), "RreluWithNoiseBackward0")
     source = default_generator if generator is None else generator
     slopes = draws.rrelu_slopes(input.detach(), low=lower, high=upper, generator=source)
-    return named(arithmetic.mul(input, slopes), "RreluWithNoiseBackward0")
+    return rename_node(arithmetic.mul(input, slopes), "RreluWithNoiseBackward0")
 
 
 def rrelu_(

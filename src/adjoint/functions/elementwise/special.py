@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from adjoint.core.op.families import taking
+from adjoint.core.op.families import restrict_scalars
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.out import with_out
 from adjoint.functions.elementwise import activation, float_functions, pointwise
@@ -63,7 +63,7 @@ __all__ = [
     hermite_polynomial_h, hermite_polynomial_he, laguerre_polynomial_l, legendre_polynomial_p,
     shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w, xlog1py, zeta,
-) = taking(
+) = restrict_scalars(
     "xy", chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v, chebyshev_polynomial_w,
     hermite_polynomial_h, hermite_polynomial_he, laguerre_polynomial_l, legendre_polynomial_p,
     shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,

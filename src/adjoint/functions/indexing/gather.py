@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply, computed
-from adjoint.core.op.eager_kernels import source
+from adjoint.core.op.apply import apply, wrap_computed
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import into, with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.out import with_out, write_out
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.getitem import getitem
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -39,7 +39,7 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
                 f"{list(input.array.shape)} apart from dimension {axis}"
             )
     size = input.array.shape[axis] if input.ndim else 1
-    if indexing.within(index, size):
+    if indexing.all_in_range(index, size):
         return
     complaint = f"index {{}} is out of bounds for dimension {axis} with size {size}"
     indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
@@ -73,10 +73,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
         out = gather(flat, 0, at)
         return movement.reshape(out, shape=index.array.shape)
-    if axis == rank - 1 and source.enabled and not unusual.count:
+    if axis == rank - 1 and kernel_provider.enabled and not nondefault.count:
         x, indices = input.array, index.array
         if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
-            return computed(indexing.gather.op, (input, index), {"axis": axis}, found)  # type: ignore[attr-defined]
+            return wrap_computed(indexing.gather.op, (input, index), {"axis": axis}, found)  # type: ignore[attr-defined]
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 
@@ -97,14 +97,14 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     axis = one_dim(dim, input.ndim)
     x, at = input.array.shape, indices.array.shape
-    common = _common((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
+    common = _broadcast_or_raise((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
     source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
     # here they may count from the end
     indices = select.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
     return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
 
 
-def _common(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+def _broadcast_or_raise(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*shapes)
     except ValueError as error:
@@ -165,7 +165,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
         return select.copy(input)
     op: Any = indexing.index
-    return named(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
+    return rename_node(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
 
 
 @public()
@@ -185,7 +185,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     if out is not None:
         if as_tuple:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
-        return into(out, nonzero, input)
+        return write_out(out, nonzero, input)
     array = input.numpy_view("nonzero()")
     if not array.ndim:
         return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))
@@ -199,20 +199,20 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where `mask` is true, as a vector."""
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
-    shape = _common(input.array.shape, mask.array.shape)
+    shape = _broadcast_or_raise(input.array.shape, mask.array.shape)
     if not shape:
         shape = (1,)
     chosen = getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
-    return named(chosen, "MaskedSelectBackward0")
+    return rename_node(chosen, "MaskedSelectBackward0")
 
 
-def _triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
+def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     n, m = input.array.shape[-2:]
     mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
     out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))
-    return named(out, f"{name.capitalize()}Backward0")
+    return rename_node(out, f"{name.capitalize()}Backward0")
 
 
 @public(inplace=True)
@@ -233,11 +233,11 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
                 [1., 1., 0.],
                 [1., 1., 1.]])
     """
-    return _triangle("tril", input, True, diagonal)
+    return _mask_triangle("tril", input, True, diagonal)
 
 
 @public(inplace=True)
 @with_out
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The elements on and above the diagonal, zeros below."""
-    return _triangle("triu", input, False, diagonal)
+    return _mask_triangle("triu", input, False, diagonal)

@@ -11,24 +11,24 @@ import numpy as np
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import mode, unusual
-from adjoint.core.tensor.as_strided import writable
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.functions.api.publish import named
-from adjoint.functions.indexing.traced_masks import MISMATCH, without_ones, written_where
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.mutation import view_update
-from adjoint.ops.mutation.inplace import check_separate, check_writable, content_of, is_expanded, write
+from adjoint.ops.mutation.inplace import check_separate, check_writable, content_of, is_expanded, write_in_place
 
 __all__: list[str] = []
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
-SEVERAL = (list, tuple, slice, Tensor, np.ndarray)
+SEQUENCE_INDEX_TYPES = (list, tuple, slice, Tensor, np.ndarray)
 
 
-class Plan:
+class IndexPlan:
     """An index expression in the order in which it is carried out: slices, integers, new dimensions, index arrays.
 
     So an integer never counts as an index array, and the dimensions of the result stand where PyTorch has them.
@@ -46,7 +46,7 @@ class Plan:
         self.new = False
         self.mask: Tensor | None = None  # one whose values are not known, for it belongs to a step that is traced
         self.mask_at = 0  # the first of its dimensions in `shape`
-        for item in _filled(shape, key):
+        for item in _expand_ellipsis(shape, key):
             self._add(item, shape)
         self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
 
@@ -81,14 +81,14 @@ class Plan:
             )
         array = mask.array  # literal masks are known while tracing, tensors are not
         if type(array) is not np.ndarray:
-            self._add_unknown(mask)
+            self._add_traced_mask(mask)
         elif mask.ndim:
             for found, n in zip(np.nonzero(array), shape, strict=True):
                 self._add_array(wrap(found), n)
         else:  # a lone truth: a new dimension of size 1 or 0
             self._add_new(wrap(np.zeros(int(array), np.int64)))
 
-    def _add_unknown(self, mask: Tensor) -> None:
+    def _add_traced_mask(self, mask: Tensor) -> None:
         """A mask whose number of truths is not known: its dimensions stay."""
         if self.mask is not None:
             mask.array.refuse("indexing with several masks")
@@ -119,12 +119,13 @@ class Plan:
             self.arrays.append(array)
 
 
-def _filled(shape: tuple[int, ...], key: Any) -> list[Any]:
+def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Any]:
     """The items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
     items = [
-        _plain(item) for item in (key if isinstance(key, tuple) else _listed(key) if type(key) is list else (key,))
+        _normalize_index(item)
+        for item in (key if isinstance(key, tuple) else _list_key_to_tuple(key) if type(key) is list else (key,))
     ]
-    used = sum(_consumed(item) for item in items)
+    used = sum(_count_consumed_dims(item) for item in items)
     if used > len(shape):
         if not shape:
             raise IndexError(
@@ -138,9 +139,11 @@ def _filled(shape: tuple[int, ...], key: Any) -> list[Any]:
     return items[:at] + fill + rest
 
 
-def _listed(key: list[Any]) -> tuple[Any, ...]:
+def _list_key_to_tuple(key: list[Any]) -> tuple[Any, ...]:
     """A list as the indices of several dimensions, if it holds other than numbers, and else as one array of them."""
-    if len(key) >= LONGEST_TUPLE or not any(i is None or i is Ellipsis or isinstance(i, SEVERAL) for i in key):
+    if len(key) >= LONGEST_TUPLE or not any(
+        i is None or i is Ellipsis or isinstance(i, SEQUENCE_INDEX_TYPES) for i in key
+    ):
         return (key,)
     _deprecate("Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)].")
     return tuple(key)
@@ -150,18 +153,18 @@ def _deprecate(message: str) -> None:
     warnings.warn_explicit(message, UserWarning, *user_site()[:2])
 
 
-def _consumed(item: Any) -> int:
+def _count_consumed_dims(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if isinstance(item, Tensor) and item.array.dtype.kind == "b" else 1
 
 
-def _plain(item: Any) -> Any:
+def _normalize_index(item: Any) -> Any:
     """An index as None, Ellipsis, slice, int, or a tensor of integers or truths."""
     if item is None or item is Ellipsis or type(item) is int:
         return item
     if isinstance(item, slice):
-        return slice(*(v if v is None else _bound(v) for v in (item.start, item.stop, item.step)))
+        return slice(*(v if v is None else _to_slice_bound(v) for v in (item.start, item.stop, item.step)))
     if isinstance(item, np.integer):
         return int(item)
     if isinstance(item, str):
@@ -172,38 +175,38 @@ def _plain(item: Any) -> Any:
             f"(got {type(item).__name__})"
         )
     if not isinstance(item, Tensor):
-        item = _literal(np.array(_numbers(item)))  # a copy: whoever wrote it may change it
-    elif item.array.dtype.kind == "b" and unusual.count and mode.tracer is not None:
+        item = _constant_index(np.array(_tensors_to_numbers(item)))  # a copy: whoever wrote it may change it
+    elif item.array.dtype.kind == "b" and nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(item)  # it is data of the step: how many it selects is not known while tracing
     kind = item.array.dtype
     if kind.kind not in "iub":
         raise IndexError(f"tensors used as indices must be long, int or bool tensors, not {item.dtype}")
     if kind == np.uint8:
         _deprecate("indexing with dtype uint8 is deprecated, and taken for a mask: use bool or int64.")
-        return _plain(select.cast(item, dtype=np.dtype(np.bool_)))
-    if not item.array.shape and kind.kind == "i" and not (unusual.count and mode.tracer is not None):
+        return _normalize_index(select.cast(item, dtype=np.dtype(np.bool_)))
+    if not item.array.shape and kind.kind == "i" and not (nondefault.count and mode.tracer is not None):
         return int(item.array)
     return item
 
 
-def _bound(value: Any) -> int:
+def _to_slice_bound(value: Any) -> int:
     try:
         return index(value)
     except TypeError:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
 
-def _literal(array: Any) -> Tensor:
+def _constant_index(array: Any) -> Tensor:
     """An index written out in the program. A mask stays readable while tracing: it cannot change."""
     if array.dtype.kind == "b":
         return wrap(array)
     return constant(array if array.size else array.astype(np.int64))
 
 
-def _numbers(item: Any) -> Any:
+def _tensors_to_numbers(item: Any) -> Any:
     """Nested lists with the tensors in them as numbers."""
     if isinstance(item, (list, tuple)):
-        return [_numbers(i) for i in item]
+        return [_tensors_to_numbers(i) for i in item]
     return item.numpy_view("indexing with a list of tensors") if isinstance(item, Tensor) else item
 
 
@@ -212,28 +215,28 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
     Raises IndexError for positions outside the tensor.
     """
-    out = _simple(x, key)
+    out = _try_simple_getitem(x, key)
     if out is not None:
         return out
-    plan = Plan(x.array.shape, key)
+    plan = IndexPlan(x.array.shape, key)
     if plan.mask is not None:
         plan.mask.array.refuse("indexing with a mask")
-    out = _viewed(x, plan)
+    out = _apply_basic_indices(x, plan)
     if plan.arrays:
         op: Any = indexing.index
         return apply(op.op, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
     if out is not x:
         return out
-    return named(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
+    return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
 
 
-def _simple(x: Tensor, key: Any) -> Any:
+def _try_simple_getitem(x: Tensor, key: Any) -> Any:
     """x[key] for one integer, slices alone or one tensor of integers, without a plan, which takes 4 µs; else None."""
     shape, kind = x.array.shape, type(key)
     if kind is int:
         return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
     if kind is slice or kind is tuple:
-        bounds = _bounds(shape, (key,) if kind is slice else key)
+        bounds = _slice_bounds(shape, (key,) if kind is slice else key)
         return None if bounds is None else movement.slice(x, bounds=bounds)
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i":
         op: Any = indexing.index
@@ -241,7 +244,7 @@ def _simple(x: Tensor, key: Any) -> Any:
     return None
 
 
-def _bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
+def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
     """(start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
     if len(key) > len(shape):
         return None
@@ -258,12 +261,12 @@ def _bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
     return tuple(bounds) if partly else None
 
 
-def _viewed(x: Any, plan: Plan) -> Any:
+def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
     """x after all but the index arrays."""
     out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
     for d, at in reversed(plan.integers):
         out = movement.select(out, axis=d, at=at)
-    return named(movement.reshape(out, shape=tuple(plan.shape)), "UnsqueezeBackward0") if plan.new else out
+    return rename_node(movement.reshape(out, shape=tuple(plan.shape)), "UnsqueezeBackward0") if plan.new else out
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
@@ -271,52 +274,52 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """
-    plan = Plan(x.array.shape, key)
+    plan = IndexPlan(x.array.shape, key)
     if plan.mask is not None:
-        region = _viewed(x, plan)
-        if is_expanded(view_of(x)) and unusual.count and mode.tracer is not None:
-            raise RuntimeError(_REPEATED)  # a mask whose values are not known yet does not tell which is the last
-        write(region, masked(region, plan, value), "index assignment")
+        region = _apply_basic_indices(x, plan)
+        if is_expanded(view_of(x)) and nondefault.count and mode.tracer is not None:
+            raise RuntimeError(_OVERLAP_ERROR)  # a mask whose values are not known yet does not tell which is the last
+        write_in_place(region, assign_masked(region, plan, value), "index assignment")
         return
     shape = plan.shape
     if plan.arrays:
         shape = _indexed_shape(plan)
-    value = _fitted(x, value, tuple(shape), bool(plan.arrays))
+    value = _prepare_value(x, value, tuple(shape), bool(plan.arrays))
     called = "index assignment"
     if not plan.arrays:
-        region = _viewed(x, plan)
+        region = _apply_basic_indices(x, plan)
         if value.array.shape != region.array.shape:
             value = movement.expand(value, shape=region.array.shape)
-        write(region, content_of(value, region), called)
-    elif (unusual.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
-        region, put = _viewed(x, plan), view_update.put_index.op  # type: ignore[attr-defined]
+        write_in_place(region, content_of(value, region), called)
+    elif (nondefault.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
+        region, put = _apply_basic_indices(x, plan), view_update.put_index.op  # type: ignore[attr-defined]
         if is_expanded(view_of(x)):
             _put_into_base(region, value, plan)
         else:
-            write(region, apply(put, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)}), called)
+            write_in_place(region, apply(put, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)}), called)
     else:
-        _assign(x, plan, value.array)
+        _assign_unrecorded(x, plan, value.array)
 
 
-def _indexed_shape(plan: Plan) -> Any:
+def _indexed_shape(plan: IndexPlan) -> Any:
     try:
         return indexing.indexed_shape(tuple(plan.shape), [a.array.shape for a in plan.arrays], tuple(plan.pattern))
     except ValueError as error:
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together: {error}") from error
 
 
-def masked(region: Tensor, plan: Plan, value: Any, accumulate: bool = False) -> Tensor:
+def assign_masked(region: Tensor, plan: IndexPlan, value: Any, accumulate: bool = False) -> Tensor:
     """`region` with `value`, or with it added, where the plan's mask is true."""
     mask: Any = plan.mask
     if plan.arrays:
         mask.array.refuse("indexing with a mask and other tensors")
-    return written_where(region, mask, plan.mask_at, _brought(region, value, True), accumulate)
+    return masked_assign_traced(region, mask, plan.mask_at, _cast_value(region, value, True), accumulate)
 
 
-def _brought(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
+def _cast_value(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
     """`value` as a tensor of the type of x."""
     if not isinstance(value, Tensor):
-        number = select.number_in(value, x.array.dtype) if isinstance(value, complex) else np.asarray(value)
+        number = select.number_as_array(value, x.array.dtype) if isinstance(value, complex) else np.asarray(value)
         value = constant(number.astype(x.array.dtype, copy=False))
     elif value.array.dtype != x.array.dtype:
         if at_arrays:
@@ -328,7 +331,7 @@ def _brought(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
     return value
 
 
-def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
+def _prepare_value(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
     """`value` as a tensor of the type of x that broadcasts to `shape`."""
     given = tuple(value.array.shape if isinstance(value, Tensor) else np.shape(value))
     extra = max(len(given) - len(shape), 0)
@@ -339,16 +342,16 @@ def _fitted(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> T
         fits = False
     if not fits:
         raise RuntimeError(f"{MISMATCH.format(list(given))} to indexing result of shape {list(shape)}")
-    fitted: Tensor = without_ones(_brought(x, value, at_arrays), len(shape))
+    fitted: Tensor = drop_leading_ones(_cast_value(x, value, at_arrays), len(shape))
     return fitted
 
 
-def _assign(x: Tensor, plan: Plan, value: Any) -> None:
+def _assign_unrecorded(x: Tensor, plan: IndexPlan, value: Any) -> None:
     """Nothing is recorded: NumPy assigns at the index arrays."""
     check_writable(x, "index assignment", False)
     if is_expanded(view_of(x)):
         _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
-        array = writable(x.array)
+        array = as_writable(x.array)
     else:
         array = check_separate(x.array, "index assignment", view_of(x))
     key = tuple(slice(None) if slot is None else plan.arrays[slot].array for slot in plan.pattern)
@@ -356,25 +359,27 @@ def _assign(x: Tensor, plan: Plan, value: Any) -> None:
     mark_written(x, user_site())
 
 
-_REPEATED = (
+_OVERLAP_ERROR = (
     "index assignment: unsupported operation: more than one element of the written-to tensor refers to a single memory "
     "location. Please clone() the tensor before performing the operation."
 )
 
 
-def _put_into_base(region: Tensor, value: Tensor, plan: Plan) -> None:
-    """`_assign` to an expanded tensor where ops are traced: at the places that its elements have in the base."""
+def _put_into_base(region: Tensor, value: Tensor, plan: IndexPlan) -> None:
+    """`_assign_unrecorded` to an expanded tensor where ops are traced: at the places that its elements have in the
+    base.
+    """
     view: Any = view_of(region)
     if mode.recording and (region.node is not None or value.node is not None):
-        raise RuntimeError(_REPEATED)
+        raise RuntimeError(_OVERLAP_ERROR)
     _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
     shape = tuple(view.base.array.shape)
     count = movement.numel(shape)
-    places = constant(np.ascontiguousarray(view_update.replay(np.arange(count).reshape(shape), view.steps)))
+    places = constant(np.ascontiguousarray(view_update.replay_view(np.arange(count).reshape(shape), view.steps)))
     there = apply(indexing.index.op, (places, *plan.arrays), {"pattern": tuple(plan.pattern)})  # type: ignore[attr-defined]
     flat = movement.reshape(view.base, shape=(count,))
     written = apply(view_update.put_index.op, (flat, value, there), {"pattern": (0,)})  # type: ignore[attr-defined]
-    write(view.base, movement.reshape(written, shape=shape), "index assignment")
+    write_in_place(view.base, movement.reshape(written, shape=shape), "index assignment")
 
 
 def delitem(x: Tensor, key: Any) -> None:

@@ -8,17 +8,23 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.runtime.deterministic import alert
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.deterministic import alert_not_deterministic
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
-from adjoint.functions.indexing.gather import _check_index, _common
+from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.indexing.gather import _broadcast_or_raise, _check_index
 from adjoint.functions.indexing.gather import scatter_add as _scatter_add
-from adjoint.functions.indexing.getitem import Plan, _fitted, _indexed_shape, _viewed, masked
-from adjoint.functions.indexing.traced_masks import scattered
+from adjoint.functions.indexing.getitem import (
+    IndexPlan,
+    _apply_basic_indices,
+    _indexed_shape,
+    _prepare_value,
+    assign_masked,
+)
+from adjoint.functions.indexing.traced_masks import masked_scatter_traced
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing import scatter as ops
@@ -66,9 +72,9 @@ def scatter(
     elif source.array.dtype != input.array.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if reduce is None:
-        part = _first(source, index) if isinstance(source, Tensor) else source
+        part = _crop_to_index(source, index) if isinstance(source, Tensor) else source
         out = ops.scatter(input, part, index, axis=axis)
-        return out if isinstance(source, Tensor) else named(out, "ScatterBackward1")
+        return out if isinstance(source, Tensor) else rename_node(out, "ScatterBackward1")
     if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     spread = source if isinstance(source, Tensor) else wrap(np.broadcast_to(source, index.array.shape))
@@ -77,7 +83,7 @@ def scatter(
     return ops.scatter_reduce(input, spread, index, axis=axis, reduce="prod", include_self=True)
 
 
-def _first(source: Tensor, index: Tensor) -> Any:
+def _crop_to_index(source: Tensor, index: Tensor) -> Any:
     """The part of `source` that `index` speaks of."""
     shape = index.array.shape
     if source.array.shape == shape or source.ndim != len(shape):
@@ -102,7 +108,7 @@ def scatter_reduce(
     _check_index("scatter", index, input, axis)
     if src.array.dtype != input.array.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    part = _first(src, index)
+    part = _crop_to_index(src, index)
     if reduce in ("prod", "amax", "amin"):
         return ops.scatter_reduce(input, part, index, axis=axis, reduce=reduce, include_self=include_self)
     start = input if include_self else ops.scatter(input, np.zeros((), input.array.dtype), index, axis=axis)
@@ -115,10 +121,12 @@ def scatter_reduce(
         count = arithmetic.maximum(arithmetic.add(count, 1 if include_self else 0), one)
         whole = input.array.dtype.kind in "iub"
         total = arithmetic.floor_divide(total, count) if whole else arithmetic.div(total, count)
-    return named(total, "ScatterReduceBackward0")
+    return rename_node(total, "ScatterReduceBackward0")
 
 
-def _rows(name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | None) -> tuple[int, Tensor, Any]:
+def _check_row_index(
+    name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | None
+) -> tuple[int, Tensor, Any]:
     """The dimension, the vector of positions, checked, and the source for them."""
     axis = one_dim(dim, input.ndim)
     if index.ndim > 1:
@@ -167,7 +175,7 @@ def _check_added(input: Tensor, axis: int, index: Tensor, source: Tensor) -> Non
         )
 
 
-def _lined(input: Tensor) -> Tensor:
+def _at_least_1d(input: Tensor) -> Tensor:
     return input if input.ndim else movement.reshape(input, shape=(1,))
 
 
@@ -175,30 +183,30 @@ def _lined(input: Tensor) -> Tensor:
 @in_float32
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """`input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
-    axis, at, part = _rows("index_add", index, input, dim, source)
+    axis, at, part = _check_row_index("index_add", index, input, dim, source)
     if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
         raise RuntimeError(
             f"index_add(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}"
         )
     part = part if alpha == 1 else arithmetic.mul(part, alpha)
-    x = _lined(input)
+    x = _at_least_1d(input)
     params = {"shape": x.array.shape, "pattern": (None,) * axis + (0,)}
     added = apply(indexing.index_add.op, (part, at), params)  # type: ignore[attr-defined]
     out = arithmetic.add(x, added)
-    return named(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")
+    return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")
 
 
 @public(inplace=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the slices `index` along `dim` replaced by those of `source`."""
-    axis, at, part = _rows("index_copy", index, input, dim, source)
-    return named(_put(input, part, axis, at), "IndexCopyBackward0")
+    axis, at, part = _check_row_index("index_copy", index, input, dim, source)
+    return rename_node(_put_rows(input, part, axis, at), "IndexCopyBackward0")
 
 
 @public(inplace=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """`input` with one value in its slices `index` along `dim`. Raises RuntimeError for a value with dimensions."""
-    axis, at, _ = _rows("index_fill", index, input, dim, None)
+    axis, at, _ = _check_row_index("index_fill", index, input, dim, None)
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if not isinstance(value, Tensor):
@@ -211,14 +219,14 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         value = select.cast(value, dtype=input.array.dtype)
     if isinstance(value, Tensor) and value.requires_grad:  # a position named twice still holds one value
         none = constant(np.zeros(input.array.shape, np.bool_))
-        out = select.where(_put(none, np.asarray(True), axis, at), value, input)
-        return named(out, "IndexFillBackward1")
-    return named(_put(input, value, axis, at), "IndexFillBackward0")
+        out = select.where(_put_rows(none, np.asarray(True), axis, at), value, input)
+        return rename_node(out, "IndexFillBackward1")
+    return rename_node(_put_rows(input, value, axis, at), "IndexFillBackward0")
 
 
-def _put(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
+def _put_rows(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
     op: Any = view_update.put_index
-    out = apply(op.op, (_lined(input), value, at), {"pattern": (None,) * axis + (0,)})
+    out = apply(op.op, (_at_least_1d(input), value, at), {"pattern": (None,) * axis + (0,)})
     return out if input.ndim else movement.reshape(out, shape=())
 
 
@@ -229,12 +237,12 @@ def index_reduce(
     """`scatter_reduce` with whole slices: the "prod", "mean", "amax" or "amin" of those that meet at a position."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    axis, at, part = _rows("index_reduce", index, input, dim, source)
+    axis, at, part = _check_row_index("index_reduce", index, input, dim, source)
     shape = tuple(-1 if d == axis else 1 for d in range(max(input.ndim, 1)))
     along = movement.reshape(at, shape=(*shape[:axis], at.numel(), *shape[axis + 1 :]))
     spread = movement.expand(along, shape=part.array.shape)
-    out = scatter_reduce(_lined(input), axis, spread, part, reduce, include_self=include_self)
-    return named(out if input.ndim else movement.reshape(out, shape=()), "IndexReduceBackward0")
+    out = scatter_reduce(_at_least_1d(input), axis, spread, part, reduce, include_self=include_self)
+    return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexReduceBackward0")
 
 
 @public(inplace=True)
@@ -242,14 +250,14 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     """`input` with `values` at a tuple of index tensors; `accumulate` adds them, repeatedly where positions repeat."""
     if not len(indices):
         raise RuntimeError("index_put(): at least one index is needed")
-    keys = [slice(None) if i is None else _as_array(i) for i in indices]
-    plan = Plan(input.array.shape, tuple(keys))
+    keys = [slice(None) if i is None else _promote_scalar_index(i) for i in indices]
+    plan = IndexPlan(input.array.shape, tuple(keys))
     if plan.mask is not None:
-        out = masked(_viewed(input, plan), plan, values, accumulate)
-        return named(movement.reshape(out, shape=input.array.shape), "IndexPutBackward0")
+        out = assign_masked(_apply_basic_indices(input, plan), plan, values, accumulate)
+        return rename_node(movement.reshape(out, shape=input.array.shape), "IndexPutBackward0")
     shape, pattern = tuple(_indexed_shape(plan)), tuple(plan.pattern)
-    value = _fitted(input, values, shape, True)
-    region = _viewed(input, plan)
+    value = _prepare_value(input, values, shape, True)
+    region = _apply_basic_indices(input, plan)
     if accumulate:
         params = {"shape": region.array.shape, "pattern": pattern}
         wide = movement.expand(value, shape=shape)
@@ -257,10 +265,10 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     else:
         out = apply(view_update.put_index.op, (region, value, *plan.arrays), {"pattern": pattern})  # type: ignore[attr-defined]
     out = movement.reshape(out, shape=input.array.shape) if plan.new else out
-    return named(out, "IndexPutBackward0")
+    return rename_node(out, "IndexPutBackward0")
 
 
-def _as_array(index: Tensor) -> Tensor:
+def _promote_scalar_index(index: Tensor) -> Tensor:
     """An index with at least one dimension, since a lone integer would be none that repeats."""
     return index if index.ndim or index.array.dtype.kind == "b" else movement.reshape(index, shape=(1,))
 
@@ -275,16 +283,18 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes")
-    shape = _common(input.array.shape, mask.array.shape)
-    if unusual.count and mode.tracer is not None:
-        return named(scattered(input, movement.expand(mask, shape=shape), source), "MaskedScatterBackward0")
+    shape = _broadcast_or_raise(input.array.shape, mask.array.shape)
+    if nondefault.count and mode.tracer is not None:
+        return rename_node(
+            masked_scatter_traced(input, movement.expand(mask, shape=shape), source), "MaskedScatterBackward0"
+        )
     at = np.flatnonzero(np.broadcast_to(mask.numpy_view("masked_scatter()"), shape))
     if at.size > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")
     flat = movement.reshape(movement.expand(input, shape=shape), shape=(movement.numel(shape),))
     part = movement.slice(movement.reshape(source, shape=(source.numel(),)), bounds=((0, at.size, 1),))
-    out = _put(flat, part, 0, constant(at))
-    return named(movement.reshape(out, shape=shape), "MaskedScatterBackward0")
+    out = _put_rows(flat, part, 0, constant(at))
+    return rename_node(movement.reshape(out, shape=shape), "MaskedScatterBackward0")
 
 
 @public()
@@ -292,8 +302,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions `index` of the flattened tensor, in the shape of `index`."""
     flat = movement.reshape(input, shape=(input.numel(),))
-    out = apply(indexing.index.op, (flat, _flat_places("take", index, input)), {"pattern": (0,)})  # type: ignore[attr-defined]
-    return named(out, "TakeBackward0")
+    out = apply(indexing.index.op, (flat, _check_flat_index("take", index, input)), {"pattern": (0,)})  # type: ignore[attr-defined]
+    return rename_node(out, "TakeBackward0")
 
 
 @public(inplace=True)
@@ -305,15 +315,15 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"{source.numel()}, index.numel() = {index.numel()}"
         )
     if not accumulate:
-        alert("put_")
+        alert_not_deterministic("put_")
     n = index.numel()
     flat = movement.reshape(input, shape=(input.numel(),))
-    at = movement.reshape(_flat_places("put_", index, input), shape=(n,))
+    at = movement.reshape(_check_flat_index("put_", index, input), shape=(n,))
     out = index_put(flat, (at,), movement.reshape(source, shape=(n,)), accumulate)
-    return named(movement.reshape(out, shape=input.array.shape), "PutBackward0")
+    return rename_node(movement.reshape(out, shape=input.array.shape), "PutBackward0")
 
 
-def _flat_places(name: str, index: Tensor, input: Tensor) -> Tensor:
+def _check_flat_index(name: str, index: Tensor, input: Tensor) -> Tensor:
     if index.array.dtype != np.int64:
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
     indexing.check_range(index, input.numel(), f"{name}(): out of range: tried to access index {{}}", error=IndexError)

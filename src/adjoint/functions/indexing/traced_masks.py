@@ -16,7 +16,7 @@ from adjoint.ops.reduction import reduction
 MISMATCH = "shape mismatch: value tensor of shape {} cannot be broadcast"
 
 
-def written_where(region: Any, mask: Any, at: int, value: Any, accumulate: bool) -> Any:
+def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate: bool) -> Any:
     """`region` with `value`, or with it added, where `mask` is true, which spans its dimensions from `at` on.
 
     `value` broadcasts to what the mask would choose: one dimension, as long as the mask has truths, in place of its
@@ -24,14 +24,14 @@ def written_where(region: Any, mask: Any, at: int, value: Any, accumulate: bool)
     """
     shape, end = region.array.shape, at + mask.ndim
     after = len(shape) - end
-    value = without_ones(value, at + 1 + after)
+    value = drop_leading_ones(value, at + 1 + after)
     given = value.array.shape
     if value.ndim > after:
         count, along = given[-after - 1], value.ndim - after - 1
         if count != 1:
             chosen = ", ".join(map(str, (*shape[:at], "{}", *shape[end:])))
             complaint = f"{MISMATCH.format(list(given))} to indexing result of shape [{chosen}]"
-            value = _laid_out(value, mask, along, complaint)
+            value = _spread_over_mask(value, mask, along, complaint)
         else:
             value = movement.reshape(value, shape=(*given[:along], *(1,) * mask.ndim, *given[along + 1 :]))
     try:
@@ -49,29 +49,29 @@ def written_where(region: Any, mask: Any, at: int, value: Any, accumulate: bool)
     return select.where(where, value, region)
 
 
-def scattered(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter_traced(input: Any, mask: Any, source: Any) -> Any:
     """`input` with the elements where `mask` is true, of the same shape, taken from `source`, one after another."""
-    total, have = _count(mask), source.numel()
+    total, have = _count_true(mask), source.numel()
     complaint = "Number of elements of source < number of ones in mask"
     indexing.check_range(total, have + 1, complaint, low=0, error=RuntimeError)
-    return select.where(mask, _along_mask(movement.reshape(source, shape=(have,)), mask, 0), input)
+    return select.where(mask, _take_along_mask(movement.reshape(source, shape=(have,)), mask, 0), input)
 
 
-def without_ones(value: Any, ndim: int) -> Any:
+def drop_leading_ones(value: Any, ndim: int) -> Any:
     """`value` without the leading dimensions of size 1 that it has beyond `ndim`."""
     given = value.array.shape
     extra = len(given) - ndim
     return movement.reshape(value, shape=given[extra:]) if extra > 0 and set(given[:extra]) == {1} else value
 
 
-def _laid_out(value: Any, mask: Any, axis: int, complaint: str) -> Any:
+def _spread_over_mask(value: Any, mask: Any, axis: int, complaint: str) -> Any:
     """The elements of `value` along a dimension, one after another where the mask is true, which is as often."""
     count = value.array.shape[axis]
-    indexing.check_range(_count(mask), count + 1, complaint, low=count, error=RuntimeError)
-    return _along_mask(value, mask, axis)
+    indexing.check_range(_count_true(mask), count + 1, complaint, low=count, error=RuntimeError)
+    return _take_along_mask(value, mask, axis)
 
 
-def _along_mask(value: Any, mask: Any, axis: int) -> Any:
+def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:
     """In place of a dimension those of the mask: its elements one after another where that is true, else any."""
     shape = value.array.shape
     before, count, rest = shape[:axis], shape[axis], shape[axis + 1 :]
@@ -79,17 +79,17 @@ def _along_mask(value: Any, mask: Any, axis: int) -> Any:
         nothing = reduction.sum(value, axes=(axis,), keepdims=True)
         nothing = movement.reshape(nothing, shape=(*before, *(1,) * mask.ndim, *rest))
         return movement.expand(nothing, shape=(*before, *mask.array.shape, *rest))
-    places = arithmetic.sub(reduction.cumsum(_ones(mask), axis=0), 1)
+    places = arithmetic.sub(reduction.cumsum(_mask_as_integers(mask), axis=0), 1)
     places = arithmetic.minimum(arithmetic.maximum(places, 0), count - 1)
     op: Any = indexing.index
     taken = apply(op.op, (value, places), {"pattern": (None,) * axis + (0,)})
     return movement.reshape(taken, shape=(*before, *mask.array.shape, *rest))
 
 
-def _ones(mask: Any) -> Any:
+def _mask_as_integers(mask: Any) -> Any:
     """The mask in one row, as integers."""
     return select.cast(movement.reshape(mask, shape=(mask.numel(),)), dtype=np.dtype(np.int64))
 
 
-def _count(mask: Any) -> Any:
-    return reduction.sum(_ones(mask), axes=(0,), keepdims=False)
+def _count_true(mask: Any) -> Any:
+    return reduction.sum(_mask_as_integers(mask), axes=(0,), keepdims=False)

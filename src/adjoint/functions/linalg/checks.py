@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.spec import broadcast_shapes, describe
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.linalg.matrices import LinAlgError, first_fault
 
 
-def floating(name: str, A: Tensor) -> None:
+def check_linalg_dtype(name: str, A: Tensor) -> None:
     """Raise RuntimeError unless A is of float32, float64 or complex numbers."""
     kind = A.array.dtype
     if kind.kind not in "fcV":
@@ -19,7 +19,7 @@ def floating(name: str, A: Tensor) -> None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype}")
 
 
-def stacked(name: str, A: Tensor, called: str = "A") -> None:
+def check_matrix_stack(name: str, A: Tensor, called: str = "A") -> None:
     """Raise RuntimeError unless A is a matrix or a stack of them, of a type that can be computed with."""
     if not isinstance(A, Tensor):
         raise TypeError(f"{name}(): argument 'A' (position 1) must be Tensor, not {type(A).__name__}")
@@ -27,18 +27,18 @@ def stacked(name: str, A: Tensor, called: str = "A") -> None:
         raise RuntimeError(
             f"{name}: The input tensor {called} must have at least 2 dimensions. Given {describe(A.array)}"
         )
-    floating(name, A)
+    check_linalg_dtype(name, A)
 
 
-def squares(name: str, A: Tensor) -> None:
-    """As `stacked`; the matrices must be square."""
-    stacked(name, A)
+def check_square(name: str, A: Tensor) -> None:
+    """As `check_matrix_stack`; the matrices must be square."""
+    check_matrix_stack(name, A)
     m, n = A.array.shape[-2:]
     if m != n:
         raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {m} by {n} matrices")
 
 
-def one_type(name: str, A: Tensor, B: Tensor, called: str = "A") -> None:
+def check_same_dtype(name: str, A: Tensor, B: Tensor, called: str = "A") -> None:
     """Raise RuntimeError unless both have elements of one type."""
     if A.array.dtype != B.array.dtype:
         raise RuntimeError(
@@ -47,7 +47,7 @@ def one_type(name: str, A: Tensor, B: Tensor, called: str = "A") -> None:
         )
 
 
-def solvable(name: str, A: Tensor, B: Tensor, left: bool) -> None:
+def check_solve_shapes(name: str, A: Tensor, B: Tensor, left: bool) -> None:
     """Raise RuntimeError unless the shapes are those of A X = B, or of X A = B."""
     if B.array.shape[-2 if left else -1] != A.array.shape[-1]:
         raise RuntimeError(
@@ -67,17 +67,17 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
     return B.ndim == 1 or (B.ndim == A.ndim - 1 and B.array.shape == A.array.shape[:-1])
 
 
-def no_faults(info: Tensor, words: str, error: type[RuntimeError] = LinAlgError) -> None:
+def check_info(info: Tensor, words: str, error: type[RuntimeError] = LinAlgError) -> None:
     """Raise an error in these words, with the place `{at}`, if a number of `info` is not 0.
 
     While a step is traced there are no numbers, and nothing is raised.
     """
-    if not _readable(info):
+    if not _has_values(info):
         return
     fault = first_fault(info.array)
     if fault is not None:
         raise error(words.format(batch=fault[0], at=fault[1]))
 
 
-def _readable(x: Any) -> bool:
-    return hasattr(x.array, "flags") and not (unusual.count and mode.tracer is not None)
+def _has_values(x: Any) -> bool:
+    return hasattr(x.array, "flags") and not (nondefault.count and mode.tracer is not None)

@@ -10,9 +10,9 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import all_dims, one_dim
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.linalg import norms
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
@@ -20,12 +20,12 @@ from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 from adjoint.ops.reduction import reduction
-from adjoint.ops.reduction.variance import root
+from adjoint.ops.reduction.variance import safe_sqrt
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-MANY = 25  # rows, beyond which a product of matrices pays
+MAX_ROWS_WITHOUT_MATMUL = 25  # rows, beyond which a product of matrices pays
 __all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
 
 
@@ -33,10 +33,10 @@ __all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
 @in_float32
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """‖input - other‖ₚ; at 0 the gradient is 0."""
-    return named(norms.norm(arithmetic.sub(input, other), p), "DistBackward0")
+    return rename_node(norms.norm(arithmetic.sub(input, other), p), "DistBackward0")
 
 
-@sensitive
+@autocast_float32
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
     for i, x in enumerate((x1, x2), 1):
@@ -50,40 +50,40 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode not in MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    many = max(x1.array.shape[-2], x2.array.shape[-2]) > MANY
+    many = max(x1.array.shape[-2], x2.array.shape[-2]) > MAX_ROWS_WITHOUT_MATMUL
     if p == 2 and (compute_mode == MODES[1] or (compute_mode == MODES[0] and many)):
-        return named(_by_products(x1, x2), "CdistBackward0")
+        return rename_node(_euclidean_by_matmul(x1, x2), "CdistBackward0")
     gaps = arithmetic.sub(shape.unsqueeze(x1, -2), shape.unsqueeze(x2, -3))
-    return named(norms.norm(gaps, p, -1), "CdistBackward0")
+    return rename_node(norms.norm(gaps, p, -1), "CdistBackward0")
 
 
-def _by_products(x: Any, y: Any) -> Tensor:
+def _euclidean_by_matmul(x: Any, y: Any) -> Tensor:
     """√(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
     squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
     products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)
     total = arithmetic.add(arithmetic.add(products, squares[0]), shape.transpose(squares[1], -2, -1))
-    return root(arithmetic.maximum(total, 0.0))
+    return safe_sqrt(arithmetic.maximum(total, 0.0))
 
 
-def _pairs(n: int) -> tuple[Any, Any]:
+def _pair_indices(n: int) -> tuple[Any, Any]:
     first, second = np.triu_indices(n, 1)
     return first, second
 
 
-def _gaps(x: Any) -> Any:
+def _pairwise_differences(x: Any) -> Any:
     """x[i] - x[j] for all pairs i < j: (pairs, M)."""
-    first, second = map(constant, _pairs(x.shape[0]))
+    first, second = map(constant, _pair_indices(x.shape[0]))
     op: Any = indexing.index
     return arithmetic.sub(apply(op.op, (x, first), {"pattern": (0,)}), apply(op.op, (x, second), {"pattern": (0,)}))
 
 
-def _distances(x: Any, p: float) -> Any:
-    return norms.norm(_gaps(x), p, -1)
+def _pairwise_norms(x: Any, p: float) -> Any:
+    return norms.norm(_pairwise_differences(x), p, -1)
 
 
 def _pdist_dx(g: Any, x: Any, p: float) -> Any:
     """The gradient of each distance, taken to both of its rows."""
-    gaps = _gaps(x)
+    gaps = _pairwise_differences(x)
     distances = norms.norm(gaps, p, -1, True)
     zero = comparison.eq(distances, 0.0)
     safe = select.where(zero, 1.0, distances)
@@ -96,7 +96,7 @@ def _pdist_dx(g: Any, x: Any, p: float) -> Any:
         raised = arithmetic.pow(select.where(comparison.eq(size, 0.0), 1.0, size / safe), p - 1.0)
         slope = arithmetic.sign(gaps) * raised
     each = select.where(zero, 0.0, slope) * movement.reshape(g, shape=(g.shape[0], 1))
-    first, second = map(constant, _pairs(x.shape[0]))
+    first, second = map(constant, _pair_indices(x.shape[0]))
     op: Any = indexing.index_add
     params = {"shape": tuple(x.shape), "pattern": (0,)}
     return arithmetic.sub(apply(op.op, (each, first), params), apply(op.op, (each, second), params))
@@ -106,7 +106,7 @@ def _pdist_dx(g: Any, x: Any, p: float) -> Any:
     spec=lambda x, *, p: Spec((x.shape[0] * (x.shape[0] - 1) // 2,), x.dtype), node="PdistBackward0", dx=_pdist_dx
 )
 def _pdist(x: Any, *, p: float) -> Any:
-    first, second = _pairs(x.shape[0])
+    first, second = _pair_indices(x.shape[0])
     size = np.abs(x[first] - x[second])
     if p == 2:
         return np.sqrt(np.square(size).sum(-1))
@@ -139,7 +139,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     length = norms.norm(input, p, tuple(d for d in range(input.ndim) if d != axis), True)
     scale = arithmetic.div(maxnorm, arithmetic.add(length, 1e-7))
     factor = select.where(comparison.gt(length, maxnorm), scale, np.ones((), input.array.dtype))
-    return named(arithmetic.mul(input, factor), "RenormBackward0")
+    return rename_node(arithmetic.mul(input, factor), "RenormBackward0")
 
 
 @public(method=False)
@@ -148,7 +148,7 @@ def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
     """`var` and `mean` over `dim`."""
-    return _with_mean(input, dim, unbiased, keepdim, correction, reduce.var, "VarMeanBackward0")
+    return _spread_and_mean(input, dim, unbiased, keepdim, correction, reduce.var, "VarMeanBackward0")
 
 
 @public(method=False)
@@ -157,10 +157,10 @@ def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
     """`std` and `mean` over `dim`."""
-    return _with_mean(input, dim, unbiased, keepdim, correction, reduce.std, "StdMeanBackward0")
+    return _spread_and_mean(input, dim, unbiased, keepdim, correction, reduce.std, "StdMeanBackward0")
 
 
-def _with_mean(
+def _spread_and_mean(
     x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Any, kind: str
 ) -> tuple[Tensor, ...]:
     if isinstance(dim, bool):
@@ -171,4 +171,4 @@ def _with_mean(
         return first, mean
     op: Any = movement.cat
     both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
-    return parts(both, ((), ()), kind)
+    return split_outputs(both, ((), ()), kind)

@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.out import with_out
-from adjoint.functions.linalg.checks import squares, stacked
-from adjoint.functions.linalg.factorizations import one_triangle
+from adjoint.functions.linalg.checks import check_matrix_stack, check_square
+from adjoint.functions.linalg.factorizations import symmetrize_from_triangle
 from adjoint.ops.elementwise.complex import real
 from adjoint.ops.linalg import eig_svd
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 
 
-class Eigen(NamedTuple):
+class EigResult(NamedTuple):
     """What `eigh` and `eig` return."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class Singular(NamedTuple):
+class LinalgSvdResult(NamedTuple):
     """What `svd` returns."""
 
     U: Tensor
@@ -29,7 +29,7 @@ class Singular(NamedTuple):
 
 
 @with_out
-def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+def eigh(A: Tensor, UPLO: str = "L") -> EigResult:
     """Return the eigenvalues, ascending, and the eigenvectors of symmetric or Hermitian matrices.
 
     The eigenvectors are the columns of the second result. Their signs are arbitrary, so a loss must not depend on them.
@@ -49,40 +49,40 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
         >>> values.round(), ad.allclose(A @ vectors, vectors * values)
         (tensor([1., 3.], dtype=adjoint.float64), True)
     """
-    x = _one_triangle("linalg.eigh", A, UPLO)
-    values, vectors = parts(eig_svd.eigh(x), eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
-    return Eigen(real(values), vectors)
+    x = _symmetrize_uplo("linalg.eigh", A, UPLO)
+    values, vectors = split_outputs(eig_svd.eigh(x), eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
+    return EigResult(real(values), vectors)
 
 
 @with_out
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric matrices, rising."""
-    return eig_svd.eigvalsh(_one_triangle("linalg.eigvalsh", A, UPLO))
+    return eig_svd.eigvalsh(_symmetrize_uplo("linalg.eigvalsh", A, UPLO))
 
 
-def _one_triangle(name: str, A: Tensor, UPLO: str) -> Tensor:
-    squares(name, A)
+def _symmetrize_uplo(name: str, A: Tensor, UPLO: str) -> Tensor:
+    check_square(name, A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return one_triangle(A, UPLO.upper() == "U")
+    return symmetrize_from_triangle(A, UPLO.upper() == "U")
 
 
 @with_out
-def eig(A: Tensor) -> Eigen:
+def eig(A: Tensor) -> EigResult:
     """Eigenvalues and eigenvectors of length 1, as columns, of square matrices: complex numbers, in no order."""
-    squares("linalg.eig", A)
-    return Eigen(*parts(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0"))
+    check_square("linalg.eig", A)
+    return EigResult(*split_outputs(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0"))
 
 
 @with_out
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices: complex numbers, in no order."""
-    squares("linalg.eigvals", A)
-    return parts(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0")[0]
+    check_square("linalg.eigvals", A)
+    return split_outputs(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0")[0]
 
 
 @with_out
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Singular:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> LinalgSvdResult:
     """Return the factors (U, S, Vh) of the singular value decomposition A = U diag(S) Vh.
 
     The singular values S descend. The columns of U and the rows of Vh are orthonormal. Their signs are arbitrary, so a
@@ -104,24 +104,24 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
         >>> ad.allclose(U @ ad.diag(S) @ Vh, A), S
         (True, tensor([6.7082, 2.2361], dtype=adjoint.float64))
     """
-    stacked("linalg.svd", A)
-    no_driver("svd", driver)
+    check_matrix_stack("linalg.svd", A)
+    refuse_driver("svd", driver)
     m, n = A.array.shape[-2:]
     full = full_matrices and m != n
     shapes = eig_svd.svd_shapes(A.array.shape, full)
-    U, S, Vh = parts(eig_svd.svd(A, full=full), shapes, "LinalgSvdBackward0")
-    return Singular(U, real(S), Vh)
+    U, S, Vh = split_outputs(eig_svd.svd(A, full=full), shapes, "LinalgSvdBackward0")
+    return LinalgSvdResult(U, real(S), Vh)
 
 
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, falling."""
-    stacked("linalg.svdvals", A)
-    no_driver("svdvals", driver)
+    check_matrix_stack("linalg.svdvals", A)
+    refuse_driver("svdvals", driver)
     return eig_svd.svdvals(A)
 
 
-def no_driver(name: str, driver: Any) -> None:
+def refuse_driver(name: str, driver: Any) -> None:
     """Raise RuntimeError for a driver: there are several on graphics processors only."""
     if driver is not None:
         raise RuntimeError(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.autocast import lowered
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.op.autocast import autocast_down
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.linalg import matmul
@@ -41,14 +41,14 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         tensor(5.)
     """
     if isinstance(equation, Tensor):
-        equation, operands = _spelt_out([equation, *operands])
+        equation, operands = _equation_from_sublists([equation, *operands])
     tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
-    terms, result = _parsed(equation.replace(" ", ""), [t.ndim for t in tensors])
+    terms, result = _parse_equation(equation.replace(" ", ""), [t.ndim for t in tensors])
     _check_sizes(terms, [t.array.shape for t in tensors])
     acc, letters = _diagonal(tensors[0], terms[0])
     for i in range(1, len(tensors)):
         right, term = _diagonal(tensors[i], terms[i])
-        acc, letters = _pair(acc, letters, right, term, "".join(terms[i + 1 :]) + result)
+        acc, letters = _contract_pair(acc, letters, right, term, "".join(terms[i + 1 :]) + result)
     gone = tuple(i for i, letter in enumerate(letters) if letter not in result)
     if gone:
         acc = reduction.sum(acc, axes=gone, keepdims=False)
@@ -56,15 +56,15 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return movement.permute(acc, axes=tuple(letters.index(letter) for letter in result))
 
 
-def _spelt_out(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
+def _equation_from_sublists(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
     """The equation, and the operands, of operands that are each followed by their list of numbers."""
     pairs, last = len(given) // 2, len(given) % 2
-    terms = [_letters(given[2 * i + 1]) for i in range(pairs)]
-    result = "->" + _letters(given[-1]) if last else ""
+    terms = [_sublist_letters(given[2 * i + 1]) for i in range(pairs)]
+    result = "->" + _sublist_letters(given[-1]) if last else ""
     return ",".join(terms) + result, tuple(given[0 : 2 * pairs : 2])
 
 
-def _letters(numbers: Any) -> str:
+def _sublist_letters(numbers: Any) -> str:
     """The letters A … Z, a … z that numbers stand for."""
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(f"einsum(): expected a list of numbers behind each operand, got {type(numbers).__name__}")
@@ -74,7 +74,7 @@ def _letters(numbers: Any) -> str:
     return "".join("..." if number is Ellipsis else LETTERS[number] for number in numbers)
 
 
-def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:
+def _parse_equation(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     """The letters of each operand and of the result, with `...` spelt out in letters of its own."""
     if not ranks:
         raise ValueError(
@@ -146,10 +146,10 @@ def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
     return x, letters
 
 
-def _pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
+def _contract_pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
     """Two operands as one batched matrix product over the letters that nobody needs later."""
-    if unusual.count and mode.autocast is not None:
-        x, y = lowered(x), lowered(y)
+    if nondefault.count and mode.autocast is not None:
+        x, y = autocast_down(x), autocast_down(y)
     batch = [c for c in a if c in b and c in later]
     inner = [c for c in a if c in b and c not in later]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]

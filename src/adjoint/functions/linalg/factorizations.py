@@ -6,33 +6,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.out import with_out
 from adjoint.functions.indexing import gather
 from adjoint.functions.linalg import matmul
-from adjoint.functions.linalg.checks import floating, squares, stacked
+from adjoint.functions.linalg.checks import check_linalg_dtype, check_matrix_stack, check_square
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.linalg import cholesky_qr, matrices, packed_factors, triangular
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 
 
-class Orthogonal(NamedTuple):
+class QrResult(NamedTuple):
     """What `qr` returns."""
 
     Q: Tensor
     R: Tensor
 
 
-class Checked(NamedTuple):
+class CholeskyExResult(NamedTuple):
     """What `cholesky_ex` returns."""
 
     L: Tensor
     info: Tensor
 
 
-class Reflectors(NamedTuple):
+class GeqrfResult(NamedTuple):
     """What `geqrf` returns."""
 
     a: Tensor
@@ -57,31 +57,31 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
         tensor([[2., 0.],
                 [1., 2.]])
     """
-    return factored("linalg.cholesky", A, upper)
+    return factor_cholesky("linalg.cholesky", A, upper)
 
 
 @with_out
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Checked:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
     """As `cholesky`, with the order of the first leading minor that is not positive-definite, or 0, and no error.
 
     A matrix that has no factor gives NaN. `check_errors`: raise LinAlgError all the same.
     """
-    out = factored("linalg.cholesky_ex", A, upper, check_errors)
-    read = one_triangle(A, upper)
-    return Checked(out, cholesky_qr.minor_not_positive(read.detach()))
+    out = factor_cholesky("linalg.cholesky_ex", A, upper, check_errors)
+    read = symmetrize_from_triangle(A, upper)
+    return CholeskyExResult(out, cholesky_qr.minor_not_positive(read.detach()))
 
 
-def factored(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
+def factor_cholesky(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
     """Cholesky's factor, and errors by the name of what was called."""
-    squares(name, A)
-    out = cholesky_qr.cholesky(one_triangle(A, upper), name=name if raises else "")
+    check_square(name, A)
+    out = cholesky_qr.cholesky(symmetrize_from_triangle(A, upper), name=name if raises else "")
     return matrices.adjoint(out) if upper else out
 
 
-def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
+def symmetrize_from_triangle(A: Tensor, upper: bool = False) -> Tensor:
     """A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
     array = A.array
-    readable = type(array) is np.ndarray and not (unusual.count and mode.special)
+    readable = type(array) is np.ndarray and not (nondefault.count and mode.special)
     if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
         return A
     x = A.detach()
@@ -91,7 +91,7 @@ def one_triangle(A: Tensor, upper: bool = False) -> Tensor:
 
 
 @with_out
-def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
+def qr(A: Tensor, mode: str = "reduced") -> QrResult:
     """Return (Q, R) with A = Q R, orthonormal columns in Q, and an upper triangular R.
 
     Args:
@@ -110,14 +110,14 @@ def qr(A: Tensor, mode: str = "reduced") -> Orthogonal:
         >>> Q.shape, R.shape, ad.allclose(Q @ R, A)
         (adjoint.Size([3, 2]), adjoint.Size([2, 2]), True)
     """
-    stacked("linalg.qr", A)
+    check_matrix_stack("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     shapes = cholesky_qr.qr_shapes(A.array.shape, mode)
-    q, r = parts(cholesky_qr.qr(A, mode=mode), shapes, "LinalgQrBackward0", mode=mode)
-    return Orthogonal(q if mode != "r" else constant(np.zeros(0, A.array.dtype)), r)
+    q, r = split_outputs(cholesky_qr.qr(A, mode=mode), shapes, "LinalgQrBackward0", mode=mode)
+    return QrResult(q if mode != "r" else constant(np.zeros(0, A.array.dtype)), r)
 
 
 @with_out
@@ -134,13 +134,13 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
             "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
         )
     first = constant(np.eye(m, n, dtype=input.array.dtype))
-    return reflected(input, tau, first, left=True, turned=False)
+    return apply_reflectors(input, tau, first, left=True, transpose=False)
 
 
 def _check_reflectors(name: str, input: Tensor, tau: Tensor) -> None:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
-    floating(name, input)
+    check_linalg_dtype(name, input)
     if tau.ndim != input.ndim - 1:
         raise RuntimeError(
             f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
@@ -157,8 +157,8 @@ def _check_reflectors(name: str, input: Tensor, tau: Tensor) -> None:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {input.dtype}")
 
 
-def reflected(input: Tensor, tau: Tensor, other: Tensor, left: bool, turned: bool) -> Tensor:
-    """Q other, or other Q, or these with Qᵀ if `turned`, of the product Q of reflectors."""
+def apply_reflectors(input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
+    """Q other, or other Q, or these with Qᵀ if `transpose`, of the product Q of reflectors."""
     k = tau.array.shape[-1]
     some = shape.narrow(input, -1, 0, k)
     m = some.array.shape[-2]
@@ -167,20 +167,20 @@ def reflected(input: Tensor, tau: Tensor, other: Tensor, left: bool, turned: boo
     one, d = np.eye(k, dtype=bool), shape.unsqueeze(tau, -1)
     above = packed_factors.upper(matmul.matmul(vt, v)) * (~one).astype(some.array.dtype)
     middle = triangular.solve_triangular(d * above, packed_factors.diagonal(tau), upper=True, unitriangular=True)
-    middle = matrices.adjoint(middle) if turned else middle
+    middle = matrices.adjoint(middle) if transpose else middle
     if left:
         return other - matmul.matmul(v, matmul.matmul(middle, matmul.matmul(vt, other)))
     return other - matmul.matmul(matmul.matmul(matmul.matmul(other, v), middle), vt)
 
 
 @with_out
-def geqrf(input: Tensor) -> Reflectors:
+def geqrf(input: Tensor) -> GeqrfResult:
     """R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known."""
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    floating("torch.geqrf", input)
+    check_linalg_dtype("torch.geqrf", input)
     shapes = cholesky_qr.reflector_shapes(input.array.shape)
-    return Reflectors(*parts(cholesky_qr.geqrf(input), shapes, "GeqrfBackward0"))
+    return GeqrfResult(*split_outputs(cholesky_qr.geqrf(input), shapes, "GeqrfBackward0"))
 
 
 @with_out
@@ -203,4 +203,4 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
             "torch.ormqr: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
             f"{list(other.array.shape[:-2])}"
         )
-    return reflected(input, tau, other, left, transpose)
+    return apply_reflectors(input, tau, other, left, transpose)

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.creation import random
 from adjoint.functions.linalg import matmul
-from adjoint.functions.linalg.checks import squares
+from adjoint.functions.linalg.checks import check_square
 from adjoint.functions.linalg.eig_svd import svd
 from adjoint.functions.linalg.factorizations import cholesky, qr
 from adjoint.functions.linalg.solve import solve_triangular
@@ -17,7 +17,7 @@ from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.linalg import matrices
 from adjoint.ops.linalg.lobpcg import eigenpairs, pair_shapes
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 
 __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 
@@ -33,13 +33,13 @@ def svd_lowrank(
     a = A if M is None else A - shape.broadcast_to(M, tuple(A.array.shape))
     m, n = a.array.shape[-2:]
     tall = matrices.adjoint(a) if m < n else a
-    basis = _range(tall, 6 if q is None else q, 2 if niter is None else niter)
+    basis = _approximate_basis(tall, 6 if q is None else q, 2 if niter is None else niter)
     u, s, vh = svd(matmul.matmul(matrices.adjoint(basis), tall), False)
     u, v = matmul.matmul(basis, u), matrices.adjoint(vh)
     return (v, s, u) if m < n else (u, s, v)
 
 
-def _range(A: Tensor, q: int, niter: int) -> Tensor:
+def _approximate_basis(A: Tensor, q: int, niter: int) -> Tensor:
     """An orthonormal basis of about what A makes of all vectors."""
     turned = matrices.adjoint(A)
     found = qr(matmul.matmul(A, random.randn(A.array.shape[-1], q, dtype=A.dtype))).Q
@@ -86,7 +86,7 @@ def lobpcg(
     PyTorch, "basic" and "ortho", are one here, and the settings of the latter change nothing. Gradients are those of
     A and B. Raises ValueError if A has fewer than 3 n rows.
     """
-    squares("lobpcg", A)
+    check_square("lobpcg", A)
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', got {method!r}")
     if tracker is not None:
@@ -114,5 +114,5 @@ def lobpcg(
         start = matmul.matmul(turned.detach(), start)
         near = matmul.matmul(matmul.matmul(turned.detach(), near), L.detach())
     packed = eigenpairs(A, start, near, tol=tolerance, **settings)
-    E, V = parts(packed, pair_shapes(A.array.shape, count), "LOBPCGAutogradFunctionBackward")
+    E, V = split_outputs(packed, pair_shapes(A.array.shape, count), "LOBPCGAutogradFunctionBackward")
     return E, V if B is None else solve_triangular(turned, V, upper=True)

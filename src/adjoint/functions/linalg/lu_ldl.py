@@ -9,17 +9,17 @@ import numpy as np
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg import matmul
-from adjoint.functions.linalg.checks import no_faults, one_type, solvable, squares
+from adjoint.functions.linalg.checks import check_info, check_same_dtype, check_solve_shapes, check_square
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.linalg import ldl, matrices, packed_factors, triangular
 from adjoint.ops.linalg import lu as elimination
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 
 
-class Permuted(NamedTuple):
+class LuResult(NamedTuple):
     """What `lu` returns."""
 
     P: Tensor
@@ -27,14 +27,14 @@ class Permuted(NamedTuple):
     U: Tensor
 
 
-class Pivoted(NamedTuple):
+class LuFactorResult(NamedTuple):
     """What `lu_factor` returns."""
 
     LU: Tensor
     pivots: Tensor
 
 
-class PivotedChecked(NamedTuple):
+class LuFactorExResult(NamedTuple):
     """What `lu_factor_ex` returns."""
 
     LU: Tensor
@@ -42,14 +42,14 @@ class PivotedChecked(NamedTuple):
     info: Tensor
 
 
-class Symmetric(NamedTuple):
+class LdlFactorResult(NamedTuple):
     """What `ldl_factor` returns."""
 
     LD: Tensor
     pivots: Tensor
 
 
-class SymmetricChecked(NamedTuple):
+class LdlFactorExResult(NamedTuple):
     """What `ldl_factor_ex` returns."""
 
     LD: Tensor
@@ -58,30 +58,30 @@ class SymmetricChecked(NamedTuple):
 
 
 @with_out
-def lu(A: Tensor, *, pivot: bool = True) -> Permuted:
+def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     """A = P L U: a permutation, a lower triangle with ones on the diagonal, and an upper triangle."""
-    found = _factored("linalg.lu", A, pivot)
+    found = _factor_lu("linalg.lu", A, pivot)
     P, L, U = lu_unpack(found.LU, found.pivots)
-    return Permuted(P, named(L, "LinalgLuBackward0"), named(U, "LinalgLuBackward0"))
+    return LuResult(P, rename_node(L, "LinalgLuBackward0"), rename_node(U, "LinalgLuBackward0"))
 
 
 @with_out
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Pivoted:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     """L, without its ones, and U in one matrix, and the row with which each was exchanged, from 1.
 
     Raises RuntimeError for a zero on the diagonal of U.
     """
-    found = _factored("torch.linalg.lu_factor", A, pivot)
-    no_faults(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor"), RuntimeError)
-    return Pivoted(found.LU, found.pivots)
+    found = _factor_lu("torch.linalg.lu_factor", A, pivot)
+    check_info(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor"), RuntimeError)
+    return LuFactorResult(found.LU, found.pivots)
 
 
 @with_out
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> PivotedChecked:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactorExResult:
     """As `lu_factor`, with the place of the first zero on the diagonal of U, or 0, and no error unless asked for."""
-    found = _factored("torch.linalg.lu_factor_ex", A, pivot)
+    found = _factor_lu("torch.linalg.lu_factor_ex", A, pivot)
     if check_errors:
-        no_faults(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor_ex"), RuntimeError)
+        check_info(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor_ex"), RuntimeError)
     return found
 
 
@@ -91,7 +91,7 @@ ZERO_PIVOT = (
 )
 
 
-def _factored(name: str, A: Tensor, pivot: bool) -> PivotedChecked:
+def _factor_lu(name: str, A: Tensor, pivot: bool) -> LuFactorExResult:
     if A.ndim < 2:
         raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
     if A.array.dtype.kind not in "fc" or A.array.dtype.itemsize == 2:
@@ -99,14 +99,14 @@ def _factored(name: str, A: Tensor, pivot: bool) -> PivotedChecked:
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     out, sizes = elimination.lu(A), A.array.shape
-    LU = parts(out, elimination.lu_shapes(sizes), "LinalgLuFactorExBackward0")[0]
+    LU = split_outputs(out, elimination.lu_shapes(sizes), "LinalgLuFactorExBackward0")[0]
     at = int(np.prod(sizes[-2:])) + min(sizes[-2:])
     info = packed_factors.integers(out.detach(), start=at, stop=at + 1)
-    return PivotedChecked(LU, elimination.pivots_of(out.detach(), sizes), shape.reshape(info, sizes[:-2]))
+    return LuFactorExResult(LU, elimination.pivots_of(out.detach(), sizes), shape.reshape(info, sizes[:-2]))
 
 
 @with_out
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Permuted:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LuResult:
     """P, L and U of what `lu_factor` gave; empty ones for what is not to be unpacked."""
     dtype = LU_data.array.dtype
     empty = constant(np.zeros(0, dtype))
@@ -119,87 +119,87 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
             )
         complaint = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
         _check_pivots(LU_pivots, LU_data.array.shape[-2], complaint, complaint)
-        P = elimination.exchanged(LU_pivots, rows=LU_data.array.shape[-2], dtype=dtype)
+        P = elimination.permutation_matrix(LU_pivots, rows=LU_data.array.shape[-2], dtype=dtype)
     if unpack_data:
         m, n = LU_data.array.shape[-2:]
         k = min(m, n)
         L = packed_factors.lower(shape.narrow(LU_data, -1, 0, k)) + constant(np.eye(m, k, dtype=dtype))
         U = packed_factors.upper(shape.narrow(LU_data, -2, 0, k))
-    return Permuted(P, named(L, "LuUnpackBackward0"), named(U, "LuUnpackBackward0"))
+    return LuResult(P, rename_node(L, "LuUnpackBackward0"), rename_node(U, "LuUnpackBackward0"))
 
 
 @with_out
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B, or X A = B unless `left`, of the A whose factors are given, or of Aᵀ if `adjoint`."""
-    squares("linalg.lu_solve", LU)
-    one_type("linalg.lu_solve", LU, B, "LU")
+    check_square("linalg.lu_solve", LU)
+    check_same_dtype("linalg.lu_solve", LU, B, "LU")
     if pivots.array.dtype != np.int32:
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     if LU.array.shape[:-1] != pivots.array.shape:
         raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
-    solvable("linalg.lu_solve", LU, B, left)
+    check_solve_shapes("linalg.lu_solve", LU, B, left)
     _check_pivots(
         pivots, LU.array.shape[-1], "Pivots given to lu_solve must all be greater or equal to 1. ",
         "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). ",
     )  # fmt: skip
-    P = elimination.exchanged(pivots, rows=LU.array.shape[-1], dtype=LU.array.dtype)
+    P = elimination.permutation_matrix(pivots, rows=LU.array.shape[-1], dtype=LU.array.dtype)
     if adjoint and is_complex(LU):
         LU = conj(LU)
-    x = B if left else matrices.transposed(B)
+    x = B if left else matrices.transpose_matrix(B)
     if left != adjoint:
-        x = matmul.matmul(matrices.transposed(P), x)
+        x = matmul.matmul(matrices.transpose_matrix(P), x)
         x = triangular.solve_triangular(LU, x, upper=False, unitriangular=True)
         x = triangular.solve_triangular(LU, x, upper=True)
     else:
-        turned = matrices.transposed(LU)
+        turned = matrices.transpose_matrix(LU)
         x = triangular.solve_triangular(turned, x, upper=False)
         x = triangular.solve_triangular(turned, x, upper=True, unitriangular=True)
         x = matmul.matmul(P, x)
-    return named(x if left else matrices.transposed(x), "LinalgLuSolveBackward0")
+    return rename_node(x if left else matrices.transpose_matrix(x), "LinalgLuSolveBackward0")
 
 
 @with_out
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Symmetric:
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
     """L and D in one matrix, and pivots, of a symmetric A = L D Lᵀ, of which the lower triangle is read.
 
     Raises RuntimeError for a zero in D. No gradient is known.
     """
-    found = _symmetric("torch.linalg.ldl_factor", A, hermitian)
-    no_faults(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor"), RuntimeError)
-    return Symmetric(found.LD, found.pivots)
+    found = _factor_ldl("torch.linalg.ldl_factor", A, hermitian)
+    check_info(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor"), RuntimeError)
+    return LdlFactorResult(found.LD, found.pivots)
 
 
 @with_out
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> SymmetricChecked:
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LdlFactorExResult:
     """As `ldl_factor`, with the place of the first zero of D, or 0, and no error unless asked for."""
-    found = _symmetric("torch.linalg.ldl_factor_ex", A, hermitian)
+    found = _factor_ldl("torch.linalg.ldl_factor_ex", A, hermitian)
     if check_errors:
-        no_faults(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor_ex"), RuntimeError)
+        check_info(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor_ex"), RuntimeError)
     return found
 
 
 ZERO_IN_D = "{name}: {batch}D[{at},{at}] is zero: the matrix is singular, and ldl_solve would divide by zero"
 
 
-def _symmetric(name: str, A: Tensor, hermitian: bool) -> SymmetricChecked:
-    squares(name, A)
+def _factor_ldl(name: str, A: Tensor, hermitian: bool) -> LdlFactorExResult:
+    check_square(name, A)
     out, sizes = ldl.ldl(A, hermitian=hermitian), A.array.shape
-    LD = parts(out, ldl.ldl_shapes(sizes), "LinalgLdlFactorExBackward0")[0]
+    LD = split_outputs(out, ldl.ldl_shapes(sizes), "LinalgLdlFactorExBackward0")[0]
     n = sizes[-1]
     pivots = packed_factors.integers(out.detach(), start=n * n, stop=n * n + n)
     info = packed_factors.integers(out.detach(), start=n * n + n, stop=n * n + n + 1)
-    return SymmetricChecked(LD, pivots, shape.reshape(info, sizes[:-2]))
+    return LdlFactorExResult(LD, pivots, shape.reshape(info, sizes[:-2]))
 
 
 @with_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with A X = B, of the A whose factors `ldl_factor` gave."""
-    squares("torch.linalg.ldl_solve", LD)
+    check_square("torch.linalg.ldl_solve", LD)
     if B.ndim < 2:
         raise RuntimeError(
             f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead"
         )
-    one_type("torch.linalg.ldl_solve", LD, B, "LD")
+    check_same_dtype("torch.linalg.ldl_solve", LD, B, "LD")
     if pivots.array.dtype.kind not in "iu":
         raise RuntimeError(f"torch.linalg.ldl_solve: Expected pivots to be integers. Got {pivots.dtype}")
     if LD.array.shape[:-1] != pivots.array.shape:
@@ -207,7 +207,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             "torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
             f"shape {list(pivots.array.shape)} instead"
         )
-    solvable("torch.linalg.ldl_solve", LD, B, True)
+    check_solve_shapes("torch.linalg.ldl_solve", LD, B, True)
     lead = broadcast_shapes(LD.array.shape[:-2], B.array.shape[:-2])
     LD, B = (shape.broadcast_to(x, (*lead, *x.array.shape[-2:])) for x in (LD, B))
     return ldl.ldl_solve(LD, shape.broadcast_to(pivots, (*lead, pivots.array.shape[-1])), B, hermitian=hermitian)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.autocast import lowered
-from adjoint.core.op.families import OPERANDS, fused
+from adjoint.core.op.autocast import autocast_down
+from adjoint.core.op.families import OPERANDS, with_eager_fast_path
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import lowering
+from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.legacy_overloads import with_leading_factors
-from adjoint.functions.api.out import into, with_out
+from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.linalg import matmul as contraction
@@ -24,7 +24,7 @@ from adjoint.ops.movement import movement
 __all__ = ["addmm", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
 
 
-def _same_type(name: str, x: Tensor, y: Tensor) -> None:
+def _check_same_dtype(name: str, x: Tensor, y: Tensor) -> None:
     if x.array.dtype != y.array.dtype:
         if name == "dot":
             raise RuntimeError(
@@ -36,7 +36,7 @@ def _same_type(name: str, x: Tensor, y: Tensor) -> None:
         )
 
 
-def _inner(name: str, x: Tensor, y: Tensor) -> None:
+def _check_inner_sizes(name: str, x: Tensor, y: Tensor) -> None:
     if x.array.shape[-1] != y.array.shape[-2]:
         raise RuntimeError(
             f"{name}: inner sizes differ, {tuple(x.array.shape)} @ {tuple(y.array.shape)}: mat1 and mat2 shapes cannot "
@@ -65,9 +65,9 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
         tensor([3., 7.])
     """
     if out is not None:
-        return into(out, matmul, input, other)
-    if unusual.count and mode.autocast is not None:
-        input, other = lowered(input), lowered(other)
+        return write_out(out, matmul, input, other)
+    if nondefault.count and mode.autocast is not None:
+        input, other = autocast_down(input), autocast_down(other)
     return _product(input, other)
 
 
@@ -79,10 +79,10 @@ def _product(input: Any, other: Any) -> Tensor:
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
-    _same_type("matmul", input, other)
+    _check_same_dtype("matmul", input, other)
     x_rank, y_rank = input.ndim, other.ndim
     if x_rank == 2 and y_rank == 2:
-        _inner("matmul", input, other)
+        _check_inner_sizes("matmul", input, other)
         return contraction.mm(input, other)
     if x_rank == 0 or y_rank == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x_rank}D and {y_rank}D")
@@ -90,22 +90,22 @@ def _product(input: Any, other: Any) -> Tensor:
         return dot(input, other)
     x = movement.reshape(input, shape=(1, *input.array.shape)) if x_rank == 1 else input
     y = movement.reshape(other, shape=(*other.array.shape, 1)) if y_rank == 1 else other
-    _inner("matmul", x, y)
+    _check_inner_sizes("matmul", x, y)
     product = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
     if x_rank == 1:
-        product = movement.reshaped(product, (*product.array.shape[:-2], product.array.shape[-1]))
-    return movement.reshaped(product, product.array.shape[:-1]) if y_rank == 1 else product
+        product = movement.reshape_unshared(product, (*product.array.shape[:-2], product.array.shape[-1]))
+    return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
-def _operator(self: Tensor, other: Any) -> Any:
+def _matmul_operator(self: Tensor, other: Any) -> Any:
     return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
 
-def _swapped_operator(self: Tensor, other: Any) -> Any:
+def _rmatmul_operator(self: Tensor, other: Any) -> Any:
     return matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
 
-for _name, _f in {"__matmul__": _operator, "__rmatmul__": _swapped_operator}.items():
+for _name, _f in {"__matmul__": _matmul_operator, "__rmatmul__": _rmatmul_operator}.items():
     setattr(Tensor, _name, _f)
 
 
@@ -156,7 +156,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Σ x[i] y[i] of two vectors of equal length."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    _same_type("dot", input, tensor)
+    _check_same_dtype("dot", input, tensor)
     if input.array.shape != tensor.array.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor {list(input.array.shape)} and src {list(tensor.array.shape)} "
@@ -164,7 +164,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         )
     n = input.array.shape[0]
     product = contraction.mm(movement.reshape(input, shape=(1, n)), movement.reshape(tensor, shape=(n, 1)))
-    return movement.reshaped(product, ())
+    return movement.reshape_unshared(product, ())
 
 
 @public()
@@ -180,16 +180,16 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 @public()
 @with_leading_factors
 @with_out
-@lowering
+@autocast_lower
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat1 @ mat2."""
-    if not _one_sum(input, mat1, mat2):
+    if not _can_fuse_addmm(input, mat1, mat2):
         return _addmm_composite(input, mat1, mat2, beta=beta, alpha=alpha)
-    _inner("addmm", mat1, mat2)
+    _check_inner_sizes("addmm", mat1, mat2)
     return _addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def _one_sum(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
+def _can_fuse_addmm(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
     """True for matrices and what broadcasts to the size of their product, all of one floating type."""
     kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
     same = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
@@ -197,10 +197,10 @@ def _one_sum(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
 
 
 def _addmm_composite(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
-    return weighed("addmm", input, mm(mat1, mat2), beta, alpha)
+    return add_scaled_product("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
-def weighed(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
+def add_scaled_product(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
     """beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
 
     Where elements are integers or truths, so are alpha and beta: fractions are left out. Raises RuntimeError if
@@ -222,16 +222,16 @@ def weighed(name: str, input: Any, product: Any, beta: float, alpha: float) -> T
     return arithmetic.add(scaled, input if beta == 1 else arithmetic.mul(input, beta))
 
 
-def _scaled(g: Any, factor: float) -> Any:
+def _scale_grad(g: Any, factor: float) -> Any:
     return g if factor == 1 else arithmetic.mul(g, factor)
 
 
-@fused(
+@with_eager_fast_path(
     composite=_addmm_composite,
     node="AddmmBackward0",
-    dinput=lambda g, beta: _scaled(g, beta),
-    dmat1=lambda g, mat2, alpha: _scaled(contraction.mm(g, movement.permute(mat2, axes=(1, 0))), alpha),
-    dmat2=lambda g, mat1, alpha: _scaled(contraction.mm(movement.permute(mat1, axes=(1, 0)), g), alpha),
+    dinput=lambda g, beta: _scale_grad(g, beta),
+    dmat1=lambda g, mat2, alpha: _scale_grad(contraction.mm(g, movement.permute(mat2, axes=(1, 0))), alpha),
+    dmat2=lambda g, mat1, alpha: _scale_grad(contraction.mm(movement.permute(mat1, axes=(1, 0)), g), alpha),
 )
 def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
     out = np.matmul(mat1, mat2)
@@ -262,7 +262,7 @@ def _as_rows(x: Any) -> Any:
     return x if len(x.shape) == 2 else movement.reshape(x, shape=(movement.numel(x.shape[:-1]), x.shape[-1]))
 
 
-@fused(
+@with_eager_fast_path(
     composite=_linear_composite,
     node=lambda node: "MmBackward0" if node.parents[2:] == (None,) else "AddmmBackward0",
     dx=_linear_dx,
@@ -285,8 +285,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.
     """
-    if unusual.count and mode.autocast is not None:
-        input, weight, bias = lowered(input), lowered(weight), lowered(bias)
+    if nondefault.count and mode.autocast is not None:
+        input, weight, bias = autocast_down(input), autocast_down(weight), autocast_down(bias)
     if not input.ndim or not weight.ndim:
         raise RuntimeError(
             f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D"
@@ -296,8 +296,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: input is {tuple(input.array.shape)}, weight {tuple(weight.array.shape)} expects last size "
             f"{weight.array.shape[-1]}: mat1 and mat2 shapes cannot be multiplied"
         )
-    _same_type("linear", input, weight)
+    _check_same_dtype("linear", input, weight)
     if input.ndim == 1:
         row = movement.reshape(input, shape=(1, *input.array.shape))
-        return movement.reshaped(linear(row, weight, bias), (weight.array.shape[0],))
+        return movement.reshape_unshared(linear(row, weight, bias), (weight.array.shape[0],))
     return _linear(input, weight, bias)

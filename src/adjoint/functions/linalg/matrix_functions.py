@@ -11,9 +11,9 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.linalg import matmul, products
-from adjoint.functions.linalg.checks import squares
+from adjoint.functions.linalg.checks import check_square
 from adjoint.functions.reduction import cumulative
 from adjoint.functions.shape import join, shape
 from adjoint.ops.elementwise import arithmetic
@@ -42,14 +42,14 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of a stack of matrices: a view."""
     out: Tensor = A.diagonal(offset, dim1, dim2)
-    return named(out, "DiagonalBackward0")
+    return rename_node(out, "DiagonalBackward0")
 
 
 @with_out
 @in_float32
 def matrix_exp(A: Tensor) -> Tensor:
     """Σ Aᵏ / k! of square matrices."""
-    squares("linalg.matrix_exp", A)
+    check_square("linalg.matrix_exp", A)
     return matrix_exponential.matrix_exp(A)
 
 
@@ -114,12 +114,12 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
                 f"{list(given[i + 1].shape)} cannot be multiplied"
             )
     sizes = [matrices[0].array.shape[0], *(x.array.shape[1] for x in matrices)]
-    out = _multiplied(matrices, _splits(sizes), 0, len(matrices))
+    out = _multiply_chain(matrices, _find_best_splits(sizes), 0, len(matrices))
     out = shape.squeeze(out, -1) if column else out
     return shape.squeeze(out, 0) if row else out
 
 
-def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+def _find_best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     """For the product of the matrices i … j - 1, before which it is best split."""
     n = len(sizes) - 1
     cost, best = {(i, i + 1): 0 for i in range(n)}, {}
@@ -131,8 +131,8 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return best
 
 
-def _multiplied(matrices: list[Tensor], best: dict[tuple[int, int], int], i: int, j: int) -> Tensor:
+def _multiply_chain(matrices: list[Tensor], best: dict[tuple[int, int], int], i: int, j: int) -> Tensor:
     if j == i + 1:
         return matrices[i]
     k = best[i, j]
-    return matmul.mm(_multiplied(matrices, best, i, k), _multiplied(matrices, best, k, j))
+    return matmul.mm(_multiply_chain(matrices, best, i, k), _multiply_chain(matrices, best, k, j))

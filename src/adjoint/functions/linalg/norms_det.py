@@ -12,17 +12,17 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import all_dims, one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
-from adjoint.functions.linalg.checks import floating, squares, stacked
-from adjoint.functions.linalg.solve import with_tolerances
+from adjoint.functions.linalg.checks import check_linalg_dtype, check_matrix_stack, check_square
+from adjoint.functions.linalg.solve import resolve_tolerances
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import join, shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.linalg import eig_svd, inverse_det_solve, lstsq
-from adjoint.ops.multi_output import parts
+from adjoint.ops.multi_output import split_outputs
 from adjoint.ops.reduction import reduction
 
 
-class SignAndLogarithm(NamedTuple):
+class SlogdetResult(NamedTuple):
     """What `slogdet` returns."""
 
     sign: Tensor
@@ -45,18 +45,18 @@ def det(A: Tensor) -> Tensor:
         >>> ad.linalg.det(ad.tensor([[2.0, 1.0], [0.0, 3.0]]))
         tensor(6.)
     """
-    squares("linalg.det", A)
+    check_square("linalg.det", A)
     return inverse_det_solve.det(A)
 
 
 @with_out
-def slogdet(A: Tensor) -> SignAndLogarithm:
+def slogdet(A: Tensor) -> SlogdetResult:
     """The sign of the determinant, and ln |det|."""
-    squares("linalg.slogdet", A)
+    check_square("linalg.slogdet", A)
     if A.array.dtype.kind == "c":
-        return SignAndLogarithm(inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A))
+        return SlogdetResult(inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A))
     both = join.stack([inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A)], -1)
-    return SignAndLogarithm(*parts(both, ((), ()), "LinalgSlogdetBackward0"))
+    return SlogdetResult(*split_outputs(both, ((), ()), "LinalgSlogdetBackward0"))
 
 
 @with_out
@@ -66,12 +66,12 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     Tolerances are numbers or tensors, one for each matrix; `tol` is the older name of atol. `hermitian`: A is
     symmetric, and its eigenvalues are counted.
     """
-    stacked("torch.linalg.matrix_rank", A, "input")
+    check_matrix_stack("torch.linalg.matrix_rank", A, "input")
     if hermitian:
-        squares("linalg.eigvalsh", A)
+        check_square("linalg.eigvalsh", A)
     if tol is not None and rtol is None:
         rtol = 0.0
-    A, atol, rtol = with_tolerances(A.detach(), tol if atol is None else atol, rtol)
+    A, atol, rtol = resolve_tolerances(A.detach(), tol if atol is None else atol, rtol)
     return lstsq.rank(A, atol, rtol, hermitian=hermitian)
 
 
@@ -83,8 +83,8 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str: {ord!r}")
-    _real_order("linalg.vector_norm", ord)
-    _widening("linalg.vector_norm", x, dtype)
+    _check_real_order("linalg.vector_norm", ord)
+    _check_norm_dtype("linalg.vector_norm", x, dtype)
     axes = all_dims(dim, x.ndim)
     if (ord < 0 or math.isinf(ord)) and 0 in [x.array.shape[a] for a in axes]:
         raise RuntimeError(
@@ -94,12 +94,12 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     return reduce.power_norm(x, ord, dim, keepdim, dtype=dtype)
 
 
-def _real_order(name: str, ord: Any) -> None:
+def _check_real_order(name: str, ord: Any) -> None:
     if isinstance(ord, complex):
         raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
 
 
-def _widening(name: str, x: Tensor, dtype: Any) -> None:
+def _check_norm_dtype(name: str, x: Tensor, dtype: Any) -> None:
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if dtype is None:
@@ -129,10 +129,10 @@ def matrix_norm(
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
-    _real_order(name, ord)
+    _check_real_order(name, ord)
     if (isinstance(ord, str) and ord not in ("fro", "nuc")) or ord not in ("fro", "nuc", *_ORDERS):
         raise RuntimeError(f"{name}: Order {ord} not supported.")
-    _widening(name, A, dtype)
+    _check_norm_dtype(name, A, dtype)
     rows, columns = (one_dim(d, A.ndim) for d in dim)
     if rows == columns:
         raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
@@ -140,21 +140,21 @@ def matrix_norm(
         return reduce.power_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
     x = A if dtype is None else select.cast(A, dtype=numpy_dtype(dtype))
     if ord in ("nuc", 2, -2):
-        floating(name, A)
+        check_linalg_dtype(name, A)
         values = eig_svd.svdvals(shape.movedim(x, (rows, columns), (-2, -1)))
-        out = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord > 0, False)
+        out = values.sum(-1) if ord == "nuc" else _max_or_min(values, -1, ord > 0, False)
         kept = [1 if d in (rows, columns) else n for d, n in enumerate(A.array.shape)]
         return shape.reshape(out, tuple(kept)) if keepdim else out
     first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reduction.sum(arithmetic.abs(x), axes=(first,), keepdims=True)
-    out = _extreme(sums, second, ord > 0, True)
+    out = _max_or_min(sums, second, ord > 0, True)
     return out if keepdim else shape.squeeze(out, (rows, columns))
 
 
 _ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
-def _extreme(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
+def _max_or_min(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
     """The largest or smallest along `dim`; the largest of nothing is 0."""
     axis = one_dim(dim, x.ndim)
     if largest and not x.array.shape[axis]:
@@ -206,7 +206,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):
-        floating("linalg.svd", A)
+        check_linalg_dtype("linalg.svd", A)
         if not A.numel():
             return constant(np.zeros(A.array.shape[:-2], A.array.dtype))
         values = eig_svd.svdvals(A)
@@ -214,7 +214,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return arithmetic.div(last, first) if p == -2 else arithmetic.div(first, last)
     if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    squares(f"linalg.cond(ord={p})", A)
+    check_square(f"linalg.cond(ord={p})", A)
     if not A.numel():
         return constant(np.zeros(A.array.shape[:-2], A.array.dtype))
     if p == "nuc":

@@ -11,11 +11,11 @@ import numpy as np
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import in_float32, lowering
+from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.legacy_overloads import with_leading_factors
-from adjoint.functions.api.out import into, with_out
-from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.api.out import with_out, write_out
+from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.linalg import matmul
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, select
@@ -33,17 +33,17 @@ setattr(Tensor, "addmm_", in_place(matmul.addmm, "addmm_"))  # noqa: B010  mypy 
 
 @public(inplace=True)
 @with_leading_factors
-@lowering
+@autocast_lower
 @in_float32
 @with_out
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(matmul.bmm(batch1, batch2), axes=(0,), keepdims=False)
-    out = matmul.weighed("addbmm", input, total, beta, alpha)
-    return named(out, "AddbmmBackward0", **_shown(batch1, batch2, beta, alpha))
+    out = matmul.add_scaled_product("addbmm", input, total, beta, alpha)
+    return rename_node(out, "AddbmmBackward0", **_addbmm_node_params(batch1, batch2, beta, alpha))
 
 
-def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
+def _addbmm_node_params(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
     """What PyTorch's node of `addbmm` shows of its inputs."""
     (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
     sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
@@ -52,7 +52,7 @@ def _shown(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[st
 
 @public(inplace=True)
 @with_leading_factors
-@lowering
+@autocast_lower
 @in_float32
 @with_out
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -62,8 +62,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {kinds[0]}, batch1: {kinds[1]}, batch2: {kinds[2]}"
         )
-    out = matmul.weighed("baddbmm", input, matmul.bmm(batch1, batch2), beta, alpha)
-    return named(out, "BaddbmmBackward0", beta=beta, alpha=alpha)
+    out = matmul.add_scaled_product("baddbmm", input, matmul.bmm(batch1, batch2), beta, alpha)
+    return rename_node(out, "BaddbmmBackward0", beta=beta, alpha=alpha)
 
 
 @public(inplace=True)
@@ -72,8 +72,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 @with_out
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta · input + alpha · mat @ vec."""
-    out = matmul.weighed("addmv", input, matmul.mv(mat, vec), beta, alpha)
-    return named(out, "AddmvBackward0", beta=beta, alpha=alpha)
+    out = matmul.add_scaled_product("addmv", input, matmul.mv(mat, vec), beta, alpha)
+    return rename_node(out, "AddmvBackward0", beta=beta, alpha=alpha)
 
 
 @public(inplace=True)
@@ -91,8 +91,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
         if isinstance(factor, complex) and kind != "c":
             raise RuntimeError("value cannot be converted to type float without overflow")
-    out = matmul.weighed("addr", input, matmul.outer(vec1, vec2), beta, alpha)
-    return named(out, "AddrBackward0", beta=beta, alpha=alpha)
+    out = matmul.add_scaled_product("addr", input, matmul.outer(vec1, vec2), beta, alpha)
+    return rename_node(out, "AddrBackward0", beta=beta, alpha=alpha)
 
 
 @public()
@@ -129,7 +129,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     A dimension of size 1 goes with one of any size.
     """
     if out is not None:
-        return into(out, tensordot, a, b, dims)
+        return write_out(out, tensordot, a, b, dims)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -163,7 +163,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     """The product of matrices, from the left."""
     if out is not None:
-        return into(out, chain_matmul, *matrices)
+        return write_out(out, chain_matmul, *matrices)
     parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
     if not len(parts):
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
@@ -195,12 +195,12 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3.")
     op: Any = indexing.index
 
-    def turned(x: Tensor, order: Sequence[int]) -> Tensor:
+    def permute_components(x: Tensor, order: Sequence[int]) -> Tensor:
         return apply(op.op, (x, constant(np.array(order))), {"pattern": (None,) * axis + (0,)})
 
-    first = arithmetic.mul(turned(input, (1, 2, 0)), turned(other, (2, 0, 1)))
-    second = arithmetic.mul(turned(input, (2, 0, 1)), turned(other, (1, 2, 0)))
-    return named(arithmetic.sub(first, second), "LinalgCrossBackward0")
+    first = arithmetic.mul(permute_components(input, (1, 2, 0)), permute_components(other, (2, 0, 1)))
+    second = arithmetic.mul(permute_components(input, (2, 0, 1)), permute_components(other, (1, 2, 0)))
+    return rename_node(arithmetic.sub(first, second), "LinalgCrossBackward0")
 
 
 @public()

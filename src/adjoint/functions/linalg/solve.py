@@ -14,7 +14,14 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.linalg import matmul
-from adjoint.functions.linalg.checks import floating, is_vector, one_type, solvable, squares, stacked
+from adjoint.functions.linalg.checks import (
+    check_linalg_dtype,
+    check_matrix_stack,
+    check_same_dtype,
+    check_solve_shapes,
+    check_square,
+    is_vector,
+)
 from adjoint.functions.reduction.reduce import squared_size
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -24,21 +31,21 @@ from adjoint.ops.linalg import lstsq as least_squares
 from adjoint.ops.reduction import reduction
 
 
-class Inverse(NamedTuple):
+class InvExResult(NamedTuple):
     """What `inv_ex` returns."""
 
     inverse: Tensor
     info: Tensor
 
 
-class Solution(NamedTuple):
+class SolveExResult(NamedTuple):
     """What `solve_ex` returns."""
 
     result: Tensor
     info: Tensor
 
 
-class LeastSquares(NamedTuple):
+class LstsqResult(NamedTuple):
     """What `lstsq` returns."""
 
     solution: Tensor
@@ -66,19 +73,19 @@ def inv(A: Tensor) -> Tensor:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.2500]])
     """
-    squares("linalg.inv", A)
+    check_square("linalg.inv", A)
     return inverse_det_solve.inv(A)
 
 
 @with_out
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Inverse:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
     """A⁻¹, NaN for a singular matrix, and the place of the first zero on the diagonal of its factor U, or 0.
 
     `check_errors`: raise LinAlgError for a singular matrix all the same.
     """
-    squares("linalg.inv_ex", A)
+    check_square("linalg.inv_ex", A)
     out = inverse_det_solve.inv(A, name="linalg.inv_ex" if check_errors else "")
-    return Inverse(out, inverse_det_solve.singular_at(A.detach()))
+    return InvExResult(out, inverse_det_solve.singular_at(A.detach()))
 
 
 @with_out
@@ -100,28 +107,28 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         >>> ad.linalg.solve(A, b)
         tensor([2., 2.])
     """
-    return _solved("torch.linalg.solve", A, B, left, True)
+    return _solve_system("torch.linalg.solve", A, B, left, True)
 
 
 @with_out
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Solution:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
     """As `solve`, but NaN for a singular matrix, and the place of the first zero on its diagonal U, or 0."""
-    out = _solved("torch.linalg.solve_ex", A, B, left, check_errors)
-    return Solution(out, inverse_det_solve.singular_at(A.detach()))
+    out = _solve_system("torch.linalg.solve_ex", A, B, left, check_errors)
+    return SolveExResult(out, inverse_det_solve.singular_at(A.detach()))
 
 
-def _solved(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> Tensor:
-    squares("linalg.solve", A)
-    one_type("linalg.solve", A, B)
+def _solve_system(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> Tensor:
+    check_square("linalg.solve", A)
+    check_same_dtype("linalg.solve", A, B)
     vector = is_vector(A, B)
     b = shape.unsqueeze(B, -1) if vector else B
-    solvable("linalg.solve", A, b, left)
+    check_solve_shapes("linalg.solve", A, b, left)
     if left:
         out = inverse_det_solve.solve(A, b, name=name if raises else "")
     else:
-        left, right = matrices.transposed(A), matrices.transposed(b)
+        left, right = matrices.transpose_matrix(A), matrices.transpose_matrix(b)
         turned = inverse_det_solve.solve(left, right, name=name if raises else "")
-        out = matrices.transposed(turned)
+        out = matrices.transpose_matrix(turned)
     return shape.squeeze(out, -1) if vector else out
 
 
@@ -131,16 +138,16 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
     A zero on the diagonal gives infinities and NaN.
     """
-    squares("linalg.solve_triangular", A)
-    stacked("linalg.solve_triangular", B, "B")
-    one_type("linalg.solve_triangular", A, B)
-    solvable("linalg.solve_triangular", A, B, left)
+    check_square("linalg.solve_triangular", A)
+    check_matrix_stack("linalg.solve_triangular", B, "B")
+    check_same_dtype("linalg.solve_triangular", A, B)
+    check_solve_shapes("linalg.solve_triangular", A, B, left)
     if left:
         return triangular.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
     turned = triangular.solve_triangular(
-        matrices.transposed(A), matrices.transposed(B), upper=not upper, unitriangular=unitriangular
+        matrices.transpose_matrix(A), matrices.transpose_matrix(B), upper=not upper, unitriangular=unitriangular
     )
-    return matrices.transposed(turned)
+    return matrices.transpose_matrix(turned)
 
 
 @with_out
@@ -157,12 +164,12 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
             "cfloat or cdouble types"
         )
     if hermitian:
-        squares("linalg.eigh", A)
-    A, atol, rtol = with_tolerances(A, atol, rcond if rtol is None else rtol)
+        check_square("linalg.eigh", A)
+    A, atol, rtol = resolve_tolerances(A, atol, rcond if rtol is None else rtol)
     return least_squares.pinv(A, atol, rtol, hermitian=hermitian)
 
 
-def with_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
+def resolve_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
     """A and its tolerances; where these are tensors, all stacks are of one length.
 
     Where rtol is not given, and atol is not or is 0, it is the larger dimension times the machine epsilon.
@@ -185,7 +192,7 @@ def with_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """The shortest X with the smallest |A X - B|, for each column; B is a matrix, or a vector for each matrix.
 
     Singular values below `rcond` · the largest count as 0. What else is returned depends on the driver, as in LAPACK:
@@ -202,8 +209,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
             f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1, but "
             f"they are {A.ndim} and {B.ndim}"
         )
-    one_type(name, A, B)
-    floating(name, A)
+    check_same_dtype(name, A, B)
+    check_linalg_dtype(name, A)
     driver = driver or "gelsy"
     if driver not in DRIVERS:
         raise RuntimeError(f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)})")
@@ -216,11 +223,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rcond = float(np.finfo(real_type(A.array.dtype)).eps) * max(m, n)
     x = least_squares.lstsq(A, b, rcond=rcond)
     rank = least_squares.rank(A.detach(), 0.0, rcond)
-    residuals, empty = _nothing_of(x), constant(np.zeros(0, real_type(A.array.dtype)))
-    if driver != "gelsy" and m > n and _is_full(rank, n):
+    residuals, empty = _make_empty_real(x), constant(np.zeros(0, real_type(A.array.dtype)))
+    if driver != "gelsy" and m > n and _is_full_rank(rank, n):
         missed = squared_size(arithmetic.sub(matmul.matmul(A, x), b))
         residuals = reduction.sum(missed, axes=(x.ndim - 2,), keepdims=False)
-    return LeastSquares(
+    return LstsqResult(
         shape.squeeze(x, -1) if vector else x,
         residuals,
         constant(np.zeros(0, np.int64)) if driver == "gels" else rank,
@@ -228,13 +235,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     )
 
 
-def _nothing_of(x: Tensor) -> Tensor:
+def _make_empty_real(x: Tensor) -> Tensor:
     """No elements, real, with the history of x."""
     flat = real(shape.reshape(x, (x.numel(),)))
     return shape.narrow(flat, 0, 0, 0)
 
 
-def _is_full(rank: Tensor, n: int) -> bool:
+def _is_full_rank(rank: Tensor, n: int) -> bool:
     return bool((rank == n).all())
 
 

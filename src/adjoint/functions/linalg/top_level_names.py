@@ -8,9 +8,9 @@ import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.linalg import eig_svd, factorizations, lu_ldl, matrix_functions, norms_det, solve
-from adjoint.functions.linalg.checks import one_type, solvable, squares
+from adjoint.functions.linalg.checks import check_same_dtype, check_solve_shapes, check_square
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import transcendental
 from adjoint.ops.linalg import matrices, triangular
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Singular(NamedTuple):
+class SvdResult(NamedTuple):
     """What `svd` returns."""
 
     U: Tensor
@@ -29,7 +29,7 @@ class Singular(NamedTuple):
     V: Tensor
 
 
-class Triangular(NamedTuple):
+class TriangularSolveResult(NamedTuple):
     """What `triangular_solve` returns."""
 
     solution: Tensor
@@ -47,7 +47,7 @@ geqrf, orgqr, ormqr = (public()(f) for f in (factorizations.geqrf, factorization
 @public()
 def logdet(input: Tensor) -> Tensor:
     """ln det, NaN for a negative determinant."""
-    squares("linalg.slogdet", input)
+    check_square("linalg.slogdet", input)
     sign, size = slogdet(input)
     return size + transcendental.log(sign)
 
@@ -56,16 +56,16 @@ def logdet(input: Tensor) -> Tensor:
 @with_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """`linalg.cholesky`, with `upper` by position too."""
-    return factorizations.factored("cholesky", input, upper)
+    return factorizations.factor_cholesky("cholesky", input, upper)
 
 
 @public()
 @with_out
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """(L Lᵀ)⁻¹ of a lower triangle L, or (Uᵀ U)⁻¹ of an upper triangle."""
-    squares("cholesky_inverse", input)
+    check_square("cholesky_inverse", input)
     one = constant(np.eye(input.array.shape[-1], dtype=input.array.dtype))
-    return named(_by_triangle(one, input, upper), "CholeskyInverseBackward0")
+    return rename_node(_solve_by_cholesky(one, input, upper), "CholeskyInverseBackward0")
 
 
 @public()
@@ -75,19 +75,19 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     for called, x in {"b": input, "u": input2}.items():
         if x.ndim < 2:
             raise RuntimeError(f"{called} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
-    squares("cholesky_solve", input2)
+    check_square("cholesky_solve", input2)
     n, (rows, columns) = input2.array.shape[-1], input.array.shape[-2:]
     if n != rows:
         raise RuntimeError(
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {n} by {n} but each b matrix is {rows} by "
             f"{columns}"
         )
-    one_type("cholesky_solve", input2, input)
-    solvable("cholesky_solve", input2, input, True)
-    return named(_by_triangle(input, input2, upper), "CholeskySolveBackward0")
+    check_same_dtype("cholesky_solve", input2, input)
+    check_solve_shapes("cholesky_solve", input2, input, True)
+    return rename_node(_solve_by_cholesky(input, input2, upper), "CholeskySolveBackward0")
 
 
-def _by_triangle(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
+def _solve_by_cholesky(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
     lower = matrices.adjoint(triangle) if upper else triangle
     half = triangular.solve_triangular(lower, b, upper=False)
     return triangular.solve_triangular(matrices.adjoint(lower), half, upper=True)
@@ -97,7 +97,7 @@ def _by_triangle(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
 @with_out
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Triangular:
+) -> TriangularSolveResult:
     """X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A."""
     for called, x in {"b": input, "A": A}.items():
         if x.ndim < 2:
@@ -110,32 +110,34 @@ def triangular_solve(
             f"Expected b and A to have the same dtype, but found b of type {input.dtype} and A of type {A.dtype} "
             "instead."
         )
-    squares("triangular_solve", A)
-    solvable("triangular_solve", A, input, True)
-    a = matrices.transposed(A) if transpose else A
+    check_square("triangular_solve", A)
+    check_solve_shapes("triangular_solve", A, input, True)
+    a = matrices.transpose_matrix(A) if transpose else A
     x = triangular.solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
     lead = x.array.shape[:-2]
-    return Triangular(named(x, "TriangularSolveBackward0"), shape.broadcast_to(A, (*lead, *A.array.shape[-2:])).clone())
+    return TriangularSolveResult(
+        rename_node(x, "TriangularSolveBackward0"), shape.broadcast_to(A, (*lead, *A.array.shape[-2:])).clone()
+    )
 
 
 @public()
 @with_out
-def qr(input: Tensor, some: bool = True) -> factorizations.Orthogonal:
+def qr(input: Tensor, some: bool = True) -> factorizations.QrResult:
     """`linalg.qr`; Q is square unless `some`."""
     return factorizations.qr(input, "reduced" if some else "complete")
 
 
 @public()
 @with_out
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Singular:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdResult:
     """U, S and V with input = U diag(S) Vᵀ; U and V are square unless `some`, and zeros unless `compute_uv`."""
     if compute_uv:
         u, s, vh = eig_svd.svd(input, not some)
-        return Singular(u, s, matrices.adjoint(vh))
+        return SvdResult(u, s, matrices.adjoint(vh))
     s = eig_svd.svdvals(input)
     lead, (m, n) = input.array.shape[:-2], input.array.shape[-2:]
     u, v = (constant(np.zeros((*lead, k, k), input.array.dtype)) for k in (m, n))
-    return Singular(u, s, v)
+    return SvdResult(u, s, v)
 
 
 @public()

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.apply import apply, computed
-from adjoint.core.op.eager_kernels import Routine, source
-from adjoint.core.op.families import fused
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.op.apply import apply, wrap_computed
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import log_softmax
-from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -23,11 +23,11 @@ from adjoint.ops.reduction import reduction
 
 __all__ = ["cross_entropy", "nll_loss", "one_hot"]
 
-NODE = "NllLossBackward0"
-MEAN_NLL, MEAN_NLL_DX = Routine("mean_nll"), Routine("mean_nll_dx")
+NLL_NODE = "NllLossBackward0"
+MEAN_NLL, MEAN_NLL_DX = SmallArrayKernel("mean_nll"), SmallArrayKernel("mean_nll_dx")
 
 
-@sensitive
+@autocast_float32
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -45,14 +45,14 @@ def cross_entropy(
     if input.ndim == 0:
         raise IndexError("cross_entropy: expected logits with a class dimension, got a 0-d tensor")
     axis = 0 if input.ndim == 1 else 1
-    reduction = named_reduction(size_average, reduce, reduction)
+    reduction = resolve_legacy_reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if weight is not None:
         _check_weight(weight, input.array.shape[axis])
     logs = log_softmax(input, axis)
     if weight is None and reduction == "mean" and label_smoothing == 0.0:
-        loss = _quick_mean(logs, target, ignore_index)
+        loss = _try_small_mean_nll(logs, target, ignore_index)
         if loss is not None:
             return loss
     if target.array.shape == input.array.shape:
@@ -64,7 +64,7 @@ def cross_entropy(
     loss = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
         return loss
-    spread = _smooth(logs, target, weight, ignore_index, reduction, axis)
+    spread = _label_smoothing_loss(logs, target, weight, ignore_index, reduction, axis)
     share = label_smoothing / input.array.shape[axis]
     return arithmetic.add(arithmetic.mul(loss, 1.0 - label_smoothing), arithmetic.mul(spread, share))
 
@@ -81,22 +81,24 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str
         return reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False) / max(
             movement.numel(loss.array.shape), 1
         )
-    return reduced(loss, reduction_name)
+    return apply_loss_reduction(loss, reduction_name)
 
 
-def _smooth(logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int) -> Any:
+def _label_smoothing_loss(
+    logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int
+) -> Any:
     """The part of label smoothing that spreads over all classes."""
     shape = tuple(logs.array.shape[axis] if d == axis else 1 for d in range(logs.ndim))
     terms = logs if weight is None else logs * movement.reshape(weight, shape=shape)
     counted = comparison.ne(target, ignore_index)
     loss = select.where(counted, -reduction.sum(terms, axes=(axis,), keepdims=False), 0.0)
     if reduction_name != "mean":
-        return reduced(loss, reduction_name)
-    share = _weights(target, weight, counted, logs)
-    return reduced(loss, "mean", share)
+        return apply_loss_reduction(loss, reduction_name)
+    share = _target_weights(target, weight, counted, logs)
+    return apply_loss_reduction(loss, "mean", share)
 
 
-@sensitive
+@autocast_float32
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -111,7 +113,7 @@ def nll_loss(
     Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
     """
     axis = 0 if input.ndim == 1 else 1
-    reduction = named_reduction(size_average, reduce, reduction)
+    reduction = resolve_legacy_reduction(size_average, reduce, reduction)
     shape = input.array.shape
     if not shape:
         raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
@@ -132,47 +134,53 @@ def nll_loss(
             f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
         )
     in_one_op = weight is None and reduction == "mean" and len(shape) == 2
-    if in_one_op and (loss := _quick_mean(input, target, ignore_index)) is not None:
+    if in_one_op and (loss := _try_small_mean_nll(input, target, ignore_index)) is not None:
         return loss
-    if in_one_op and indexing.within(target, shape[1]):
+    if in_one_op and indexing.all_in_range(target, shape[1]):
         return _mean_nll(input, target, ignore=ignore_index)
     counted = comparison.ne(target, ignore_index)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
     _check_classes(safe, shape[axis])
     if in_one_op:
         return _mean_nll(input, target, ignore=ignore_index)
-    picked = _picked(input, safe, axis)
+    picked = _gather_at_target(input, safe, axis)
     if weight is None:
         loss = select.where(counted, arithmetic.neg(picked), 0.0)
         share = select.cast(counted, dtype=input.array.dtype) if reduction == "mean" else None
-        return named(reduced(loss, reduction, share), NODE)
+        return rename_node(apply_loss_reduction(loss, reduction, share), NLL_NODE)
     _check_weight(weight, shape[axis])
     if reduction == "mean" and input.ndim == 2 and not weight.requires_grad:
         return _mean_weighted_nll(input, target, weight, ignore=ignore_index)
-    share = _weights(safe, weight, counted, input)
-    return named(reduced(select.where(counted, -(picked * share), 0.0), reduction, share), NODE)
+    share = _target_weights(safe, weight, counted, input)
+    return rename_node(apply_loss_reduction(select.where(counted, -(picked * share), 0.0), reduction, share), NLL_NODE)
 
 
-def _quick_mean(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:
+def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:
     """The mean loss of a small batch of (N, C) in which nothing is to be ignored; None where it is no such thing."""
     x, classes = logs.array, target.array
-    if unusual.count or not source.enabled or ignore >= 0 or len(x.shape) != 2 or x.shape[:1] != classes.shape:
+    if (
+        nondefault.count
+        or not kernel_provider.enabled
+        or ignore >= 0
+        or len(x.shape) != 2
+        or x.shape[:1] != classes.shape
+    ):
         return None
     found = MEAN_NLL.call(x, classes)
     op = _mean_nll.op  # type: ignore[attr-defined]
-    return None if found is None else computed(op, (logs, target), {"ignore": ignore}, found)
+    return None if found is None else wrap_computed(op, (logs, target), {"ignore": ignore}, found)
 
 
 def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
     counted = comparison.ne(target, ignore)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
-    loss = select.where(counted, arithmetic.neg(_picked(logs, safe, 1)), 0.0)
-    return reduced(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
+    loss = select.where(counted, arithmetic.neg(_gather_at_target(logs, safe, 1)), 0.0)
+    return apply_loss_reduction(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
 
 
 def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
     """-g/n at each counted sample's class."""
-    if source.enabled and ignore < 0 and type(g) is np.ndarray:
+    if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
         out = np.zeros(logs_shape, g.dtype)
         if MEAN_NLL_DX.call(g, target, out) is not None:
             return out
@@ -180,11 +188,11 @@ def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: in
     count = reduction.sum(select.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
     share = select.where(counted, arithmetic.neg(arithmetic.div(g, count)), 0.0)
     column = (logs_shape[0], 1)
-    at = movement.reshaped(select.where(counted, target, np.asarray(0, np.int64)), column)
-    return indexing.scatter_add(movement.reshaped(share, column), at, shape=logs_shape, axis=1)
+    at = movement.reshape_unshared(select.where(counted, target, np.asarray(0, np.int64)), column)
+    return indexing.scatter_add(movement.reshape_unshared(share, column), at, shape=logs_shape, axis=1)
 
 
-@fused(composite=_mean_nll_composite, node=NODE, dlogs=_mean_nll_dlogs)
+@with_eager_fast_path(composite=_mean_nll_composite, node=NLL_NODE, dlogs=_mean_nll_dlogs)
 def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
     counted = target != ignore
     count = np.count_nonzero(counted)
@@ -198,8 +206,8 @@ def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
 def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
     counted = comparison.ne(target, ignore)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
-    share = _weights(safe, weight, counted, logs)
-    return reduced(select.where(counted, -(_picked(logs, safe, 1) * share), 0.0), "mean", share)
+    share = _target_weights(safe, weight, counted, logs)
+    return apply_loss_reduction(select.where(counted, -(_gather_at_target(logs, safe, 1) * share), 0.0), "mean", share)
 
 
 def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
@@ -214,7 +222,7 @@ def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple
     return indexing.scatter_add(each, movement.reshape(at, shape=column), shape=logs_shape, axis=1)
 
 
-@fused(composite=_mean_weighted_nll_composite, node=NODE, dlogs=_mean_weighted_nll_dlogs)
+@with_eager_fast_path(composite=_mean_weighted_nll_composite, node=NLL_NODE, dlogs=_mean_weighted_nll_dlogs)
 def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
     counted = target != ignore
     safe = np.where(counted, target, 0)
@@ -234,7 +242,7 @@ def _check_weight(weight: Tensor, classes: int) -> None:
         )
 
 
-def _weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
+def _target_weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
     if weight is None:
         return select.cast(counted, dtype=like.array.dtype)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
@@ -242,7 +250,7 @@ def _weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
     return select.where(counted, share, 0.0)
 
 
-def _picked(input: Tensor, target: Tensor, axis: int) -> Any:
+def _gather_at_target(input: Tensor, target: Tensor, axis: int) -> Any:
     """input at the target's class."""
     shape = target.array.shape
     at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))

@@ -9,9 +9,9 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.publish import named
-from adjoint.functions.loss.regression import reduced
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.loss.regression import apply_loss_reduction
 from adjoint.functions.reduction.reduce import logsumexp
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import indexing
@@ -20,10 +20,10 @@ from adjoint.ops.reduction import reduction as reduction_ops
 
 __all__ = ["ctc_loss"]
 _sum = reduction_ops.sum
-NEVER = -1e30  # the logarithm of a probability of 0: finite, so that no difference is NaN
+LOG_ZERO = -1e30  # the logarithm of a probability of 0: finite, so that no difference is NaN
 
 
-@sensitive
+@autocast_float32
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
@@ -48,21 +48,21 @@ def ctc_loss(
     times, count, classes = x.array.shape
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
-    spans = _lengths("input_lengths", input_lengths, count)
-    sizes = _lengths("target_lengths", target_lengths, count)
+    spans = _check_lengths("input_lengths", input_lengths, count)
+    sizes = _check_lengths("target_lengths", target_lengths, count)
     complaint = f"Expected input_lengths to have value at most {times}, but got value {{}}"
     indexing.check_range(spans, times + 1, complaint, low=0, error=RuntimeError)
-    labels = _padded(targets, sizes)  # (N, S)
-    loss = _negative_log(x, _with_blanks(labels, blank), spans, sizes)
+    labels = _pad_targets(targets, sizes)  # (N, S)
+    loss = _negative_log_likelihood(x, _with_blanks(labels, blank), spans, sizes)
     excess = _sum_over_classes(transcendental.exp(x), spans)
     loss = loss + (excess - excess.detach())
-    loss = select.where(comparison.ge(loss, -NEVER / 2), 0.0 if zero_infinity else math.inf, loss)
-    loss = named(loss, "CtcLossBackward0")
+    loss = select.where(comparison.ge(loss, -LOG_ZERO / 2), 0.0 if zero_infinity else math.inf, loss)
+    loss = rename_node(loss, "CtcLossBackward0")
     if reduction == "mean":
         each = loss / select.cast(arithmetic.maximum(sizes, 1), dtype=loss.array.dtype)
-        return reduced(each, "mean")
+        return apply_loss_reduction(each, "mean")
     if reduction == "sum":
-        return reduced(loss, "sum")
+        return apply_loss_reduction(loss, "sum")
     return loss.squeeze(0) if alone else loss
 
 
@@ -72,7 +72,7 @@ def _sum_over_classes(p: Any, spans: Any) -> Any:
     return _sum(select.where(there.unsqueeze(2), p, 0.0), axes=(0, 2), keepdims=False)
 
 
-def _lengths(name: str, given: Any, count: int) -> Any:
+def _check_lengths(name: str, given: Any, count: int) -> Any:
     """Lengths (N,) as a tensor."""
     if not isinstance(given, Tensor):
         given = constant(np.atleast_1d(np.asarray(given)))
@@ -88,7 +88,7 @@ def _lengths(name: str, given: Any, count: int) -> Any:
     return found
 
 
-def _padded(targets: Tensor, sizes: Any) -> Any:
+def _pad_targets(targets: Tensor, sizes: Any) -> Any:
     """The labels as (N, S), S being the longest length, whatever stands behind the end of each."""
     if targets.array.dtype.kind not in "iu":
         raise RuntimeError("targets must be integral")
@@ -126,7 +126,7 @@ def _with_blanks(labels: Any, blank: int) -> Any:
     return cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
 
 
-def _negative_log(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
+def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
     """-ln p of each sequence: the forward recursion over times, all in logarithms."""
     times, count, classes = x.array.shape
     width = states.array.shape[1]
@@ -136,33 +136,37 @@ def _negative_log(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
     held = comparison.le(constant(np.arange(width)), last)  # behind their end the labels are anything
     states = select.where(held, states, np.asarray(0, states.array.dtype))
     indexing.check_range(states, classes, complaint, low=0, error=RuntimeError)
-    never = constant(np.full((count, 1), NEVER, kind))
+    never = constant(np.full((count, 1), LOG_ZERO, kind))
     wide = movement.expand(states.unsqueeze(0), shape=(times, count, width))
-    spoken: Any = arithmetic.maximum(indexing.gather(x, wide, axis=2), NEVER)  # (T, N, states)
-    skips = _skips(states)
+    spoken: Any = arithmetic.maximum(indexing.gather(x, wide, axis=2), LOG_ZERO)  # (T, N, states)
+    skips = _can_skip_blank(states)
     first = np.arange(width) < np.minimum(2, width)
-    alpha: Any = select.where(constant(first), spoken.select(0, 0), NEVER) if times else None
-    begun = constant(np.where(np.arange(width) == 0, 0.0, NEVER).astype(kind)[None].repeat(count, 0))
+    alpha: Any = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
+    begun = constant(np.where(np.arange(width) == 0, 0.0, LOG_ZERO).astype(kind)[None].repeat(count, 0))
     alphas = [begun]
     cat: Any = movement.cat
     for t in range(times):
         if t:
-            one = cat(never, _cut(alpha, width - 1), axis=1)
-            two = select.where(skips, cat(never, never, _cut(alpha, width - 2), axis=1), NEVER) if width > 2 else one
+            one = cat(never, _truncate_columns(alpha, width - 1), axis=1)
+            two = (
+                select.where(skips, cat(never, never, _truncate_columns(alpha, width - 2), axis=1), LOG_ZERO)
+                if width > 2
+                else one
+            )
             three = [alpha, one, two] if width > 2 else [alpha, one] if width > 1 else [alpha]
-            alpha = logsumexp(_stacked(three), 0) + spoken.select(0, t)
-            alpha = arithmetic.maximum(alpha, NEVER)
+            alpha = logsumexp(_stack_parts(three), 0) + spoken.select(0, t)
+            alpha = arithmetic.maximum(alpha, LOG_ZERO)
         alphas.append(alpha)
     until = movement.expand(movement.reshape(spans, shape=(1, count, 1)), shape=(1, count, width))
-    ends = indexing.gather(_stacked(alphas), until, axis=0).squeeze(0)  # (N, states)
+    ends = indexing.gather(_stack_parts(alphas), until, axis=0).squeeze(0)  # (N, states)
     final = indexing.gather(ends, last, axis=1)
     before = indexing.gather(ends, arithmetic.maximum(last - 1, 0), axis=1)
-    other = select.where(comparison.gt(last, 0), before, NEVER)
-    total = logsumexp(_stacked([final, other]), 0)
+    other = select.where(comparison.gt(last, 0), before, LOG_ZERO)
+    total = logsumexp(_stack_parts([final, other]), 0)
     return arithmetic.neg(movement.reshape(total, shape=(count,)))
 
 
-def _skips(states: Any) -> Any:
+def _can_skip_blank(states: Any) -> Any:
     """Whether a state may follow the one before the last: no blank between two labels that differ."""
     count, width = states.array.shape
     if width <= 2:
@@ -175,10 +179,10 @@ def _skips(states: Any) -> Any:
     return cat(constant(np.zeros((count, 2), np.bool_)), may, axis=1)
 
 
-def _cut(x: Any, size: int) -> Any:
+def _truncate_columns(x: Any, size: int) -> Any:
     return movement.slice(x, bounds=((0, x.array.shape[0], 1), (0, size, 1)))
 
 
-def _stacked(parts: Any) -> Any:
+def _stack_parts(parts: Any) -> Any:
     cat: Any = movement.cat
     return cat(*(p.unsqueeze(0) for p in parts), axis=0)

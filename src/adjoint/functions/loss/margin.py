@@ -10,13 +10,13 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.matmul import linear
 from adjoint.functions.loss.classification import cross_entropy
-from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
 from adjoint.functions.loss.similarity import pairwise_distance
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import indexing
@@ -55,7 +55,7 @@ def gaussian_nll_loss(
     least = select.where(comparison.lt(var, eps), arithmetic.sub(eps, var.detach()), 0.0)
     v: Any = arithmetic.add(var, least)
     loss = (transcendental.log(v) + arithmetic.square(arithmetic.sub(input, target)) / v) * 0.5
-    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return apply_loss_reduction(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 def _check_positive(var: Tensor) -> None:
@@ -64,13 +64,13 @@ def _check_positive(var: Tensor) -> None:
     indexing.check_range(negative, 1, "var has negative entry/entries", low=0, error=ValueError)
 
 
-@sensitive
+@autocast_float32
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """eˣ - t x, or without `log_input` x - t ln(x + eps); `full` adds t ln t - t + ln(2 π t) / 2 for t > 1."""
-    how = _reduction(size_average, reduce, reduction)
+    how = _check_reduction(size_average, reduce, reduction)
     if log_input:
         loss: Any = arithmetic.sub(transcendental.exp(input), arithmetic.mul(target, input))
     else:
@@ -80,17 +80,17 @@ def poisson_nll_loss(
         t: Any = select.where(above, target, 1)
         more = t * transcendental.log(t) - t + transcendental.log(t * (2 * math.pi)) * 0.5
         loss = loss + select.where(above, more, 0.0)
-    return reduced(loss, how)
+    return apply_loss_reduction(loss, how)
 
 
-def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    how = named_reduction(size_average, reduce, reduction)
+def _check_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    how = resolve_legacy_reduction(size_average, reduce, reduction)
     if how not in ("none", "mean", "sum"):
         raise ValueError(f"{how} is not a valid value for reduction")
     return how
 
 
-def _rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, Any]:
+def _reshape_to_rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, Any]:
     """Input and target as (N, C) and (N,), or `alike` (N, C). Raises RuntimeError for shapes that do not fit."""
     shape, sizes = tuple(input.array.shape), tuple(target.array.shape)
     if len(shape) > 2 or (shape and not shape[-1]):
@@ -106,7 +106,7 @@ def _rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, A
     return rows, movement.reshape(target, shape=(count, classes) if alike else (count,))
 
 
-@sensitive
+@autocast_float32
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -115,12 +115,12 @@ def multi_margin_loss(
 
     Raises ValueError for a p other than 1 and 2, RuntimeError for shapes that do not fit.
     """
-    how = _reduction(size_average, reduce, reduction)
+    how = _check_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
-    rows, at = _rows("multi_margin_loss", input, target, False)
+    rows, at = _reshape_to_rows("multi_margin_loss", input, target, False)
     classes = rows.array.shape[1]
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.array.shape)}")
@@ -135,10 +135,10 @@ def multi_margin_loss(
     loss = _mean(select.where(own, 0.0, gap), axes=(1,), keepdims=False)
     if how == "none" and input.ndim < 2:
         loss = movement.reshape(loss, shape=target.array.shape)
-    return reduced(loss, how)
+    return apply_loss_reduction(loss, how)
 
 
-@sensitive
+@autocast_float32
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -146,12 +146,12 @@ def multilabel_margin_loss(
 
     Targets are class indices up to the first that is negative. Raises RuntimeError for shapes that do not fit.
     """
-    how = _reduction(size_average, reduce, reduction)
-    rows, at = _rows("multilabel_margin_loss", input, target, True)
+    how = _check_reduction(size_average, reduce, reduction)
+    rows, at = _reshape_to_rows("multilabel_margin_loss", input, target, True)
     count, classes = rows.array.shape
     indexing.check_range(at, classes, "multilabel_margin_loss: target {} is out of range", low=-1, error=RuntimeError)
     given = select.cast(comparison.lt(at, 0), dtype=np.dtype(np.int64))
-    labels = comparison.eq(reduction_sums(given), 0)  # before the first negative
+    labels = comparison.eq(running_sums(given), 0)  # before the first negative
     safe = select.where(labels, at, np.asarray(0, at.array.dtype))
     ones = select.cast(labels, dtype=rows.array.dtype)
     marked = comparison.gt(indexing.scatter_add(ones, safe, shape=(count, classes), axis=1), 0.0)  # (N, C): is a label
@@ -161,21 +161,21 @@ def multilabel_margin_loss(
     loss = _sum(select.where(counted, gap, 0.0), axes=(1, 2), keepdims=False) / float(classes)
     if how == "none" and input.ndim < 2:
         loss = movement.reshape(loss, shape=())
-    return named(reduced(loss, how), "MultilabelMarginLossBackward0")
+    return rename_node(apply_loss_reduction(loss, how), "MultilabelMarginLossBackward0")
 
 
-def reduction_sums(x: Any) -> Any:
+def running_sums(x: Any) -> Any:
     """Running sums along the last dimension."""
     return reduction.cumsum(x, axis=1)
 
 
-@sensitive
+@autocast_float32
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """-(t ln σ(x) + (1 - t) ln σ(-x)), the mean over the last dimension."""
-    how = _reduction(size_average, reduce, reduction)
+    how = _check_reduction(size_average, reduce, reduction)
     gain = arithmetic.mul(target, logsigmoid(input))
     rest = arithmetic.mul(arithmetic.sub(1, target), logsigmoid(arithmetic.neg(input)))
     loss: Any = arithmetic.neg(arithmetic.add(gain, rest))
@@ -183,7 +183,7 @@ def multilabel_soft_margin_loss(
         loss = loss * weight
     if not input.ndim:
         raise IndexError("multilabel_soft_margin_loss: the mean over the last dimension, but input has no dimensions")
-    return reduced(_mean(loss, axes=(input.ndim - 1,), keepdims=False), how)
+    return apply_loss_reduction(_mean(loss, axes=(input.ndim - 1,), keepdims=False), how)
 
 
 def triplet_margin_with_distance_loss(
@@ -209,7 +209,7 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = arithmetic.minimum(far, distance(positive, negative))
     gap: Any = arithmetic.sub(arithmetic.add(near, margin), far)
-    return reduced(clamp(gap, min=0), reduction)
+    return apply_loss_reduction(clamp(gap, min=0), reduction)
 
 
 def linear_cross_entropy(

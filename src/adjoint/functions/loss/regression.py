@@ -9,10 +9,10 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.families import binary, fused
+from adjoint.core.op.families import binary, with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import indexing
@@ -24,10 +24,10 @@ __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
-SQUARES = "MseLossBackward0"
+MSE_NODE = "MseLossBackward0"
 
 
-def reduced(loss: Any, reduction_name: str, weight: Any = None) -> Any:
+def apply_loss_reduction(loss: Any, reduction_name: str, weight: Any = None) -> Any:
     """Mean, sum or each; a weighted mean divides by the sum of the weights."""
     axes = tuple(range(loss.ndim))
     if reduction_name == "none":
@@ -41,7 +41,7 @@ def reduced(loss: Any, reduction_name: str, weight: Any = None) -> Any:
     raise ValueError(f"{reduction_name} is not a valid value for reduction")
 
 
-def named_reduction(size_average: bool | None, reduce: bool | None, reduction_name: str) -> str:
+def resolve_legacy_reduction(size_average: bool | None, reduce: bool | None, reduction_name: str) -> str:
     """The reduction which PyTorch's first two names for it ask for, where they are used."""
     if size_average is None and reduce is None:
         return reduction_name
@@ -72,26 +72,26 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Any:
     return arithmetic.sub(input, target)
 
 
-@sensitive
+@autocast_float32
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
-    reduction = named_reduction(size_average, reduce, reduction)
-    if weight is None and reduction in ("mean", "sum") and _alike(input.array, target.array):
+    reduction = resolve_legacy_reduction(size_average, reduce, reduction)
+    if weight is None and reduction in ("mean", "sum") and _can_fuse_squared_error(input.array, target.array):
         return squared_error(input, target, reduction=reduction)
     loss = arithmetic.square(_difference("mse_loss", input, target))
-    out = _weighed(loss, input, weight, reduction, weight)
-    return named(out, SQUARES) if weight is None else out
+    out = _weight_and_reduce(loss, input, weight, reduction, weight)
+    return rename_node(out, MSE_NODE) if weight is None else out
 
 
-def _alike(x: Any, y: Any) -> bool:
+def _can_fuse_squared_error(x: Any, y: Any) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
 
 
 def _squared_error_composite(x: Any, y: Any, *, reduction: str) -> Any:
-    return reduced(arithmetic.square(arithmetic.sub(x, y)), reduction)
+    return apply_loss_reduction(arithmetic.square(arithmetic.sub(x, y)), reduction)
 
 
 def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
@@ -99,9 +99,9 @@ def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
     return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
 
 
-@fused(
+@with_eager_fast_path(
     composite=_squared_error_composite,
-    node=SQUARES,
+    node=MSE_NODE,
     dx=_squared_error_dx,
     dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),
 )
@@ -112,26 +112,28 @@ def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
     return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
 
 
-def _weighed(loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None) -> Any:
+def _weight_and_reduce(
+    loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None
+) -> Any:
     """The loss of each element times its weight, reduced. Raises ValueError for weights of another shape."""
     if weight is None:
-        return reduced(loss, reduction_name)
+        return apply_loss_reduction(loss, reduction_name)
     if weight.array.shape != input.array.shape:
         raise ValueError("Weights and input must have the same size.")
-    return reduced(arithmetic.mul(loss, weight), reduction_name, share)
+    return apply_loss_reduction(arithmetic.mul(loss, weight), reduction_name, share)
 
 
-@sensitive
+@autocast_float32
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """|input - target|, times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
     loss = arithmetic.abs(_difference("l1_loss", input, target))
-    return _weighed(loss, input, weight, named_reduction(size_average, reduce, reduction), weight)
+    return _weight_and_reduce(loss, input, weight, resolve_legacy_reduction(size_average, reduce, reduction), weight)
 
 
-@sensitive
+@autocast_float32
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -143,10 +145,12 @@ def smooth_l1_loss(
         return l1_loss(input, target, size_average, reduce, reduction)
     size = arithmetic.abs(_difference("smooth_l1_loss", input, target))
     loss = select.where(comparison.lt(size, beta), arithmetic.square(size) * (0.5 / beta), size - 0.5 * beta)
-    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SmoothL1LossBackward0")
+    return rename_node(
+        apply_loss_reduction(loss, resolve_legacy_reduction(size_average, reduce, reduction)), "SmoothL1LossBackward0"
+    )
 
 
-@sensitive
+@autocast_float32
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -158,11 +162,11 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     size = arithmetic.abs(_difference("huber_loss", input, target))
     loss = select.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
-    out = _weighed(loss, input, weight, reduction, None)
-    return named(out, "HuberLossBackward0") if weight is None else out
+    out = _weight_and_reduce(loss, input, weight, reduction, None)
+    return rename_node(out, "HuberLossBackward0") if weight is None else out
 
 
-@sensitive
+@autocast_float32
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -176,11 +180,13 @@ def binary_cross_entropy_with_logits(
     gain = arithmetic.mul(target, positive)
     gain = gain if pos_weight is None else arithmetic.mul(gain, pos_weight)
     loss = -(gain + arithmetic.sub(1.0, target) * negative)
-    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
-    return named(out, "BinaryCrossEntropyWithLogitsBackward0")
+    out = apply_loss_reduction(
+        loss if weight is None else loss * weight, resolve_legacy_reduction(size_average, reduce, reduction)
+    )
+    return rename_node(out, "BinaryCrossEntropyWithLogitsBackward0")
 
 
-def _limited_log(p: Any) -> Any:
+def _clamped_log(p: Any) -> Any:
     return arithmetic.maximum(transcendental.log(p), -100.0)
 
 
@@ -189,14 +195,14 @@ def _limited_log(p: Any) -> Any:
     promotion="float",
     node="BinaryCrossEntropyBackward0",
     dx=lambda g, x, y: g * (x - y) / arithmetic.maximum(x * (1.0 - x), 1e-12),
-    dy=lambda g, x: g * (_limited_log(1.0 - x) - _limited_log(x)),
+    dy=lambda g, x: g * (_clamped_log(1.0 - x) - _clamped_log(x)),
 )
 def _entropy(x: Any, y: Any) -> Any:
     """-(y ln x + (1 - y) ln(1 - x)), with logarithms below -100 taken as -100."""
     return -(y * np.maximum(np.log(x), -100.0) + (1.0 - y) * np.maximum(np.log1p(-x), -100.0))
 
 
-@sensitive
+@autocast_float32
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -210,5 +216,7 @@ def binary_cross_entropy(
     outside = select.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
     indexing.check_range(outside, 1, "all elements of input should be between 0 and 1", low=0, error=RuntimeError)
     loss = _entropy(input, target)
-    out = reduced(loss if weight is None else loss * weight, named_reduction(size_average, reduce, reduction))
-    return named(out, "BinaryCrossEntropyBackward0")
+    out = apply_loss_reduction(
+        loss if weight is None else loss * weight, resolve_legacy_reduction(size_average, reduce, reduction)
+    )
+    return rename_node(out, "BinaryCrossEntropyBackward0")

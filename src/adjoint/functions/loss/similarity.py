@@ -6,12 +6,12 @@ from typing import Any
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.compute_dtype import in_float32, sensitive
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.matmul import linear as _linear
 from adjoint.functions.linalg.norms import norm
-from adjoint.functions.loss.regression import named_reduction, reduced
+from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -23,7 +23,7 @@ __all__ = [
 _sum = reduction.sum
 
 
-@sensitive
+@autocast_float32
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -42,21 +42,21 @@ def kl_div(
     else:
         loss = arithmetic.sub(float_functions.xlogy(target, target), arithmetic.mul(target, input))
     if reduction == "batchmean":
-        return reduced(loss, "sum") / (input.array.shape[0] if input.ndim else 1)
-    return reduced(loss, named_reduction(size_average, reduce, reduction))
+        return apply_loss_reduction(loss, "sum") / (input.array.shape[0] if input.ndim else 1)
+    return apply_loss_reduction(loss, resolve_legacy_reduction(size_average, reduce, reduction))
 
 
-@sensitive
+@autocast_float32
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """max(0, -t (x1 - x2) + margin), t being 1 or -1."""
     apart: Any = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
-    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+    return apply_loss_reduction(clamp(apart + margin, min=0), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
-@sensitive
+@autocast_float32
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -64,19 +64,21 @@ def hinge_embedding_loss(
     """x where t is 1, max(0, margin - x) where t is -1."""
     far = select.where(comparison.eq(target, 1), 0.0, clamp(arithmetic.sub(margin, input), min=0))
     near = select.where(comparison.eq(target, -1), 0.0, input)
-    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+    return apply_loss_reduction(arithmetic.add(near, far), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
-@sensitive
+@autocast_float32
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """ln(1 + e^(-t x)), t being 1 or -1."""
     loss = transcendental.log1p(transcendental.exp(arithmetic.mul(arithmetic.neg(target), input)))
-    return named(reduced(loss, named_reduction(size_average, reduce, reduction)), "SoftMarginLossBackward0")
+    return rename_node(
+        apply_loss_reduction(loss, resolve_legacy_reduction(size_average, reduce, reduction)), "SoftMarginLossBackward0"
+    )
 
 
-@sensitive
+@autocast_float32
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -103,10 +105,10 @@ def cosine_embedding_loss(
     zero = 0.0
     near = select.where(comparison.eq(target, 1), arithmetic.sub(1.0, cos), zero)
     far = select.where(comparison.eq(target, -1), clamp(cos - margin, min=0), zero)
-    return reduced(arithmetic.add(near, far), named_reduction(size_average, reduce, reduction))
+    return apply_loss_reduction(arithmetic.add(near, far), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
-@sensitive
+@autocast_float32
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -121,7 +123,7 @@ def triplet_margin_loss(
     if swap:
         far = arithmetic.minimum(far, pairwise_distance(positive, negative, p, eps))
     apart: Any = arithmetic.sub(near, far)
-    return reduced(clamp(apart + margin, min=0), named_reduction(size_average, reduce, reduction))
+    return apply_loss_reduction(clamp(apart + margin, min=0), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
 @in_float32

@@ -12,17 +12,17 @@ import numpy as np
 from adjoint.core.op.apply import apply
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.nn.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
+    gather_at_flat,
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    taken_at,
 )
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
@@ -69,21 +69,21 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_ind
     return _adaptive(3, input, output_size, True)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     name, shape, lead = f"adaptive_max_pool{rank}d", input.array.shape, input.ndim - rank
     sizes = adaptive_sizes(name, rank, input, output_size)
     if not all(sizes):
-        empty = no_parts(name, input, sizes)
+        empty = make_empty_pool(name, input, sizes)
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
-    parts = [_part(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
+    parts = [_part_positions(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
     x: Any = input
     for axis, (n, at) in enumerate(zip(shape[lead:], parts, strict=True), lead):
         if at.size != n:
             x = x.index_select(axis, constant(at.ravel()))
     tables = [constant(at.ravel()) for at in parts]
     widths = tuple(at.shape[1] for at in parts)
-    return _pooled_apart("AdaptiveMaxPool", input, x, widths, tables, return_indices)
+    return _max_pool_blocks("AdaptiveMaxPool", input, x, widths, tables, return_indices)
 
 
 def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
@@ -112,7 +112,7 @@ def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> lis
     return sizes
 
 
-def no_parts(name: str, input: Tensor, sizes: list[int]) -> Tensor:
+def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
     """The empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
     lead = input.array.shape[: input.ndim - len(sizes)]
     kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
@@ -131,7 +131,7 @@ def no_parts(name: str, input: Tensor, sizes: list[int]) -> Tensor:
     return out
 
 
-def _part(length: int, parts: int) -> Any:
+def _part_positions(length: int, parts: int) -> Any:
     """The elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
     numbers = np.arange(parts)
     starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
@@ -140,13 +140,13 @@ def _part(length: int, parts: int) -> Any:
     return at
 
 
-def _pooled_apart(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
+def _max_pool_blocks(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
     """The largest of each block of x, slices of the input, and their flat place there: the tables say which slices."""
     rank = len(widths)
     node = f"{kind}{rank}DBackward0"
     if not return_indices:
         out = MAX_POOLS[rank](x, widths)
-        return out if rank == 1 else named(out, node)
+        return out if rank == 1 else rename_node(out, node)
     _, places = MAX_POOLS[rank](x.detach(), widths, return_indices=True)
     lead = input.ndim - rank
     lengths, sizes = input.array.shape[lead:], x.array.shape[lead:]
@@ -155,12 +155,12 @@ def _pooled_apart(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Te
     for table, length, size in zip(tables, lengths, sizes, strict=True):
         stride, block = stride // length, block // size
         along: Any = arithmetic.remainder(arithmetic.floor_divide(places, block), size)
-        where = where + _looked_up(table, along) * stride
-    out = taken_at(input, where, rank)
-    return out if rank == 1 else named(out, node), where
+        where = where + _lookup_in_table(table, along) * stride
+    out = gather_at_flat(input, where, rank)
+    return out if rank == 1 else rename_node(out, node), where
 
 
-def _looked_up(table: Any, along: Any) -> Any:
+def _lookup_in_table(table: Any, along: Any) -> Any:
     """The table (n,), or one for each image (…, n), at `along` (…, P…)."""
     if table.ndim == 1:
         return apply(indexing.index.op, (table, along), {"pattern": (0,)})  # type: ignore[attr-defined]
@@ -221,7 +221,10 @@ def _fractional(
         if len(ratios) != rank:
             raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
         output_size = [int(n * r) for n, r in zip(shape[-rank:], ratios, strict=True)]
-    sizes, widths = _each(name, rank, output_size, "output_size"), _each(name, rank, kernel_size, "kernel_size")
+    sizes, widths = (
+        _check_per_dimension(name, rank, output_size, "output_size"),
+        _check_per_dimension(name, rank, kernel_size, "kernel_size"),
+    )
     if input.ndim == rank + 1:
         out = _fractional(rank, input.unsqueeze(0), widths, sizes, None, return_indices, samples)
         return tuple(part.squeeze(0) for part in out) if return_indices else out.squeeze(0)
@@ -243,16 +246,16 @@ def _fractional(
     x: Any = input
     tables = []
     for d, (n, s, k) in enumerate(zip(shape[2:], sizes, widths, strict=True)):
-        at = _intervals(samples.select(2, rank - 1 - d if rank == 2 else d), n, s, k)  # (N, C, s·k)
+        at = _fractional_positions(samples.select(2, rank - 1 - d if rank == 2 else d), n, s, k)  # (N, C, s·k)
         tables.append(at)
         wide = movement.reshape(at, shape=(*shape[:2], *(s * k if e == d else 1 for e in range(rank))))
         sides = list(x.array.shape)
         sides[2 + d] = s * k
         x = indexing.gather(x, movement.expand(wide, shape=tuple(sides)), axis=2 + d)
-    return _pooled_apart("FractionalMaxPool", input, x, widths, tables, return_indices)
+    return _max_pool_blocks("FractionalMaxPool", input, x, widths, tables, return_indices)
 
 
-def _each(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
+def _check_per_dimension(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
     """`value` for each dimension. Raises RuntimeError for another number of them."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
     if len(given) != rank:
@@ -261,7 +264,7 @@ def _each(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
     return given
 
 
-def _intervals(sample: Any, length: int, parts: int, width: int) -> Any:
+def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> Any:
     """The elements under `parts` windows: the i-th begins at ⌊(i + u) a⌋ - ⌊u a⌋, and the last ends at the end."""
     step = (length - width) / (parts - 1) if parts > 1 else 0.0
     numbers = constant(np.arange(parts - 1, dtype=sample.array.dtype))
@@ -292,7 +295,7 @@ def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
     if math.isinf(p):
         size: Any = arithmetic.abs(input)

@@ -11,8 +11,8 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.compute_dtype import in_float32, lowering
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
 from adjoint.functions.nn.dropout import dropout
 from adjoint.ops.elementwise import select
@@ -24,7 +24,7 @@ HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 __all__ = ["scaled_dot_product_attention"]
 
 
-@lowering
+@autocast_lower
 @in_float32
 def scaled_dot_product_attention(
     query: Tensor,
@@ -48,47 +48,47 @@ def scaled_dot_product_attention(
     if not dropout_p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if query.array.dtype != HALF:
-        return _attended(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return _compute_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     q, k, v = (select.cast(x, dtype=SINGLE) for x in (query, key, value))
-    return select.cast(_attended(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa), dtype=HALF)
+    return select.cast(_compute_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa), dtype=HALF)
 
 
-def _attended(
+def _compute_attention(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
 ) -> Any:
     if gqa:
-        key, value = _repeated("key", key, query), _repeated("value", value, query)
-    lead = _leading(query, key, value, attn_mask)
+        key, value = _repeat_heads("key", key, query), _repeat_heads("value", value, query)
+    lead = _broadcast_leading_dims(query, key, value, attn_mask)
     if scale is None:
         size = query.array.shape[-1]
         scale = 1.0 / math.sqrt(size) if size else math.inf
     if attn_mask is not None:
-        attn_mask = _full_mask(attn_mask, lead, query)
-    if dropout_p <= 0.0 and not _has_slope(attn_mask):
-        return _by_op(query, key, value, attn_mask, lead, is_causal, scale)
-    query, key, value = (_stacked(x, lead) for x in (query, key, value))
+        attn_mask = _reshape_mask(attn_mask, lead, query)
+    if dropout_p <= 0.0 and not _has_gradient(attn_mask):
+        return _apply_attention_op(query, key, value, attn_mask, lead, is_causal, scale)
+    query, key, value = (_expand_leading_dims(x, lead) for x in (query, key, value))
     weights = attention_weights(query, key, attn_mask, scale, is_causal)
     out = matmul(dropout(weights, dropout_p) if dropout_p > 0.0 else weights, value)
-    return out if len(lead) > 1 else movement.reshaped(out, (*lead, *out.array.shape[-2:]))
+    return out if len(lead) > 1 else movement.reshape_unshared(out, (*lead, *out.array.shape[-2:]))
 
 
-def _has_slope(mask: Tensor | None) -> bool:
+def _has_gradient(mask: Tensor | None) -> bool:
     """True for a mask whose gradient, as large as all weights, may be asked for."""
     return mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.duals is not None)
 
 
-def _by_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
+def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
     """One op on stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
-    out = attention(*[_stacked(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
+    out = attention(*[_expand_leading_dims(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
     if len(lead) < 2:
-        out = movement.reshaped(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
+        out = movement.reshape_unshared(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
     else:
         axes = (*range(len(lead) - 1), len(lead), len(lead) - 1, len(lead) + 1)
         out = apply(movement.permute.op, (out,), {"axes": axes})  # type: ignore[attr-defined]
-    return named(out, "ScaledDotProductFlashAttentionForCpuBackward0")
+    return rename_node(out, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
-def _stacked(x: Any, lead: Shape) -> Any:
+def _expand_leading_dims(x: Any, lead: Shape) -> Any:
     """`x` with all of the leading dimensions, and heads if there are none: one."""
     size = tuple(x.array.shape[-2:])
     if tuple(x.array.shape[:-2]) != lead:
@@ -96,7 +96,7 @@ def _stacked(x: Any, lead: Shape) -> Any:
     return x if len(lead) > 1 else movement.reshape(x, shape=(*lead, 1, *size))
 
 
-def _full_mask(mask: Any, lead: Shape, like: Any) -> Any:
+def _reshape_mask(mask: Any, lead: Shape, like: Any) -> Any:
     """The mask with as many dimensions as the stacks of heads, in their type unless it holds truths."""
     if mask.array.dtype.kind != "b" and mask.array.dtype != like.array.dtype:
         mask = select.cast(mask, dtype=like.array.dtype)
@@ -141,7 +141,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 
 
-def _repeated(name: str, x: Tensor, query: Tensor) -> Any:
+def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Any:
     """`x` with as many heads as `query`: each one several times, one after the other."""
     if (rank := min(x.ndim, query.ndim)) < 3:
         raise IndexError(
@@ -162,7 +162,7 @@ def _repeated(name: str, x: Tensor, query: Tensor) -> Any:
     return movement.reshape(spread, shape=(*lead, wanted, rows, size))
 
 
-def _leading(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
+def _broadcast_leading_dims(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
     """The leading dimensions of all. Raises RuntimeError if they do not broadcast, or the mask not to the weights."""
     q, k, v = (tuple(x.array.shape) for x in (query, key, value))
     try:

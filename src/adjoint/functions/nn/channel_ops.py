@@ -7,10 +7,10 @@ from typing import Any
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import softmax
 from adjoint.ops.elementwise import arithmetic, select, transcendental
 from adjoint.ops.indexing import scatter
@@ -21,7 +21,7 @@ from adjoint.ops.random import draws
 __all__ = ["channel_shuffle", "gumbel_softmax", "local_response_norm", "native_channel_shuffle"]
 
 
-@keeping_channels_last
+@preserve_channels_last
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, …) with channels in the order 0, C/g, 2 C/g, …, 1, …: g groups dealt out as cards are.
 
@@ -38,7 +38,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     apart = movement.reshape(input, shape=(n, groups, c // groups, *rest))
     mixed = movement.permute(apart, axes=(0, 2, 1, *range(3, input.ndim + 1)))
-    return named(movement.reshape(mixed, shape=(n, c, *rest)), "ChannelShuffleBackward0")
+    return rename_node(movement.reshape(mixed, shape=(n, c, *rest)), "ChannelShuffleBackward0")
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import lowering
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.nn.convolution import check_types, conv1d
 from adjoint.ops.movement import movement
 from adjoint.ops.nn import convolution as ops
@@ -16,7 +16,7 @@ from adjoint.ops.nn import convolution as ops
 __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-@lowering
+@autocast_lower
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -25,36 +25,36 @@ def conv_transpose1d(
 
     L' = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1. Raises RuntimeError if shapes do not fit.
     """
-    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@lowering
+@autocast_lower
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
     """(N, C, H, W) with (C, O/groups, KH, KW) and (O,) gives (N, O, H', W'): the gradient of `conv2d` in its input."""
-    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@lowering
+@autocast_lower
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
     """(N, C, D, H, W) with (C, O/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
-    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@keeping_channels_last
-def _transposed(
+@preserve_channels_last
+def _conv_transpose(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any,
     groups: int, dilation: Any,
 ) -> Tensor:  # fmt: skip
     name = f"conv_transpose{rank}d"
     if input.ndim == rank + 1:  # without a batch
         one = movement.reshape(input, shape=(1, *input.array.shape))
-        out = _transposed(rank, one, weight, bias, stride, padding, output_padding, groups, dilation)
+        out = _conv_transpose(rank, one, weight, bias, stride, padding, output_padding, groups, dilation)
         return movement.reshape(out, shape=out.array.shape[1:])
     _check(name, rank, input, weight, bias, groups)
     steps, gaps = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
@@ -90,7 +90,7 @@ def _transposed(
         out = movement.pad(out, widths=((0, 0), (0, 0), *((0, max(e - f, 0)) for e, f in zip(ends, full, strict=True))))
     if bias is not None:
         out = out + movement.reshape(bias, shape=(1, channels[1], *(1,) * rank))
-    return named(out, "ConvolutionBackward0")
+    return rename_node(out, "ConvolutionBackward0")
 
 
 def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:

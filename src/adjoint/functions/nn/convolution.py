@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.families import fused
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import lowering
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
-from adjoint.functions.api.publish import named
-from adjoint.functions.nn.pad import framed
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.nn.pad import pad_dims
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.sliding_windows import windows
 from adjoint.ops.nn import convolution as ops
@@ -30,10 +30,10 @@ def _channel_sum(g: Any) -> Any:
     return reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
 
 
-@fused(
+@with_eager_fast_path(
     composite=_composite,
     node="ConvolutionBackward0",
-    native=ops.seconds,
+    native=ops.estimate_seconds,
     dx=ops.convolution.op.rules[0],  # type: ignore[attr-defined]
     dweight=ops.convolution.op.rules[1],  # type: ignore[attr-defined]
     dbias=_channel_sum,
@@ -45,7 +45,7 @@ def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, d
     return out
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
@@ -131,7 +131,7 @@ def _named_padding(
     return movement.pad(input, widths=widths), (0,) * rank
 
 
-@lowering
+@autocast_lower
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -143,7 +143,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@lowering
+@autocast_lower
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -155,7 +155,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@lowering
+@autocast_lower
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -164,7 +164,7 @@ def conv3d(
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
 
@@ -174,7 +174,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode != "constant":
         if value is not None and value != 0:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-        return framed(input, pad, mode)
+        return pad_dims(input, pad, mode)
     if len(pad) % 2 or len(pad) // 2 > input.ndim:
         raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
@@ -219,4 +219,4 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     out = movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
     settings = {"kernel_size": size, "dilation": gaps, "padding": frame, "stride": steps}
     ends = {f"self_sym_argsize_minus_{i}": input.array.shape[-i] for i in (1, 2)}
-    return named(out, "Im2ColBackward0", **settings, **ends)
+    return rename_node(out, "Im2ColBackward0", **settings, **ends)

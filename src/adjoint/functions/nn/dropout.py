@@ -8,7 +8,7 @@ from typing import Any
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.memory_format import as_it_lies
+from adjoint.functions.api.memory_format import draw_in_memory_order
 from adjoint.functions.api.publish import in_place
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.random import draws
@@ -23,7 +23,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Each channel of (N, C, L) or (C, L) 0 with probability p, else divided by 1 - p. Raises as `dropout` does."""
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input.")
-    return _by_channel("dropout1d", input, p, training, inplace, 2 if input.ndim == 3 else 1)
+    return _dropout_channels("dropout1d", input, p, training, inplace, 2 if input.ndim == 3 else 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -38,7 +38,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         )
     elif input.ndim != 4:
         _warn("dropout2d", input.ndim)
-    return _by_channel("dropout2d", input, p, training, inplace, 2)
+    return _dropout_channels("dropout2d", input, p, training, inplace, 2)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -48,10 +48,10 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     if input.ndim not in (4, 5):
         _warn("dropout3d", input.ndim)
-    return _by_channel("dropout3d", input, p, training, inplace, 2 if input.ndim == 5 else 1)
+    return _dropout_channels("dropout3d", input, p, training, inplace, 2 if input.ndim == 5 else 1)
 
 
-def _by_channel(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Any:
+def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Any:
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
@@ -86,7 +86,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0:
         return input
     kind, source = input.array.dtype, default_generator
-    factor = as_it_lies(input, lambda shape: draws.dropout_factor(shape=shape, dtype=kind, p=p, generator=source))
+    factor = draw_in_memory_order(
+        input, lambda shape: draws.dropout_factor(shape=shape, dtype=kind, p=p, generator=source)
+    )
     out = arithmetic.mul(input, factor)
     return in_place(lambda _: out, "dropout_")(input) if inplace else out
 
@@ -96,45 +98,45 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
     Raises RuntimeError for a probability outside [0, 1]. Source: Klambauer et al., 2017.
     """
-    return _dropped(input, p, train, False, True)
+    return _apply_dropout(input, p, train, False, True)
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place alpha_dropout."""
-    return _written(input, p, train, False, True, "alpha_dropout_")
+    return _apply_dropout_inplace(input, p, train, False, True, "alpha_dropout_")
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place dropout. Raises RuntimeError for a probability outside [0, 1]."""
-    return _written(input, p, train, False, False, "dropout_")
+    return _apply_dropout_inplace(input, p, train, False, False, "dropout_")
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`alpha_dropout` of whole features: all of (n, c, …) together. Raises RuntimeError below two dimensions."""
-    return _dropped(input, p, train, True, True)
+    return _apply_dropout(input, p, train, True, True)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place feature_alpha_dropout."""
-    return _written(input, p, train, True, True, "feature_alpha_dropout_")
+    return _apply_dropout_inplace(input, p, train, True, True, "feature_alpha_dropout_")
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Each feature (n, c, …) 0 with probability p, else divided by 1 - p. Raises RuntimeError below two dimensions."""
-    return _dropped(input, p, train, True, False)
+    return _apply_dropout(input, p, train, True, False)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place feature_dropout."""
-    return _written(input, p, train, True, False, "feature_dropout_")
+    return _apply_dropout_inplace(input, p, train, True, False, "feature_dropout_")
 
 
-def _written(input: Tensor, p: float, train: bool, by_feature: bool, alpha: bool, name: str) -> Tensor:
-    made: Tensor = in_place(lambda x: _dropped(x, p, train, by_feature, alpha), name)(input)
+def _apply_dropout_inplace(input: Tensor, p: float, train: bool, by_feature: bool, alpha: bool, name: str) -> Tensor:
+    made: Tensor = in_place(lambda x: _apply_dropout(x, p, train, by_feature, alpha), name)(input)
     return made
 
 
-def _dropped(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Any:
+def _apply_dropout(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Any:
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not train or p == 0 or not x.numel():
@@ -148,7 +150,9 @@ def _dropped(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) ->
         sizes = (*shape[:2], *(1 for _ in shape[2:]))
         kept: Any = draws.coin(shape=sizes, dtype=kind, p=1 - p, generator=default_generator)
     else:
-        kept = as_it_lies(x, lambda order: draws.coin(shape=order, dtype=kind, p=1 - p, generator=default_generator))
+        kept = draw_in_memory_order(
+            x, lambda order: draws.coin(shape=order, dtype=kind, p=1 - p, generator=default_generator)
+        )
     if not alpha:
         return arithmetic.mul(x, kept / (1 - p))
     scale = 1 / math.sqrt((SATURATION**2 * p + 1) * (1 - p))

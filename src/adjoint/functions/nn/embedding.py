@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg import norms
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -37,14 +37,14 @@ def embedding(
     indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    out = looked_up(weight, input)
+    out = lookup_rows(weight, input)
     if scale_grad_by_freq:
-        out = shared(out, input, rows)
+        out = scale_grad_by_frequency(out, input, rows)
     if padding_idx is None:
-        return named(out, "EmbeddingBackward0")
+        return rename_node(out, "EmbeddingBackward0")
     padded = comparison.eq(input, padding_idx % rows)
     mask = movement.reshape(padded, shape=(*input.array.shape, 1))
-    return named(select.where(mask, out.detach(), out), "EmbeddingBackward0")
+    return rename_node(select.where(mask, out.detach(), out), "EmbeddingBackward0")
 
 
 def refuse_sparse(name: str, sparse: bool) -> None:
@@ -64,16 +64,16 @@ def check_indices(input: Tensor) -> None:
         )
 
 
-def looked_up(weight: Any, input: Any) -> Any:
+def lookup_rows(weight: Any, input: Any) -> Any:
     """The rows of (V, …) at the indices (…)."""
     return apply(indexing.index.op, (weight, input), {"pattern": (0,)})  # type: ignore[attr-defined]
 
 
-def shared(out: Any, input: Tensor, rows: int) -> Any:
+def scale_grad_by_frequency(out: Any, input: Tensor, rows: int) -> Any:
     """`out`, whose gradient reaches a row divided by how often it is looked up."""
     ones = constant(np.ones(input.array.shape, out.array.dtype))
     times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))
-    part = arithmetic.div(out, looked_up(times, input).unsqueeze(-1))
+    part = arithmetic.div(out, lookup_rows(times, input).unsqueeze(-1))
     return out.detach() + (part - part.detach())
 
 
@@ -83,7 +83,7 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
     No derivative knows of it.
     """
     rows = weight.array.shape[0]
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         ones = constant(np.ones(input.array.shape, np.int64))
         met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
         size: Any = norms.norm(weight.detach(), norm_type, 1, True)

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing import gather, scatter
-from adjoint.functions.nn.embedding import check_indices, embedding_renorm_, looked_up, refuse_sparse, shared
+from adjoint.functions.nn.embedding import (
+    check_indices,
+    embedding_renorm_,
+    lookup_rows,
+    refuse_sparse,
+    scale_grad_by_frequency,
+)
 from adjoint.functions.reduction import sort_quantile_unique
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -51,7 +57,7 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = movement.reshape(per_sample_weights, shape=(bags * length,))
     else:
-        bags, at = _bags(input, offsets, include_last_offset)
+        bags, at = _find_bag_numbers(input, offsets, include_last_offset)
     check_indices(input)
     rows = weight.array.shape[0]
     complaint = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}"
@@ -65,12 +71,12 @@ def embedding_bag(
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    taken = looked_up(weight, input)
+    taken = lookup_rows(weight, input)
     if scale_grad_by_freq:
-        taken = shared(taken, input, rows)
+        taken = scale_grad_by_frequency(taken, input, rows)
     there = None if padding_idx is None else comparison.ne(input, padding_idx)
-    out = _together(taken, at, bags, mode, per_sample_weights, there)
-    return named(out, "EmbeddingBagBackward0")
+    out = _reduce_bags(taken, at, bags, mode, per_sample_weights, there)
+    return rename_node(out, "EmbeddingBagBackward0")
 
 
 def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended: bool) -> None:
@@ -110,7 +116,7 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended
         )
 
 
-def _bags(input: Tensor, offsets: Any, ended: bool) -> tuple[int, Any]:
+def _find_bag_numbers(input: Tensor, offsets: Any, ended: bool) -> tuple[int, Any]:
     """How many bags there are, and for each index the number of its bag."""
     check_indices(offsets)
     starts = offsets[:-1] if ended else offsets
@@ -131,14 +137,14 @@ def _bags(input: Tensor, offsets: Any, ended: bool) -> tuple[int, Any]:
     return count, sort_quantile_unique.searchsorted(starts, numbers, right=True) - 1
 
 
-def _together(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: Any) -> Any:
+def _reduce_bags(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: Any) -> Any:
     """The rows (n, D) of each bag as one."""
     shape = (bags, taken.array.shape[1])
     if not bags or not taken.array.shape[0]:
         nothing = taken.sum() * 0.0 if weights is None else (taken * weights.unsqueeze(1)).sum() * 0.0
         return constant(np.zeros(shape, taken.array.dtype)) + nothing
     if mode == "max":
-        return _largest(taken, at, shape, there)
+        return _max_of_bags(taken, at, shape, there)
     if weights is not None:
         taken = taken * weights.unsqueeze(1)
     if there is not None:
@@ -146,15 +152,15 @@ def _together(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: An
     total: Any = indexing.index_add(taken, at, shape=shape, pattern=(0,))
     if mode == "sum":
         return total
-    counts = _counts(at, bags, there, taken.array.dtype)
+    counts = _count_bag_rows(at, bags, there, taken.array.dtype)
     return total / arithmetic.maximum(counts, 1.0).unsqueeze(1)
 
 
-def _largest(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
+def _max_of_bags(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
     """The largest of each bag, element by element: the first row of those that have it; of no rows 0."""
     count = taken.array.shape[0]
     where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         rows = taken if there is None else select.where(there.unsqueeze(1), taken, -math.inf)
         begun = constant(np.full(shape, -np.inf, taken.array.dtype))
         most = scatter.scatter_reduce(begun, 0, where, rows, "amax")
@@ -170,7 +176,7 @@ def _largest(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
     return select.where(empty, 0.0, found)
 
 
-def _counts(at: Any, bags: int, there: Any, kind: Any) -> Any:
+def _count_bag_rows(at: Any, bags: int, there: Any, kind: Any) -> Any:
     """How many rows each bag has."""
     ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
     counts: Any = indexing.index_add(ones, at, shape=(bags,), pattern=(0,))

@@ -11,9 +11,9 @@ import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.publish import named
-from adjoint.functions.creation.linspace import even_steps
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.creation.linspace import linspace_values
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -21,13 +21,13 @@ from adjoint.ops.movement import movement
 __all__ = ["affine_grid", "grid_sample"]
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-CHANGED = (
+ALIGN_CORNERS_WARNING = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
     "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
 )
 
 
-@sensitive
+@autocast_float32
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -47,22 +47,26 @@ def grid_sample(
             f"'{padding_mode}'"
         )
     if align_corners is None:
-        warn_user(CHANGED)
+        warn_user(ALIGN_CORNERS_WARNING)
     _check(input, grid, mode)
     sides = input.array.shape[2:]
-    places = [_along(grid, len(sides) - 1 - d, n, bool(align_corners)) for d, n in enumerate(sides)]  # each (N, P)
+    places = [
+        _unnormalize_coordinates(grid, len(sides) - 1 - d, n, bool(align_corners)) for d, n in enumerate(sides)
+    ]  # each (N, P)
     if mode == "bicubic":
         taps = [_cubic_taps(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)]
     else:
-        inside = [_kept_inside(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)]
+        inside = [
+            _apply_padding_mode(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)
+        ]
         taps = [_nearest_tap(at) if mode == "nearest" else _linear_taps(at) for at in inside]
     flat = movement.reshape(input, shape=(*input.array.shape[:2], math.prod(sides)))
     out: Any = None
     for corner in product(*taps):
-        value = _weighed(flat, corner, sides)
+        value = _gather_weighted_corner(flat, corner, sides)
         out = value if out is None else out + value
     shape = (*input.array.shape[:2], *grid.array.shape[1:-1])
-    return named(movement.reshape(out, shape=shape), f"GridSampler{len(sides)}DBackward0")
+    return rename_node(movement.reshape(out, shape=shape), f"GridSampler{len(sides)}DBackward0")
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
@@ -95,7 +99,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
-def _along(grid: Any, component: int, n: int, aligned: bool) -> Any:
+def _unnormalize_coordinates(grid: Any, component: int, n: int, aligned: bool) -> Any:
     """Where along a dimension of n elements the places stand: (N, P)."""
     at = movement.reshape(grid.select(grid.ndim - 1, component), shape=(grid.shape[0], math.prod(grid.shape[1:-1])))
     if aligned:
@@ -106,24 +110,24 @@ def _along(grid: Any, component: int, n: int, aligned: bool) -> Any:
     return select.cast(select.cast(at + 1.0, dtype=np.dtype(np.float64)) * (n / 2) - 0.5, dtype=at.array.dtype)
 
 
-def _kept_inside(at: Any, n: int, padding: str, aligned: bool) -> Any:
+def _apply_padding_mode(at: Any, n: int, padding: str, aligned: bool) -> Any:
     if padding == "zeros":
         return at
     if padding == "reflection":
-        at = _reflected(at, *((0, 2 * (n - 1)) if aligned else (-1, 2 * n - 1)))
-    return _limited(at, n)
+        at = _reflect_coordinates(at, *((0, 2 * (n - 1)) if aligned else (-1, 2 * n - 1)))
+    return _clip_coordinates(at, n)
 
 
-def _limited(at: Any, n: int) -> Any:
+def _clip_coordinates(at: Any, n: int) -> Any:
     """at within [0, n - 1]; on the bounds too the gradient is 0, and NaN is 0."""
     above = select.where(comparison.gt(at, 0.0), at, 0.0)
     return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
 
 
-def _reflected(at: Any, twice_low: int, twice_high: int) -> Any:
+def _reflect_coordinates(at: Any, twice_low: int, twice_high: int) -> Any:
     """at between two bounds, at which it turns round; they are given as twice themselves."""
     if twice_low == twice_high:
-        return _fixed(at, 0.0)
+        return _fill_with_zero_grad(at, 0.0)
     low, span = twice_low / 2, (twice_high - twice_low) / 2
     beyond = arithmetic.abs(at - low)
     turns = arithmetic.floor(beyond.detach() / span)
@@ -132,10 +136,10 @@ def _reflected(at: Any, twice_low: int, twice_high: int) -> Any:
 
 
 def _nearest_tap(at: Any) -> list[tuple[Any, Any]]:
-    return [(arithmetic.round(at.detach()), _fixed(at, 1.0) if at.requires_grad else None)]
+    return [(arithmetic.round(at.detach()), _fill_with_zero_grad(at, 1.0) if at.requires_grad else None)]
 
 
-def _fixed(at: Any, value: float) -> Any:
+def _fill_with_zero_grad(at: Any, value: float) -> Any:
     """This value at all places, which have a gradient: 0."""
     return select.where(constant(np.zeros((), np.bool_)), at, value)
 
@@ -150,21 +154,27 @@ def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any,
     """Four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
     low = arithmetic.floor(at.detach())
     t = at - low
-    weights = _far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)
+    weights = (
+        _cubic_kernel_outer(t + 1.0),
+        _cubic_kernel_inner(t),
+        _cubic_kernel_inner(1.0 - t),
+        _cubic_kernel_outer(2.0 - t),
+    )
     return [
-        (_kept_inside(low + d, n, padding, aligned), w) for d, w in zip((-1.0, 0.0, 1.0, 2.0), weights, strict=True)
+        (_apply_padding_mode(low + d, n, padding, aligned), w)
+        for d, w in zip((-1.0, 0.0, 1.0, 2.0), weights, strict=True)
     ]
 
 
-def _near(x: Any) -> Any:
+def _cubic_kernel_inner(x: Any) -> Any:
     return (x * 1.25 - 2.25) * x * x + 1.0
 
 
-def _far(x: Any) -> Any:
+def _cubic_kernel_outer(x: Any) -> Any:
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 
-def _weighed(flat: Any, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Any:
+def _gather_weighted_corner(flat: Any, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Any:
     """The elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
     inside: Any = None
     place: Any = 0
@@ -188,7 +198,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises ValueError for a theta that is not floating or of another shape, NotImplementedError for other sizes.
     """
     if align_corners is None:
-        warn_user(CHANGED)
+        warn_user(ALIGN_CORNERS_WARNING)
     if theta.array.dtype.kind not in "fV":
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     rank = len(size) - 2
@@ -210,18 +220,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     kind = np.dtype(np.float32) if theta.array.dtype.kind == "V" else theta.array.dtype
-    axes = np.meshgrid(*(_centres(n, bool(align_corners), kind) for n in size[2:]), indexing="ij")
+    axes = np.meshgrid(*(_pixel_centers(n, bool(align_corners), kind) for n in size[2:]), indexing="ij")
     rows = np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1)  # (P, rank + 1)
     points = movement.reshape(constant(rows), shape=(1, *rows.shape))
     maps = movement.permute(theta, axes=(0, 2, 1))
-    out = movement.reshape(
-        select.cast(points, dtype=theta.array.dtype) @ maps, shape=(theta.shape[0], *size[2:], rank)
-    )
-    return named(out, "AffineGridGeneratorBackward0")
+    out = movement.reshape(select.cast(points, dtype=theta.array.dtype) @ maps, shape=(theta.shape[0], *size[2:], rank))
+    return rename_node(out, "AffineGridGeneratorBackward0")
 
 
-def _centres(n: int, aligned: bool, kind: Any) -> Any:
+def _pixel_centers(n: int, aligned: bool, kind: Any) -> Any:
     if n <= 1:
         return np.zeros(n, kind)
-    at: Any = even_steps(-1, 1, n, kind)
+    at: Any = linspace_values(-1, 1, n, kind)
     return at if aligned else at * kind.type(n - 1) / kind.type(n)

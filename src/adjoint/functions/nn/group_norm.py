@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import normalizing
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.nn.normalization import layer_norm
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
@@ -17,8 +17,8 @@ from adjoint.ops.reduction import reduction
 __all__ = ["group_norm", "rms_norm"]
 
 
-@normalizing
-@keeping_channels_last
+@float16_in_float32
+@preserve_channels_last
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -42,8 +42,8 @@ def rms_norm(
     return out if weight is None else arithmetic.mul(out, weight)
 
 
-@normalizing
-@keeping_channels_last
+@float16_in_float32
+@preserve_channels_last
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:

@@ -11,11 +11,11 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import in_float32, sensitive
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
+from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
-from adjoint.functions.nn.adaptive_pooling import adaptive_sizes, no_parts
+from adjoint.functions.nn.adaptive_pooling import adaptive_sizes, make_empty_pool
 from adjoint.functions.shape.join import cat
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
@@ -30,7 +30,9 @@ __all__ = [
 RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in elements of the coarser grid
 
 
-def smoothed(image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool) -> Any:
+def interpolate_antialiased(
+    image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool
+) -> Any:
     """(N, C, H, W) at `new` sizes: along a dimension Σ k((j + ½ - c) / s) x_j / Σ k, for a centre c and s ≥ 1.
 
     The kernels k: a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
@@ -82,7 +84,7 @@ NEAREST = ("nearest", "nearest-exact", "area")
 
 
 @in_float32
-@keeping_channels_last
+@preserve_channels_last
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
@@ -135,7 +137,7 @@ def interpolate(
             f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
         )
     if mode == "area":
-        return _averaged(input, new)
+        return _average_parts(input, new)
     if recompute_scale_factor:
         scales = [None] * rank
     whole = input.array.dtype
@@ -146,8 +148,8 @@ def interpolate(
         precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         return select.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
     if antialias:
-        smooth = smoothed(input, new, scales, mode, bool(align_corners))
-        return _called(smooth, mode, new, scales, bool(align_corners), "Aa")
+        smooth = interpolate_antialiased(input, new, scales, mode, bool(align_corners))
+        return _name_upsample_node(smooth, mode, new, scales, bool(align_corners), "Aa")
     out: Any = input
     for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
         taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
@@ -159,10 +161,10 @@ def interpolate(
         out = parts[0]
         for part in parts[1:]:
             out = arithmetic.add(out, part)
-    return _called(out, mode, new, scales, bool(align_corners))
+    return _name_upsample_node(out, mode, new, scales, bool(align_corners))
 
 
-def _called(
+def _name_upsample_node(
     out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, way: str = ""
 ) -> Tensor:  # fmt: skip
     """`out`, whose node is named, and tells its settings, as PyTorch's one for the mode."""
@@ -172,33 +174,31 @@ def _called(
     if mode not in NEAREST:
         settings["align_corners"] = aligned
     word = mode.title().replace("-", "")
-    return named(out, f"Upsample{word}{rank}D{way}Backward0", **settings)
+    return rename_node(out, f"Upsample{word}{rank}D{way}Backward0", **settings)
 
 
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The old name of `interpolate`, with a warning."""
-    _deprecated("upsample")
+    _warn_deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` in the mode "nearest", under an old name, with a warning."""
-    _deprecated("upsample_nearest")
+    _warn_deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` in the mode "bilinear" with the corners over each other, under an old name, with a warning."""
-    _deprecated("upsample_bilinear")
+    _warn_deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-def _deprecated(name: str) -> None:
-    warn_user(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning
-    )
+def _warn_deprecated(name: str) -> None:
+    warn_user(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning)
 
 
 def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
@@ -233,16 +233,16 @@ def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kin
         return [(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))]
     low = np.floor(source).astype(np.int64)
     t = source - low.astype(wide)
-    weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
+    weights = _cubic_kernel_outer(t + 1), _cubic_kernel_inner(t), _cubic_kernel_inner(1 - t), _cubic_kernel_outer(2 - t)
     return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
 
 
-def _near(x: Any) -> Any:
+def _cubic_kernel_inner(x: Any) -> Any:
     """The cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
     return (1.25 * x - 2.25) * x * x + 1
 
 
-def _far(x: Any) -> Any:
+def _cubic_kernel_outer(x: Any) -> Any:
     """The cubic kernel for distances from 1 to 2."""
     return ((-0.75 * x + 3.75) * x - 6) * x + 3
 
@@ -259,19 +259,19 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
 
 
-@sensitive
+@autocast_float32
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """(…, D, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
     sizes = adaptive_sizes(name, rank, input, output_size)
-    return _averaged(input, sizes) if all(sizes) else no_parts(name, input, sizes)
+    return _average_parts(input, sizes) if all(sizes) else make_empty_pool(name, input, sizes)
 
 
-def _averaged(x: Any, sizes: Sequence[int]) -> Any:
+def _average_parts(x: Any, sizes: Sequence[int]) -> Any:
     """x with its last dimensions averaged over parts, of which there are `sizes`."""
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
@@ -285,14 +285,14 @@ def _averaged(x: Any, sizes: Sequence[int]) -> Any:
     return x
 
 
-@keeping_channels_last
+@preserve_channels_last
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
 
     Source: Shi et al., 2016.
     """
     r = upscale_factor
-    *lead, c, h, w = _image("pixel_shuffle", input)
+    *lead, c, h, w = _check_image_shape("pixel_shuffle", input)
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if c % (r * r):
@@ -303,14 +303,14 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     k = len(lead)
     apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
     mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return named(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
+    return rename_node(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
 
 
-@keeping_channels_last
+@preserve_channels_last
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
     r = downscale_factor
-    *lead, c, h, w = _image("pixel_unshuffle", input)
+    *lead, c, h, w = _check_image_shape("pixel_unshuffle", input)
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     for name, d, n in (("height", -2, h), ("width", -1, w)):
@@ -322,10 +322,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     k = len(lead)
     apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
     mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return named(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
+    return rename_node(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
 
 
-def _image(name: str, input: Tensor) -> tuple[int, ...]:
+def _check_image_shape(name: str, input: Tensor) -> tuple[int, ...]:
     if input.ndim < 3:
         raise RuntimeError(
             f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"

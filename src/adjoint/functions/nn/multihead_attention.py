@@ -60,12 +60,12 @@ def multi_head_attention_forward(
     _check_sizes(q, k, v, embed_dim_to_check, num_heads, use_separate_proj_weight)
     if use_separate_proj_weight:
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _projected_apart(q, k, v, weights, in_proj_bias)
+        q, k, v = _in_projection(q, k, v, weights, in_proj_bias)
     elif in_proj_weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     else:
-        q, k, v = _projected(q, k, v, in_proj_weight, in_proj_bias)
-    mask = _fitted(mask, steps, k.array.shape[time], n, num_heads)
+        q, k, v = _in_projection_packed(q, k, v, in_proj_weight, in_proj_bias)
+    mask = _reshape_attn_mask(mask, steps, k.array.shape[time], n, num_heads)
     more = 0  # keys that come after those given, and that no mask leaves out
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
@@ -83,14 +83,14 @@ def multi_head_attention_forward(
         return movement.permute(apart, axes=(0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
 
     q, k, v = (
-        heads(x) if given is None else _static(given, name, n, num_heads, size)
+        heads(x) if given is None else _reshape_static(given, name, n, num_heads, size)
         for x, given, name in ((q, None, ""), (k, static_k, "static_k"), (v, static_v, "static_v"))
     )
     if add_zero_attn:
         nothing = zeros(n, num_heads, 1, size // num_heads, dtype=query.dtype)
         k, v = cat([k, nothing], 2), cat([v, nothing], 2)
         more += 1
-    mask = _joined(_widened(mask, more), _widened(padding, more), n, k.array.shape[2])
+    mask = _merge_masks(_pad_mask(mask, more), _pad_mask(padding, more), n, k.array.shape[2])
     dropout_p = dropout_p if training else 0.0
     if need_weights:
         scores = matmul(arithmetic.mul(q, math.sqrt(num_heads / size)), movement.swap(k, -2, -1))
@@ -158,7 +158,7 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, num_h
         raise AssertionError(f"key shape {k} does not match value shape {v}")
 
 
-def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+def _in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
     """The three projections by the rows of one weight (3E, E): one product for those of the same input."""
     size = query.array.shape[-1]
     if key is value and query is key:
@@ -167,10 +167,10 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
         rows = [size, 2 * size]
         (w_q, w_kv), (b_q, b_kv) = split(weight, rows), (None, None) if bias is None else split(bias, rows)
         return linear(query, w_q, b_q), *split(linear(key, w_kv, b_kv), [size] * 2, -1)
-    return _projected_apart(query, key, value, split(weight, size), bias)
+    return _in_projection(query, key, value, split(weight, size), bias)
 
 
-def _projected_apart(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tuple[Any, ...]:
+def _in_projection(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tuple[Any, ...]:
     size = query.array.shape[-1]
     biases = (None,) * 3 if bias is None else split(bias, size)
     for name, x, w in zip(("query", "key", "value"), (query, key, value), weights, strict=True):
@@ -182,7 +182,7 @@ def _projected_apart(query: Any, key: Any, value: Any, weights: Any, bias: Any) 
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
 
 
-def _fitted(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
+def _reshape_attn_mask(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
     """An `attn_mask` as (…, L, S). Raises RuntimeError for other sizes."""
     if mask is None:
         return None
@@ -192,7 +192,7 @@ def _fitted(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
     return mask if mask.ndim == 2 else movement.reshape(mask, shape=(n, num_heads, steps, keys))
 
 
-def _static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Any:
+def _reshape_static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Any:
     rows, keys, width = given.array.shape
     for d, got, expected in ((0, rows, n * num_heads), (2, width, size // num_heads)):
         if got != expected:
@@ -200,11 +200,11 @@ def _static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Any:
     return movement.reshape(given, shape=(n, num_heads, keys, width))
 
 
-def _widened(mask: Any, more: int) -> Any:
+def _pad_mask(mask: Any, more: int) -> Any:
     return mask if mask is None or not more else pad(mask, (0, more))
 
 
-def _joined(mask: Any, padding: Any, n: int, keys: int) -> Any:
+def _merge_masks(mask: Any, padding: Any, n: int, keys: int) -> Any:
     """Both masks as one that broadcasts to (N, H, L, S)."""
     if padding is None:
         return mask

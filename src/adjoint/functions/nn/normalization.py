@@ -7,23 +7,23 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import result_type
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import in_float32, normalizing
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import float16_in_float32, in_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import into
+from adjoint.functions.api.out import write_out
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
-from adjoint.ops.nn.normalization import composed, moments, standardize, with_moments
+from adjoint.ops.nn.normalization import moments, standardize, standardize_by_ops, with_moments
 from adjoint.ops.reduction import reduction
 
 __all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
 
 
-@normalizing
+@float16_in_float32
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,
@@ -40,7 +40,7 @@ def layer_norm(
             f"but got input of size{list(input.array.shape)}"
         )
     axes = tuple(range(rank - len(shape), rank))
-    form = standardize if _in_one_op(input, weight, bias) else composed
+    form = standardize if _can_use_one_op(input, weight, bias) else standardize_by_ops
     return form(input, weight, bias, axes=axes, eps=eps)
 
 
@@ -49,9 +49,9 @@ def _check_floating(name: str, input: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
 
 
-def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+def _can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     """True for an eager call of one type: compiled steps, forward mode and `vmap` see what it is made of."""
-    if unusual.count and mode.special:
+    if nondefault.count and mode.special:
         return False
     dtype = x.array.dtype
     if dtype.kind not in "fV" or dtype.itemsize < 4:
@@ -59,7 +59,7 @@ def _in_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     return (weight is None or weight.array.dtype == dtype) and (bias is None or bias.array.dtype == dtype)
 
 
-@normalizing
+@float16_in_float32
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -78,11 +78,11 @@ def batch_norm(
     """
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive, but got {eps}")
-    return _by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _normalize_channels(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-@keeping_channels_last
-def _by_channel(
+@preserve_channels_last
+def _normalize_channels(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
 ) -> Any:
     shape = input.array.shape
@@ -95,7 +95,7 @@ def _by_channel(
     for name, tensor in given.items():
         if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
             raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
-    if unusual.count and mode.duals is not None and tangents_of(input) is not None:
+    if nondefault.count and mode.duals is not None and tangents_of(input) is not None:
         _refuse_tangents(running_mean, running_var)
     axes = (0, *range(2, len(shape)))
     per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -107,7 +107,7 @@ def _by_channel(
         count = movement.numel(tuple(shape[a] for a in axes))
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-        if _in_one_op(input, weight, bias):
+        if _can_use_one_op(input, weight, bias):
             mean, var = moments(input, axes) if running_mean is not None else (input, input)
             scale, shift = (None if t is None else spread(t) for t in (weight, bias))
             out = standardize(input, scale, shift, axes=axes, eps=eps)
@@ -115,10 +115,12 @@ def _by_channel(
         else:
             out, mean, var = with_moments(input, axes, eps)
         if running_mean is not None and running_var is not None and count:
-            with Scope(recording=False):
-                _move(running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum)
+            with ModeScope(recording=False):
+                _update_running_statistic(
+                    running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum
+                )
                 unbiased = movement.reshape(var.detach(), shape=running_var.array.shape) * (count / (count - 1))
-                _move(running_var, unbiased, momentum)
+                _update_running_statistic(running_var, unbiased, momentum)
     elif running_mean is None or running_var is None:
         missing = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
@@ -133,12 +135,12 @@ def _refuse_tangents(*running: Any) -> None:
         raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
 
 
-def _move(running: Any, batch: Any, momentum: Any) -> None:
+def _update_running_statistic(running: Any, batch: Any, momentum: Any) -> None:
     batch = select.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
     running.copy_(running * (1 - momentum) + batch * momentum)
 
 
-@normalizing
+@float16_in_float32
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
@@ -151,14 +153,16 @@ def instance_norm(
     """
     n, c, *rest = input.array.shape
     if not use_input_stats:
-        return _by_channel(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return _normalize_channels(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if movement.numel(tuple(rest)) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {list(input.array.shape)}"
         )
     mean, var = (None if t is None else t.repeat(n) for t in (running_mean, running_var))
     flat = movement.reshape(input, shape=(1, n * c, *rest))
-    out = movement.reshape(_by_channel(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape)
+    out = movement.reshape(
+        _normalize_channels(flat, mean, var, None, None, True, momentum, eps), shape=input.array.shape
+    )
     for given, moved in ((running_mean, mean), (running_var, var)):
         if given is not None and moved is not None:
             given.copy_(moved.reshape(n, c).mean(0))
@@ -173,7 +177,7 @@ def normalize(
 ) -> Tensor:  # fmt: skip
     """x / max(‖x‖ₚ, eps) along `dim`."""
     if out is not None:
-        return into(out, normalize, input, p, dim, eps)
+        return write_out(out, normalize, input, p, dim, eps)
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 
-NODES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular": "Circular"}
+PAD_NODE_PREFIXES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular": "Circular"}
 
 
-def framed(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
+def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     """`input` with its last dimensions framed: `pad` lists (before, after) from the last dimension forwards.
 
     Raises NotImplementedError for other modes and numbers of dimensions, RuntimeError for frames too wide for theirs.
     """
-    if mode not in NODES:
+    if mode not in PAD_NODE_PREFIXES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     rank = len(pad) // 2
     if len(pad) % 2 or not 1 <= rank <= 3 or input.ndim not in (rank + 1, rank + 2):
@@ -38,13 +38,13 @@ def framed(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
         d = lead + i
         before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
         if before or after:
-            out = out.index_select(d, constant(_places(mode, shape, d, before, after)))
+            out = out.index_select(d, constant(_source_positions(mode, shape, d, before, after)))
     if out is input:
         return input.clone()
-    return out if mode == "circular" else named(out, f"{NODES[mode]}{rank}DBackward0")
+    return out if mode == "circular" else rename_node(out, f"{PAD_NODE_PREFIXES[mode]}{rank}DBackward0")
 
 
-def _places(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:
+def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:
     """The elements of dimension d that stand in the frame and between, in order."""
     n = shape[d]
     if n + before + after < (0 if mode == "circular" else 1):

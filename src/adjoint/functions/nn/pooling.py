@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.channels_last import keeping_channels_last
-from adjoint.functions.api.compute_dtype import normalizing
+from adjoint.functions.api.channels_last import preserve_channels_last
+from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.api.dim_args import per_dimension
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.memory_format import laid
+from adjoint.ops.movement.memory_format import copy_in_order
 from adjoint.ops.nn.pooling import max_pool, window_argmax, window_sum
 from adjoint.ops.reduction import reduction
 
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes = tuple[int, ...]
-LAST = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
+CHANNELS_LAST_ORDER = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
 
 
 class Geometry(NamedTuple):
@@ -81,7 +81,7 @@ def _geometry(
     return Geometry(size, steps, frame, gaps, tuple(extra))
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _max_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
     return_indices: bool,
@@ -90,25 +90,29 @@ def _max_pool(
         raise NotImplementedError(f'"max_pool{rank}d" not implemented for {input.dtype}')
     geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices:
-        return _as_pooled(rank, max_pool(input, **geometry._asdict()), input)
+        return _name_max_pool_node(rank, max_pool(input, **geometry._asdict()), input)
     places = window_argmax(input.detach(), **geometry._asdict())
     framed = any(geometry.padding) or any(geometry.extra)
     if framed and max(geometry.dilation) > 1:  # windows may have no element
         out = max_pool(input, **geometry._asdict())
     else:
-        out = taken_at(input, places, rank)
-    return _as_pooled(rank, out, input), _as_pooled(rank, places, input)
+        out = gather_at_flat(input, places, rank)
+    return _name_max_pool_node(rank, out, input), _name_max_pool_node(rank, places, input)
 
 
-def _as_pooled(rank: int, out: Tensor, input: Tensor) -> Tensor:
+def _name_max_pool_node(rank: int, out: Tensor, input: Tensor) -> Tensor:
     """`out`, whose node is called as PyTorch calls it; of volumes without a batch it lies channels last as they do."""
     x = input.array
     if rank == 3 and input.ndim == 4 and type(x) is np.ndarray and not x.flags.c_contiguous:
-        out = laid(out, order=LAST) if x.transpose(LAST).flags.c_contiguous else out
-    return out if rank == 1 else named(out, f"MaxPool{rank}DWithIndicesBackward0")
+        out = (
+            copy_in_order(out, order=CHANNELS_LAST_ORDER)
+            if x.transpose(CHANNELS_LAST_ORDER).flags.c_contiguous
+            else out
+        )
+    return out if rank == 1 else rename_node(out, f"MaxPool{rank}DWithIndicesBackward0")
 
 
-def taken_at(x: Tensor, places: Tensor, rank: int) -> Tensor:
+def gather_at_flat(x: Tensor, places: Tensor, rank: int) -> Tensor:
     """The elements of x at flat `places` within its last `rank` dimensions; the rest of the shapes is the same."""
     lead = x.ndim - rank
 
@@ -175,7 +179,7 @@ def max_pool3d_with_indices(
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _avg_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -186,13 +190,13 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
-    out = _averaged(geometry, input, count_include_pad, divisor_override)
+    out = _average_windows(geometry, input, count_include_pad, divisor_override)
     if rank == 1:
         return out
-    return named(out, f"AvgPool{rank}DBackward0")
+    return rename_node(out, f"AvgPool{rank}DBackward0")
 
 
-def _averaged(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Any:
+def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Any:
     lead = input.ndim - len(geometry.size)
     framed = any((*geometry.padding, *geometry.extra))
     whole = input.array.dtype.kind == "i"
@@ -200,14 +204,14 @@ def _averaged(geometry: Geometry, input: Tensor, padded: bool, divisor: int | No
         return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
     out = window_sum(input, **geometry._asdict())
     if divisor is not None:
-        return _quotient(out, divisor)
+        return _divide_truncating(out, divisor)
     if not any(geometry.extra if padded else (*geometry.extra, *geometry.padding)):
-        return _quotient(out, math.prod(geometry.size))
-    counts = _counts(geometry, input.array.shape[lead:], out.array.shape[lead:], padded)
-    return _quotient(out, constant(counts.astype(input.array.dtype)))
+        return _divide_truncating(out, math.prod(geometry.size))
+    counts = _count_window_elements(geometry, input.array.shape[lead:], out.array.shape[lead:], padded)
+    return _divide_truncating(out, constant(counts.astype(input.array.dtype)))
 
 
-def _quotient(total: Any, count: Any) -> Any:
+def _divide_truncating(total: Any, count: Any) -> Any:
     """total / count; of integers the part before the point."""
     if total.array.dtype.kind != "i":
         return total / (count if isinstance(count, Tensor) else float(count))
@@ -218,7 +222,7 @@ def _quotient(total: Any, count: Any) -> Any:
     return size * (signs if isinstance(count, Tensor) or count > 0 else -signs)
 
 
-def _counts(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
+def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
     """How many elements of the input, and of its padding if `padded`, each window covers."""
     covered = []
     for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True):
@@ -228,7 +232,7 @@ def _counts(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> 
     return math.prod(np.meshgrid(*covered, indexing="ij"))
 
 
-@normalizing
+@float16_in_float32
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -240,7 +244,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@normalizing
+@float16_in_float32
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -253,7 +257,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@normalizing
+@float16_in_float32
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

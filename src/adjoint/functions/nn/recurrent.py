@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from adjoint.core.op.autocast import lowered
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.op.autocast import autocast_down
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import relu
 from adjoint.functions.linalg.matmul import addmm, linear, mm
 from adjoint.functions.nn.dropout import dropout
-from adjoint.functions.nn.recurrent_fused import Sweep
+from adjoint.functions.nn.recurrent_fused import RecurrentSweep
 from adjoint.functions.shape.join import cat, chunk, split, stack
 from adjoint.ops.elementwise import arithmetic, transcendental
 from adjoint.ops.movement import movement
@@ -46,24 +46,24 @@ def recurrent_layers(
     """
     if not sizes:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    if kind == "LSTM" and unusual.count and mode.autocast is not None:
-        input, start = lowered(input), tuple(map(lowered, start))
-        weights = [[Weights(*map(lowered, w)) for w in layer] for layer in weights]
+    if kind == "LSTM" and nondefault.count and mode.autocast is not None:
+        input, start = autocast_down(input), tuple(map(autocast_down, start))
+        weights = [[Weights(*map(autocast_down, w)) for w in layer] for layer in weights]
     begins = list(zip(*(part.unbind(0) for part in start), strict=True))
     ends: list[State] = []
     for i, layer in enumerate(weights):
         outputs = []
         for reverse, w in enumerate(layer):
-            output, last = _direction(kind, input, sizes, begins[len(ends)], w, bool(reverse))
+            output, last = _run_direction(kind, input, sizes, begins[len(ends)], w, bool(reverse))
             outputs.append(output)
             ends.append(last)
-        input = _joined(outputs, -1)
+        input = _cat_parts(outputs, -1)
         if i < len(weights) - 1:
             input = dropout(input, dropout_p, training)
     return input, tuple(stack(parts) for parts in zip(*ends, strict=True))
 
 
-def _direction(
+def _run_direction(
     kind: str, input: Tensor, sizes: Sequence[int], start: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """The outputs (N, H) and the last state of one direction of one layer."""
@@ -74,25 +74,25 @@ def _direction(
     times, rows, width = len(sizes), sizes[0], w.hh.array.shape[0]
     tensors = [gates, w.hh, *start] if recurrent_bias is None else [gates, w.hh, *start, recurrent_bias]
     at_once = sizes[-1] == rows and w.hr is None and len({x.array.dtype for x in tensors}) == 1
-    if at_once and not (unusual.count and (mode.extra or unusual.absent)):
+    if at_once and not (nondefault.count and (mode.extra or nondefault.absent)):
         timed = movement.reshape(gates, shape=(times, rows, width))
-        output, *last = Sweep.apply(kind, reverse, _timed, timed, w.hh, recurrent_bias, *start)
+        output, *last = RecurrentSweep.apply(kind, reverse, _layer_composite, timed, w.hh, recurrent_bias, *start)
         return movement.reshape(output, shape=(times * rows, *output.array.shape[2:])), tuple(last)
-    outputs, end = _sweep(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
-    return _joined(outputs, 0), end
+    outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
+    return _cat_parts(outputs, 0), end
 
 
-def _timed(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *start: Any) -> tuple[Tensor, ...]:
-    """What `Sweep` computes, step by step: the composite form."""
-    outputs, end = _sweep(kind, gates.unbind(0), start, hh, bias, None, reverse)
+def _layer_composite(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *start: Any) -> tuple[Tensor, ...]:
+    """What `RecurrentSweep` computes, step by step: the composite form."""
+    outputs, end = _run_time_steps(kind, gates.unbind(0), start, hh, bias, None, reverse)
     return stack(outputs), *end
 
 
-def _sweep(
+def _run_time_steps(
     kind: str, inputs: Sequence[Any], start: State, hh: Any, bias: Any, hr: Any, reverse: bool
 ) -> tuple[list[Any], State]:
     """The outputs for each time's gates (B, G), and the state that each sequence ends with."""
-    step, across = STEPS[kind], movement.permute(hh, axes=(1, 0))
+    step, across = STEP_BY_KIND[kind], movement.permute(hh, axes=(1, 0))
     down = None if hr is None else movement.permute(hr, axes=(1, 0))
     times = range(len(inputs))[:: -1 if reverse else 1]
     rows = inputs[times[0]].array.shape[0]
@@ -147,7 +147,7 @@ def _rnn_relu(gates: Any, state: State, across: Any, _: Any) -> State:
     return (relu(addmm(gates, state[0], across)),)
 
 
-STEPS: dict[str, Callable[[Any, State, Any, Any], State]] = {
+STEP_BY_KIND: dict[str, Callable[[Any, State, Any, Any], State]] = {
     "LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu,
 }  # fmt: skip
 
@@ -157,7 +157,7 @@ def lstm_cell(
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(h', c') after one step from (h, c), each (B, H), with input (B, I) and gates i, f, g, o in the weights' rows."""
-    h, c = _cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh), 4)
+    h, c = _run_cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh), 4)
     return h, c
 
 
@@ -165,24 +165,24 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """h' (B, H) after one step from h, with input (B, I) and gates r, z, n in the weights' rows."""
-    return _cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
+    return _run_cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
 
 
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """tanh(W_ih x + b_ih + W_hh h + b_hh): (B, H) from an input (B, I) and h (B, H)."""
-    return _cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
+    return _run_cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
 
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """max(W_ih x + b_ih + W_hh h + b_hh, 0): (B, H) from an input (B, I) and h (B, H)."""
-    return _cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
+    return _run_cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
 
 
-def _cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) -> State:
+def _run_cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) -> State:
     """One step. Raises RuntimeError where sizes do not fit each other."""
     if input.array.shape[1] != w.ih.array.shape[1]:
         raise RuntimeError(
@@ -194,8 +194,8 @@ def _cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) -> Sta
             raise RuntimeError(f"Input batch size {rows} doesn't match hidden{i} batch size {s.array.shape[0]}")
         if s.array.shape[1] != width:
             raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {s.array.shape[1]}, expected {width}")
-    return _direction(kind, input, [rows], state, w, False)[1]
+    return _run_direction(kind, input, [rows], state, w, False)[1]
 
 
-def _joined(parts: Sequence[Any], dim: int) -> Any:
+def _cat_parts(parts: Sequence[Any], dim: int) -> Any:
     return parts[0] if len(parts) == 1 else cat(parts, dim)

@@ -12,13 +12,13 @@ import numpy as np
 from adjoint.autograd.backward import grad
 from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import enable_grad
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 
 Arrays = tuple[Any, ...]
 
 
-class Sweep(Function):
+class RecurrentSweep(Function):
     """(outputs (T, B, H), last state…) from gates (T, B, G), recurrent weight (G, H), its bias or None, first state….
 
     `composite` computes the same of the same arguments with recorded ops: what higher derivatives are taken of.
@@ -35,7 +35,7 @@ class Sweep(Function):
         u = gates.array[::-1] if reverse else gates.array
         with np.errstate(all="ignore"):
             offset = None if bias is None else bias.array
-            hidden, rest, ctx.kept = AHEAD[kind](u, weight.array, offset, *(s.array for s in start))
+            hidden, rest, ctx.kept = FORWARD_BY_KIND[kind](u, weight.array, offset, *(s.array for s in start))
         ctx.hidden = hidden
         output = hidden[:0:-1] if reverse else hidden[1:]
         return wrap(output.copy()), wrap(hidden[-1].copy()), *map(wrap, rest)
@@ -44,8 +44,8 @@ class Sweep(Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Arrays:
         inputs = ctx.saved_tensors
         plain = all(g is None or type(g.array) is np.ndarray for g in grads)
-        if not plain or mode.recording or (unusual.count and mode.extra):
-            return None, None, None, *_recorded(ctx, inputs, grads)
+        if not plain or mode.recording or (nondefault.count and mode.extra):
+            return None, None, None, *_differentiate_composite(ctx, inputs, grads)
         gates, weight, bias, *_ = inputs
         g = [None if given is None else given.array for given in grads]
         if g[0] is None:
@@ -53,7 +53,7 @@ class Sweep(Function):
         elif ctx.reverse:
             g[0] = g[0][::-1]
         with np.errstate(all="ignore"):
-            du, recurrent, start = BACK[ctx.kind](g, ctx.hidden, weight.array, *ctx.kept)
+            du, recurrent, start = BACKWARD_BY_KIND[ctx.kind](g, ctx.hidden, weight.array, *ctx.kept)
         rows = recurrent.reshape(-1, recurrent.shape[-1])
         before = ctx.hidden[:-1].reshape(-1, ctx.hidden.shape[-1])
         dweight = wrap(rows.T @ before) if ctx.needs_input_grad[4] else None
@@ -61,7 +61,7 @@ class Sweep(Function):
         return None, None, None, wrap(du[::-1] if ctx.reverse else du), dweight, dbias, *map(wrap, start)
 
 
-def _recorded(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
+def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
     """The gradients of the inputs as recorded ops."""
     again = mode.recording
     with enable_grad():
@@ -87,22 +87,22 @@ def _sigmoid(x: Any) -> None:
     np.reciprocal(x, out=x)
 
 
-def _states(u: Any, h: Any) -> Any:
+def _allocate_states(u: Any, h: Any) -> Any:
     """Room for the states before, between and after the times, the first of them filled."""
     states = np.empty((len(u) + 1, *h.shape), u.dtype)
     states[0] = h
     return states
 
 
-def _across(weight: Any) -> Any:
+def _transpose_weight(weight: Any) -> Any:
     """The weight (G, H) as (H, G) in memory, by which a product with a few rows is a quarter quicker."""
     return np.ascontiguousarray(weight.T)
 
 
 def _lstm(u: Any, weight: Any, _: Any, h: Any, c: Any) -> tuple[Any, Arrays, Arrays]:
-    width, across = weight.shape[1], _across(weight)
+    width, across = weight.shape[1], _transpose_weight(weight)
     gates = np.empty(u.shape, u.dtype)
-    hidden, cells, limited = _states(u, h), _states(u, c), np.empty((len(u), *c.shape), u.dtype)
+    hidden, cells, limited = _allocate_states(u, h), _allocate_states(u, c), np.empty((len(u), *c.shape), u.dtype)
     for t, gate in enumerate(gates):
         np.matmul(hidden[t], across, out=gate)
         gate += u[t]
@@ -143,8 +143,8 @@ def _lstm_back(grads: Any, hidden: Any, weight: Any, gates: Any, cells: Any, lim
 
 
 def _gru(u: Any, weight: Any, bias: Any, h: Any) -> tuple[Any, Arrays, Arrays]:
-    width, across = weight.shape[1], _across(weight)
-    hidden, gates = _states(u, h), np.empty(u.shape, u.dtype)
+    width, across = weight.shape[1], _transpose_weight(weight)
+    hidden, gates = _allocate_states(u, h), np.empty(u.shape, u.dtype)
     recurrent = np.empty((len(u), *h.shape), u.dtype)  # the part of n that comes from h
     for t, gate in enumerate(gates):
         np.matmul(hidden[t], across, out=gate)
@@ -186,7 +186,7 @@ def _gru_back(grads: Any, hidden: Any, weight: Any, gates: Any, recurrent: Any) 
 
 
 def _rnn(u: Any, weight: Any, h: Any, activation: Any) -> tuple[Any, Arrays, Arrays]:
-    hidden, across = _states(u, h), _across(weight)
+    hidden, across = _allocate_states(u, h), _transpose_weight(weight)
     for t, row in enumerate(u):
         new = np.matmul(hidden[t], across, out=hidden[t + 1])
         new += row
@@ -221,5 +221,10 @@ def _rnn_relu_back(grads: Any, hidden: Any, weight: Any) -> tuple[Any, Any, Arra
     return _rnn_back(grads, hidden, weight, lambda g, y: np.where(y <= 0, 0, g))
 
 
-AHEAD: dict[str, Any] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu}
-BACK: dict[str, Any] = {"LSTM": _lstm_back, "GRU": _gru_back, "RNN_TANH": _rnn_tanh_back, "RNN_RELU": _rnn_relu_back}
+FORWARD_BY_KIND: dict[str, Any] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu}
+BACKWARD_BY_KIND: dict[str, Any] = {
+    "LSTM": _lstm_back,
+    "GRU": _gru_back,
+    "RNN_TANH": _rnn_tanh_back,
+    "RNN_RELU": _rnn_relu_back,
+}

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.deterministic import alert
+from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.channels_last import keeping_channels_last
+from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.dim_args import per_dimension
-from adjoint.functions.api.publish import named
+from adjoint.functions.api.publish import rename_node
 from adjoint.ops.indexing import indexing, scatter
 from adjoint.ops.movement import movement
+from adjoint.ops.movement.sliding_windows import count_windows
 from adjoint.ops.movement.sliding_windows import fold as _add_windows
-from adjoint.ops.movement.sliding_windows import positions
 
 __all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -48,7 +48,7 @@ def fold(
             f"{shape[-2]} and kernel_size={size}."
         )
     framed = tuple(n + 2 * p for n, p in zip(sides, frame, strict=True))
-    places = tuple(map(positions, framed, size, steps, gaps))
+    places = tuple(map(count_windows, framed, size, steps, gaps))
     given = f"Given output_size={sides}, kernel_size={size}, dilation={gaps}, padding={frame}, stride={steps}, "
     if math.prod(places) != shape[-1]:
         raise RuntimeError(
@@ -67,7 +67,7 @@ def fold(
     if any(frame):
         cut = ((p, p + n, 1) for p, n in zip(frame, sides, strict=True))
         out = movement.slice(out, bounds=(*((0, n, 1) for n in lead), *cut))
-    return named(out, "Col2ImBackward0")
+    return rename_node(out, "Col2ImBackward0")
 
 
 def max_unpool1d(
@@ -94,12 +94,12 @@ def max_unpool3d(
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-@keeping_channels_last
+@preserve_channels_last
 def _unpool(
     rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
     name = f"max_unpool{rank}d"
-    alert(f"max_unpooling{max(rank, 2)}d_forward_out")
+    alert_not_deterministic(f"max_unpooling{max(rank, 2)}d_forward_out")
     size = per_dimension(kernel_size, rank, "kernel_size")
     steps = size if stride is None or stride == [] else per_dimension(stride, rank, "stride")
     frame = per_dimension(padding, rank, "padding")
@@ -116,19 +116,19 @@ def _unpool(
         )
     lead = input.ndim - rank
     reach = zip(input.array.shape[lead:], steps, size, frame, strict=True)
-    sides = _sides(name, [(n - 1) * s + k - 2 * p for n, s, k, p in reach], steps, output_size)
+    sides = _unpool_sizes(name, [(n - 1) * s + k - 2 * p for n, s, k, p in reach], steps, output_size)
     shape, total = (*input.array.shape[:lead], *sides), math.prod(sides)
     complaint = f"{name}: found an invalid max index: {{}} (output volumes are of size {'x'.join(map(str, sides))})"
     indexing.check_range(indices, total, complaint, low=0, error=RuntimeError)
     count = math.prod(input.array.shape[lead:])
     flat, at = (movement.reshape(x, shape=(*x.array.shape[:lead], count)) for x in (input, indices))
     zeros = constant(np.zeros((*input.array.shape[:lead], total), input.array.dtype))
-    return named(
+    return rename_node(
         movement.reshape(scatter.scatter(zeros, flat, at, axis=lead), shape=shape), f"MaxUnpool{rank}DBackward0"
     )
 
 
-def _sides(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
+def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
     """The sizes to unpool to."""
     rank = len(usual)
     given = usual if output_size is None else list(output_size)

@@ -8,9 +8,9 @@ from adjoint.core.dtype.dtype import default
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api import return_types
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.publish import in_place, named, public
+from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _itself, _summable, check_ordered, cumsum
+from adjoint.functions.reduction.reduce import _cast_to_sum_dtype, _scalar_extreme, check_ordered, cumsum
 from adjoint.functions.shape import join, shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -24,7 +24,7 @@ setattr(Tensor, "cumsum_", in_place(cumsum, "cumsum_"))  # noqa: B010  mypy woul
 @public(inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running product along `dim`; zeros are differentiated exactly."""
-    x = _summable(input, dtype)
+    x = _cast_to_sum_dtype(input, dtype)
     axis = one_dim(dim, x.ndim)
     return scan.cumprod(x, axis=axis) if x.ndim else select.copy(x)
 
@@ -40,23 +40,23 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 @public()
 def cummax(input: Tensor, dim: int) -> Extreme:
     """Running maximum along `dim`, and where each was attained."""
-    return _running(input, dim, True, "CummaxBackward0")
+    return _cumulative_extreme(input, dim, True, "CummaxBackward0")
 
 
 @public()
 def cummin(input: Tensor, dim: int) -> Extreme:
     """Running minimum along `dim`, and where each was attained."""
-    return _running(input, dim, False, "CumminBackward0")
+    return _cumulative_extreme(input, dim, False, "CumminBackward0")
 
 
-def _running(input: Tensor, dim: int, largest: bool, kind: str) -> Extreme:
+def _cumulative_extreme(input: Tensor, dim: int, largest: bool, kind: str) -> Extreme:
     check_ordered("cummax" if largest else "cummin", input)
     pair = return_types.cummax if largest else return_types.cummin
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
-        return _itself(input, pair)
+        return _scalar_extreme(input, pair)
     indices = scan.where_extreme(input.detach(), axis=axis, largest=largest)
-    return pair(named(indexing.gather(input, indices, axis=axis), kind), indices)
+    return pair(rename_node(indexing.gather(input, indices, axis=axis), kind), indices)
 
 
 @public()

@@ -43,24 +43,24 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     if any(input.array.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     distances = spacing if several else [1 if spacing is None else spacing] * len(dims)
-    return tuple(_slope(input, d, h, edge_order) for d, h in zip(dims, distances, strict=True))
+    return tuple(_gradient_along_dim(input, d, h, edge_order) for d, h in zip(dims, distances, strict=True))
 
 
-def _slope(x: Tensor, d: int, spacing: Any, order: int) -> Tensor:
+def _gradient_along_dim(x: Tensor, d: int, spacing: Any, order: int) -> Tensor:
     if isinstance(spacing, Tensor) and spacing.ndim:
-        return _slope_at(x, d, spacing, order)
-    inner = (_piece(x, d, 2) - _piece(x, d, 0, -2)) / spacing / 2
+        return _gradient_at_coordinates(x, d, spacing, order)
+    inner = (_slice_along(x, d, 2) - _slice_along(x, d, 0, -2)) / spacing / 2
     ends = []
     for at, sign in ((0, 1), (-1, -1)):
-        near, next_one = _one(x, d, at), _one(x, d, at + sign)
+        near, next_one = _take_one(x, d, at), _take_one(x, d, at + sign)
         if order == 1:
             ends.append((next_one - near) * sign / spacing)
         else:
-            ends.append((next_one * 2 - near * 1.5 - _one(x, d, at + 2 * sign) * 0.5) * sign / spacing)
+            ends.append((next_one * 2 - near * 1.5 - _take_one(x, d, at + 2 * sign) * 0.5) * sign / spacing)
     return join.cat([ends[0], inner, ends[1]], d)
 
 
-def _slope_at(x: Tensor, d: int, places: Tensor, order: int) -> Tensor:
+def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> Tensor:
     """The slope where the coordinates along the dimension are given."""
     if places.ndim != 1:
         raise RuntimeError(
@@ -72,36 +72,36 @@ def _slope_at(x: Tensor, d: int, places: Tensor, order: int) -> Tensor:
             f"gradient: {places.array.shape[0]} coordinates for dimension {d}, which has size {x.array.shape[d]}"
         )
     gaps: Any = cumulative.diff(places).reshape(-1, *(1 for _ in range(x.ndim - d - 1)))
-    before, after = _piece(gaps, 0, 0, -1), _piece(gaps, 0, 1)
+    before, after = _slice_along(gaps, 0, 0, -1), _slice_along(gaps, 0, 1)
     inner = (
-        _piece(x, d, 0, -2) * (-after / (before * (before + after)))
-        + _piece(x, d, 1, -1) * ((after - before) / (before * after))
-        + _piece(x, d, 2) * (before / (after * (before + after)))
+        _slice_along(x, d, 0, -2) * (-after / (before * (before + after)))
+        + _slice_along(x, d, 1, -1) * ((after - before) / (before * after))
+        + _slice_along(x, d, 2) * (before / (after * (before + after)))
     )
     ends = []
     for at, sign in ((0, 1), (-1, -1)):
-        near, next_one, first = _one(x, d, at), _one(x, d, at + sign), _one(gaps, 0, at)
+        near, next_one, first = _take_one(x, d, at), _take_one(x, d, at + sign), _take_one(gaps, 0, at)
         if order == 1:
             ends.append((next_one - near) * sign / first)
             continue
-        second = _one(gaps, 0, at + sign)
+        second = _take_one(gaps, 0, at + sign)
         reach = first + second
         bend = (
             near * (-(first + reach) / (first * reach))
             + next_one * (reach / (first * second))
-            - _one(x, d, at + 2 * sign) * (first / (second * reach))
+            - _take_one(x, d, at + 2 * sign) * (first / (second * reach))
         )
         ends.append(bend * sign)
     return join.cat([ends[0], inner, ends[1]], d)
 
 
-def _piece(x: Any, d: int, start: int, end: int = 0) -> Any:
+def _slice_along(x: Any, d: int, start: int, end: int = 0) -> Any:
     """x from `start` on along a dimension, less as many at the end as `end` is below 0."""
     size = x.array.shape[d]
     return shape.narrow(x, d, min(start, size), max(size - start + end, 0))
 
 
-def _one(x: Any, d: int, at: int) -> Any:
+def _take_one(x: Any, d: int, at: int) -> Any:
     return shape.narrow(x, d, at % x.array.shape[d], 1)
 
 
@@ -110,14 +110,14 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 
     Raises RuntimeError for truths, and unless there is an x for each sample.
     """
-    axis = _checked("trapezoid", y, x, dx, dim)
+    axis = _check_trapezoid_args("trapezoid", y, x, dx, dim)
     if x is None:
         whole = reduction.sum(y, axes=(axis,), keepdims=False)
         if not y.array.shape[axis]:
             return creation.zeros(whole.array.shape, dtype=(whole * 1.0).dtype)
         ends = shape.select(y, axis, 0) + shape.select(y, axis, -1)
         return (whole - ends * 0.5) * (1.0 if dx is None else dx)
-    areas = _areas(y, x, axis)
+    areas = _twice_trapezoid_areas(y, x, axis)
     return reduction.sum(areas, axes=(areas.ndim - y.ndim + axis,), keepdims=False) / 2.0
 
 
@@ -128,15 +128,15 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
-    axis = _checked("cumulative_trapezoid", y, x, dx, dim)
+    axis = _check_trapezoid_args("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:
-        areas = _areas(y, x, axis)
+        areas = _twice_trapezoid_areas(y, x, axis)
         return reduction.cumsum(areas, axis=areas.ndim - y.ndim + axis) / 2.0
-    pairs = _piece(y, axis, 1) + _piece(y, axis, 0, -1)
+    pairs = _slice_along(y, axis, 1) + _slice_along(y, axis, 0, -1)
     return reduction.cumsum(pairs, axis=axis) * ((1.0 if dx is None else dx) / 2.0)
 
 
-def _checked(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> int:
+def _check_trapezoid_args(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> int:
     if x is not None and dx is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: x and dx")
     for which, given in (("y", y), ("x", x)):
@@ -150,14 +150,14 @@ def _checked(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> int:
     return axis
 
 
-def _areas(y: Any, x: Any, axis: int) -> Any:
+def _twice_trapezoid_areas(y: Any, x: Any, axis: int) -> Any:
     """Twice the area between each two samples."""
     if x.ndim == 1:
-        gaps = _piece(x, 0, 1) - _piece(x, 0, 0, -1)
+        gaps = _slice_along(x, 0, 1) - _slice_along(x, 0, 0, -1)
         gaps = gaps.reshape(-1, *(1 for _ in range(y.ndim - axis - 1)))
     else:
         at = axis - y.ndim + x.ndim
         if at < 0:
             raise RuntimeError(f"x of shape {list(x.shape)} has no dimension {axis} of y, of shape {list(y.shape)}")
-        gaps = _piece(x, at, 1) - _piece(x, at, 0, -1)
-    return arithmetic.mul(gaps, _piece(y, axis, 1) + _piece(y, axis, 0, -1))
+        gaps = _slice_along(x, at, 1) - _slice_along(x, at, 0, -1)
+    return arithmetic.mul(gaps, _slice_along(y, axis, 1) + _slice_along(y, axis, 0, -1))

@@ -10,16 +10,16 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default, is_floating, numpy_dtype
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.apply import computed
-from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.apply import wrap_computed
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
-from adjoint.functions.api.compute_dtype import in_float32, sensitive
+from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.elementwise.complex import imag, is_complex, real
@@ -34,10 +34,10 @@ __all__ = [
     "min", "prod", "sort", "std", "sum", "topk", "var",
 ]  # fmt: skip
 
-IN_ROWS = {name: Routine(name) for name in ("max", "min")}
+ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
-def _summable(input: Tensor, dtype: Any) -> Tensor:
+def _cast_to_sum_dtype(input: Tensor, dtype: Any) -> Tensor:
     """`input` in the type of its sum: `dtype`, or int64 for integers and truths."""
     kind = input.array.dtype
     target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
@@ -59,7 +59,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
         >>> ad.sum(x), ad.sum(x, dim=0)
         (tensor(10.), tensor([4., 6.]))
     """
-    x = input if dtype is None and input.array.dtype.kind == "f" else _summable(input, dtype)
+    x = input if dtype is None and input.array.dtype.kind == "f" else _cast_to_sum_dtype(input, dtype)
     return reduction.sum(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
 
 
@@ -89,10 +89,10 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 @public()
-@sensitive
+@autocast_float32
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Π over `dim`, or over all dimensions."""
-    x = _summable(input, dtype)
+    x = _cast_to_sum_dtype(input, dtype)
     return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
 
 
@@ -150,7 +150,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         values=tensor([5, 7]),
         indices=tensor([1, 0]))
     """
-    return _extreme("max", input, dim, keepdim, reduction.max, reduction.argmax, arithmetic.maximum)
+    return _max_or_min("max", input, dim, keepdim, reduction.max, reduction.argmax, arithmetic.maximum)
 
 
 @public()
@@ -171,7 +171,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         >>> ad.min(ad.tensor([[1, 5], [7, 2]]), dim=1).values
         tensor([1, 2])
     """
-    return _extreme("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
+    return _max_or_min("min", input, dim, keepdim, reduction.min, reduction.argmin, arithmetic.minimum)
 
 
 def check_ordered(name: str, x: Tensor) -> None:
@@ -180,7 +180,7 @@ def check_ordered(name: str, x: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for complex numbers, given {describe(x.array)}")
 
 
-def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
+def _max_or_min(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
     if not isinstance(x, Tensor):
         refuse_numbers(name, ("input", "other"), "y", x, dim)
     if isinstance(dim, Tensor):
@@ -188,37 +188,37 @@ def _extreme(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where
     check_ordered(name, x)
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
-        return named(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
+        return rename_node(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
     axis, kind = one_dim(dim, x.ndim), getattr(return_types, name)
     if x.ndim == 0:
-        return _itself(x, kind)
-    if axis == x.ndim - 1 and not keepdim and source.enabled and not unusual.count:
+        return _scalar_extreme(x, kind)
+    if axis == x.ndim - 1 and not keepdim and kernel_provider.enabled and not nondefault.count:
         places = np.empty(x.array.shape[:-1], np.int64)
-        found = IN_ROWS[name].call(x.array, places)
+        found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
-            op = take_along_row.picked.op  # type: ignore[attr-defined]
-            return kind(computed(op, (x, indices), {}, found), indices)
-    indices = where_is(_without_history(x), axis=axis, keepdims=True)
-    return _picked(x, indices, axis, keepdim, kind)
+            op = take_along_row.take_along_row.op  # type: ignore[attr-defined]
+            return kind(wrap_computed(op, (x, indices), {}, found), indices)
+    indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
+    return _gather_extremes(x, indices, axis, keepdim, kind)
 
 
-def _without_history(x: Tensor) -> Tensor:
+def _detach_or_rewrap(x: Tensor) -> Tensor:
     """The values of x, for an op that has no gradient and gives no view."""
-    return x.detach() if unusual.count else wrap(x.array)
+    return x.detach() if nondefault.count else wrap(x.array)
 
 
-def _itself(x: Tensor, kind: type[Extreme]) -> Extreme:
+def _scalar_extreme(x: Tensor, kind: type[Extreme]) -> Extreme:
     """A 0-d tensor is its own extreme, at 0."""
     return kind(select.copy(x), constant(np.zeros((), np.int64)))
 
 
-def _picked(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
+def _gather_extremes(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
     values = indexing.gather(x, indices, axis=axis)
     if not keepdim:
         shape = values.array.shape
         shape = shape[:axis] + shape[axis + 1 :]
-        values, indices = movement.reshaped(values, shape), movement.reshaped(indices, shape)
+        values, indices = movement.reshape_unshared(values, shape), movement.reshape_unshared(indices, shape)
     return kind(values, indices)
 
 
@@ -235,17 +235,17 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         >>> ad.argmax(ad.tensor([[1, 5], [7, 2]]), dim=1)
         tensor([1, 0])
     """
-    return _arg(input, dim, keepdim, reduction.argmax)
+    return _arg_extreme(input, dim, keepdim, reduction.argmax)
 
 
 @public()
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first smallest element along `dim`, or of the flattened tensor."""
-    return _arg(input, dim, keepdim, reduction.argmin)
+    return _arg_extreme(input, dim, keepdim, reduction.argmin)
 
 
-def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
-    x = _without_history(input)
+def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
+    x = _detach_or_rewrap(input)
     name = where_is.op.name
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input")
@@ -255,8 +255,8 @@ def _arg(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor
         return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    flat = where_is(movement.reshaped(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
-    return movement.reshaped(flat, (1,) * x.ndim) if keepdim else flat
+    flat = where_is(movement.reshape_unshared(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
+    return movement.reshape_unshared(flat, (1,) * x.ndim) if keepdim else flat
 
 
 @public()
@@ -272,7 +272,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         >>> ad.any(ad.tensor([[0, 1], [0, 0]]), dim=1)
         tensor([ True, False])
     """
-    return _truth(reduction.any, input, dim, keepdim)
+    return _reduce_truth(reduction.any, input, dim, keepdim)
 
 
 @public()
@@ -288,10 +288,10 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         >>> ad.all(ad.tensor([[1, 1], [0, 1]]), dim=1)
         tensor([ True, False])
     """
-    return _truth(reduction.all, input, dim, keepdim)
+    return _reduce_truth(reduction.all, input, dim, keepdim)
 
 
-def _truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+def _reduce_truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
     out: Tensor = over(input.detach(), axes=axes, keepdims=keepdim)
     return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
@@ -324,7 +324,7 @@ def var(
         >>> ad.var(x), ad.var(x, correction=0)
         (tensor(1.6667), tensor(1.2500))
     """
-    return _spread(deviation.variance, input, dim, unbiased, keepdim, correction)
+    return _var_or_std(deviation.variance, input, dim, unbiased, keepdim, correction)
 
 
 @public()
@@ -347,10 +347,10 @@ def std(
         >>> ad.std(ad.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
         tensor([1.4142, 4.2426])
     """
-    return _spread(deviation.deviation, input, dim, unbiased, keepdim, correction)
+    return _var_or_std(deviation.deviation, input, dim, unbiased, keepdim, correction)
 
 
-def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
+def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     if isinstance(dim, bool):  # var(input, unbiased)
@@ -369,7 +369,7 @@ def _spread(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correct
     total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
-    return variance if of is deviation.variance else deviation.root(variance)
+    return variance if of is deviation.variance else deviation.safe_sqrt(variance)
 
 
 def cast_floats(input: Tensor, dtype: Any) -> Tensor:
@@ -401,7 +401,7 @@ def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = Fals
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
     if power == 2:
-        return named(deviation.root(total(squared_size(x))), "LinalgVectorNormBackward0")
+        return rename_node(deviation.safe_sqrt(total(squared_size(x))), "LinalgVectorNormBackward0")
     if power == 0:
         return total(select.where(comparison.ne(x, 0), 1.0, arithmetic.sign(arithmetic.abs(x))))
     size = arithmetic.abs(x)
@@ -444,7 +444,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
     if not keepdim:
         shift = movement.reshape(shift, shape=total.array.shape)
-    return named(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
+    return rename_node(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
 
 
 @public()
@@ -460,7 +460,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         >>> ad.cumsum(ad.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])
     """
-    x = _summable(input, dtype)
+    x = _cast_to_sum_dtype(input, dtype)
     axis = one_dim(dim, x.ndim)
     return reduction.cumsum(x, axis=axis) if x.ndim else select.copy(x)
 
@@ -470,7 +470,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     """Indices that sort `input` along `dim`; equal elements keep their order."""
     check_ordered("sort", input)
     if not input.ndim:
-        return _itself(input, return_types.sort).indices
+        return _scalar_extreme(input, return_types.sort).indices
     return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
 
 
@@ -492,9 +492,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         (tensor([1, 2, 3]), tensor([1, 2, 0]))
     """
     if input.ndim == 0:
-        return _itself(input, return_types.sort)
-    out = _picked(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
-    named(out[0], "SortBackward0")
+        return _scalar_extreme(input, return_types.sort)
+    out = _gather_extremes(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    rename_node(out[0], "SortBackward0")
     return out
 
 
@@ -521,8 +521,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= size:
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
-        return _itself(input, return_types.topk)
+        return _scalar_extreme(input, return_types.topk)
     leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
-    out = _picked(input, leading, axis, True, return_types.topk)
-    named(out[0], "TopkBackward0")
+    out = _gather_extremes(input, leading, axis, True, return_types.topk)
+    rename_node(out[0], "TopkBackward0")
     return out

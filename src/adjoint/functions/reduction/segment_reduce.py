@@ -17,8 +17,8 @@ from adjoint.ops.reduction import reduction
 
 __all__ = ["segment_reduce"]
 
-NAMES = {"max": "amax", "min": "amin"}
-EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+SCATTER_REDUCTIONS = {"max": "amax", "min": "amin"}
+EMPTY_SEGMENT_VALUES = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
 
 
 def segment_reduce(
@@ -31,26 +31,26 @@ def segment_reduce(
     part in each; without it empty ones have the sum 0, the product 1, the mean NaN and infinite extremes. Raises
     RuntimeError for lengths below 0 and, unless `unsafe`, for those that do not add up to the size of the dimension.
     """
-    how = NAMES.get(reduce, reduce)
-    if how not in EMPTY:
+    how = SCATTER_REDUCTIONS.get(reduce, reduce)
+    if how not in EMPTY_SEGMENT_VALUES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if data.array.dtype.kind not in "fV":
         raise NotImplementedError(f'"segment_reduce" not implemented for {data.dtype}')
-    starts = _starts(data, lengths, offsets, axis, unsafe)
-    places, count = _places(starts, data, axis), starts.array.shape[axis] - 1
+    starts = _segment_starts(data, lengths, offsets, axis, unsafe)
+    places, count = _segment_numbers(starts, data, axis), starts.array.shape[axis] - 1
     sums = {"mean": "sum"}.get(how, how)
     full = [*data.array.shape]
     full[axis] = count + 2  # one before the first segment, one behind the last
-    begun = creation.full(tuple(full), EMPTY[how], dtype=data.dtype)
+    begun = creation.full(tuple(full), EMPTY_SEGMENT_VALUES[how], dtype=data.dtype)
     out: Any = shape.narrow(scatter.scatter_reduce(begun, axis, places, data, sums), axis, 1, count)
     sizes = shape.narrow(starts, axis, 1, count) - shape.narrow(starts, axis, 0, count)
-    sizes = select.cast(_beside(sizes, data, axis), dtype=data.array.dtype)
-    return _begun_with(initial, how, out, sizes)
+    sizes = select.cast(_expand_trailing(sizes, data, axis), dtype=data.array.dtype)
+    return _apply_initial(initial, how, out, sizes)
 
 
-def _begun_with(initial: float | None, how: str, out: Any, sizes: Any) -> Tensor:
+def _apply_initial(initial: float | None, how: str, out: Any, sizes: Any) -> Tensor:
     if how == "mean":
         if initial is None:
             return arithmetic.div(out, sizes)
@@ -66,7 +66,7 @@ def _begun_with(initial: float | None, how: str, out: Any, sizes: Any) -> Tensor
     return select.where(beyond(out, initial), initial, out)
 
 
-def _starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: int, unsafe: bool) -> Tensor:
+def _segment_starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: int, unsafe: bool) -> Tensor:
     """Where each segment begins and the last ends: (…, segments + 1)."""
     given = lengths if lengths is not None else offsets
     if given is None:
@@ -95,16 +95,16 @@ def _starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: 
     return join.cat([none, ends], axis)
 
 
-def _places(starts: Tensor, data: Tensor, axis: int) -> Tensor:
+def _segment_numbers(starts: Tensor, data: Tensor, axis: int) -> Tensor:
     """For each element of the data the number of its segment, from 1 on."""
     size = data.array.shape[axis]
     at: Any = creation.arange(size, dtype=starts.dtype)
     rows = shape.expand(at, (*starts.array.shape[:-1], size))
     found = sort_quantile_unique.searchsorted(starts, select.copy(rows), right=True)
-    return _beside(found, data, axis)
+    return _expand_trailing(found, data, axis)
 
 
-def _beside(table: Any, data: Tensor, axis: int) -> Any:
+def _expand_trailing(table: Any, data: Tensor, axis: int) -> Any:
     """(…, n) with the dimensions of the data that follow the axis."""
     inner = data.array.shape[axis + 1 :]
     wide = shape.reshape(table, (*table.array.shape, *(1 for _ in inner)))

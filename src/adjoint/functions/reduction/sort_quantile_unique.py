@@ -11,12 +11,12 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
-from adjoint.functions.api.compute_dtype import sensitive
+from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import into, with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.out import with_out, write_out
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _check_not_empty, _itself, _picked, check_ordered, sort
+from adjoint.functions.reduction.reduce import _check_not_empty, _gather_extremes, _scalar_extreme, check_ordered, sort
 from adjoint.functions.shape.shape import ravel
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Bounds(NamedTuple):
+class AminmaxResult(NamedTuple):
     """What `aminmax` returns."""
 
     min: Tensor
@@ -57,31 +57,31 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
     kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
     pair = return_types.nanmedian if ignore_nan else return_types.median
     if dim is None:
-        return named(_shared_median(ravel(input), ignore_nan), kind + "0")
+        return rename_node(_median_of_all(ravel(input), ignore_nan), kind + "0")
     axis = one_dim(dim, input.ndim)
     _check_not_empty("median", input, dim, RuntimeError)
     if not input.ndim:
-        return _itself(input, pair)
-    found = _picked(input, _middle(input.detach(), axis, ignore_nan), axis, keepdim, pair)
-    return pair(named(found.values, kind + "1"), found.indices)
+        return _scalar_extreme(input, pair)
+    found = _gather_extremes(input, _median_index(input.detach(), axis, ignore_nan), axis, keepdim, pair)
+    return pair(rename_node(found.values, kind + "1"), found.indices)
 
 
-def _middle(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
+def _median_index(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
     """Where the median along `axis` stands, as if that dimension had size 1."""
     if ignore_nan:
         return ordering.middle_of_present(x, axis=axis)
     missing = comparison.isnan(x)
     first = reduction.argmax(missing, axis=axis, keepdims=True)  # the first NaN, if there is one
-    middle = ordering.ranked(x, axis=axis, rank=(x.array.shape[axis] - 1) // 2)
+    middle = ordering.index_at_rank(x, axis=axis, rank=(x.array.shape[axis] - 1) // 2)
     return select.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
 
 
-def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
+def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
     if not flat.numel():
         if flat.array.dtype.kind not in "fV":
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
-    value = indexing.gather(flat.detach(), _middle(flat.detach(), 0, ignore_nan), axis=0)
+    value = indexing.gather(flat.detach(), _median_index(flat.detach(), 0, ignore_nan), axis=0)
     same: Any = comparison.logical_or(
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
@@ -92,10 +92,10 @@ def _shared_median(flat: Tensor, ignore_nan: bool) -> Tensor:
     share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
     chosen = select.where(same, flat, np.zeros((), flat.array.dtype))
     out = reduction.sum(arithmetic.mul(chosen, share), axes=(0,), keepdims=False)
-    return _exactly(out, movement.reshape(value, shape=()))
+    return _restore_exact_value(out, movement.reshape(value, shape=()))
 
 
-def _exactly(out: Tensor, value: Tensor) -> Tensor:
+def _restore_exact_value(out: Tensor, value: Tensor) -> Tensor:
     """`out` with the value that rounding took from it: out + (value - out) where that is finite."""
     missed = arithmetic.sub(value, out.detach())
     return arithmetic.add(out, select.where(comparison.isfinite(missed), missed, np.zeros((), value.array.dtype)))
@@ -112,10 +112,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
     if not 1 <= k <= size:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     if not input.ndim:
-        return _itself(input, return_types.kthvalue)
-    ranked = ordering.ranked(input.detach(), axis=axis, rank=k - 1)
-    found = _picked(input, ranked, axis, keepdim, return_types.kthvalue)
-    return return_types.kthvalue(named(found.values, "KthvalueBackward0"), found.indices)
+        return _scalar_extreme(input, return_types.kthvalue)
+    ranked = ordering.index_at_rank(input.detach(), axis=axis, rank=k - 1)
+    found = _gather_extremes(input, ranked, axis, keepdim, return_types.kthvalue)
+    return return_types.kthvalue(rename_node(found.values, "KthvalueBackward0"), found.indices)
 
 
 @public()
@@ -124,10 +124,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     check_ordered("mode", input)
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
-        return _itself(input, return_types.mode)
+        return _scalar_extreme(input, return_types.mode)
     _check_not_empty("mode", input, dim, IndexError)
-    found = _picked(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim, return_types.mode)
-    return return_types.mode(named(found.values, "ModeBackward0"), found.indices)
+    found = _gather_extremes(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim, return_types.mode)
+    return return_types.mode(rename_node(found.values, "ModeBackward0"), found.indices)
 
 
 @public()
@@ -141,14 +141,14 @@ def msort(input: Tensor) -> Tensor:
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """`amin` and `amax` over `dim`, or over all dimensions."""
     if out is not None:
-        return into(out, aminmax, input, dim=dim, keepdim=keepdim)
+        return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
     x: Any = input
     over: Any = () if dim is None else dim
-    return Bounds(x.amin(over, keepdim), x.amax(over, keepdim))
+    return AminmaxResult(x.amin(over, keepdim), x.amax(over, keepdim))
 
 
 @public()
-@sensitive
+@autocast_float32
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -160,7 +160,7 @@ def quantile(
 
 
 @public()
-@sensitive
+@autocast_float32
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -168,7 +168,7 @@ def nanquantile(
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-ROUNDED: dict[str, Any] = {
+RANK_ROUNDING: dict[str, Any] = {
     "linear": None, "midpoint": None, "lower": arithmetic.floor, "higher": arithmetic.ceil, "nearest": arithmetic.round,
 }  # fmt: skip
 
@@ -178,13 +178,13 @@ def _quantile(
 ) -> Tensor:
     if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
-    if interpolation not in ROUNDED:
+    if interpolation not in RANK_ROUNDING:
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
     if isinstance(q, Tensor) and q.array.dtype != input.array.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}")
-    wanted, single = _orders(q, name)
+    wanted, single = _parse_quantiles(q, name)
     x = ravel(input) if dim is None else input
     axis = one_dim(0 if dim is None else dim, x.ndim)
     if not x.numel():
@@ -199,8 +199,8 @@ def _quantile(
     results = []
     for one in wanted:
         place = arithmetic.mul(select.cast(last, dtype=real), one)
-        if ROUNDED[interpolation] is not None:
-            place = ROUNDED[interpolation](place)
+        if RANK_ROUNDING[interpolation] is not None:
+            place = RANK_ROUNDING[interpolation](place)
         if not ignore_nan:  # NaN comes last in the order
             place = select.where(comparison.gt(missing, 0), float(end), place)
         low, high = (select.cast(rounded(place), dtype=whole) for rounded in (arithmetic.floor, arithmetic.ceil))
@@ -224,7 +224,7 @@ def _quantile(
     return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
 
 
-def _orders(q: Any, name: str) -> tuple[list[Any], bool]:
+def _parse_quantiles(q: Any, name: str) -> tuple[list[Any], bool]:
     """The orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
     if not isinstance(q, Tensor):
         wanted = np.asarray(q, np.float64)
@@ -241,7 +241,7 @@ def _orders(q: Any, name: str) -> tuple[list[Any], bool]:
     return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
-def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
+def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
     """Of slices along a dimension: the place of each distinct one, which one each is, how many each has, the axis."""
     x = ravel(input.detach()) if dim is None else input.detach()
     axis = 0 if dim is None else one_dim(dim, x.ndim)
@@ -262,10 +262,10 @@ def _distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, A
 
 def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     check_ordered("unique", input)
-    first, inverse, counts, axis = _distinct(input, dim, consecutive)
+    first, inverse, counts, axis = _find_distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
     op: Any = indexing.index
-    values = named(apply(op.op, (x, constant(first)), {"pattern": (None,) * axis + (0,)}), "UniqueBackward0")
+    values = rename_node(apply(op.op, (x, constant(first)), {"pattern": (None,) * axis + (0,)}), "UniqueBackward0")
     if dim is None:
         inverse = inverse.reshape(input.array.shape)
     extra = [(return_inverse, inverse), (return_counts, counts)]

@@ -12,7 +12,7 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
-from adjoint.functions.api.return_types import printed
+from adjoint.functions.api.return_types import format_fields
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import pointwise
 from adjoint.functions.linalg import matmul
@@ -43,13 +43,13 @@ def cov(
     count = x.array.shape[1]
     weights = _weights(count, fweights, aweights)
     total = count if weights is None else weights.sum()
-    if _known(total) == 0 and weights is not None:
+    if _try_read_number(total) == 0 and weights is not None:
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = _sum_of_rows(x if weights is None else x * weights) / total
     freedom: Any = total - correction
     if aweights is not None and correction:
         freedom = total - (weights * aweights).sum() * correction / total
-    if (known := _known(freedom)) is not None and known <= 0:
+    if (known := _try_read_number(freedom)) is not None and known <= 0:
         warn_user(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
             UserWarning,
@@ -66,7 +66,7 @@ def _sum_of_rows(x: Any) -> Any:
     return reduction.sum(x, axes=(1,), keepdims=True)
 
 
-def _known(value: Any) -> Any:
+def _try_read_number(value: Any) -> Any:
     """A number, or the one that a tensor holds; None while a step is traced."""
     if not isinstance(value, Tensor):
         return value
@@ -93,7 +93,7 @@ def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> An
                 f"{given.numel()} != {count}"
             )
         below = reduction.any(comparison.lt(given, 0), axes=tuple(range(given.ndim)), keepdims=False)
-        if _known(below):
+        if _try_read_number(below):
             raise RuntimeError(f"cov(): {name} cannot be negative")
         out = given if out is None else out * given
     return out
@@ -126,7 +126,7 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
     def __repr__(self) -> str:
-        return printed(self, "histogram")
+        return format_fields(self, "histogram")
 
 
 class HistogramOfPoints(NamedTuple):
@@ -203,7 +203,7 @@ def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, den
     edges = []
     for at, given in enumerate(bins):
         if isinstance(given, Tensor):
-            edges.append(_edges(x, given, at))
+            edges.append(_copy_bin_edges(x, given, at))
             continue
         if given <= 0:
             raise RuntimeError(f"{name}: bins must be > 0, but got {given} for dimension {at}")
@@ -224,7 +224,7 @@ def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, den
     return HistogramOfPoints(hist, tuple(edges))
 
 
-def _edges(x: Any, given: Tensor, at: int) -> Any:
+def _copy_bin_edges(x: Any, given: Tensor, at: int) -> Any:
     if given.ndim != 1:
         raise RuntimeError(
             f"torch.histogramdd: bins tensor should have one dimension, but got {given.ndim} dimensions in the bins "

@@ -12,15 +12,15 @@ from adjoint.core.dtype.dtype import default, numpy_dtype
 from adjoint.core.graph.hooks import hooks_of
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.runtime.deterministic import unwritten
-from adjoint.core.runtime.mode import Scope, mode, unusual
-from adjoint.core.tensor.as_strided import dense_strides, reach, region
-from adjoint.core.tensor.external_aliases import seen_outside
+from adjoint.core.runtime.deterministic import poison_uninitialized
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.tensor.as_strided import dense_strides, memory_span, strided_view
+from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, preserve_format
-from adjoint.core.tensor.storage import InferenceStorage, Made, View, storage_of, view_of
-from adjoint.core.tensor.tensor import Tensor, tangents_of, twin, wrap
-from adjoint.functions.api.dim_args import one_dim, sizes
-from adjoint.functions.api.publish import named, public
+from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, shallow_copy, tangents_of, wrap
+from adjoint.functions.api.dim_args import one_dim, parse_shape
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import as_strided as strides
@@ -38,7 +38,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
     Gradients of elements that share memory add up. Raises RuntimeError for negative numbers, and outside the memory.
     """
-    shape, steps = sizes((size,)), sizes((stride,))
+    shape, steps = parse_shape((size,)), parse_shape((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(shape)} and {list(steps)}")
     if any(s < 0 for s in steps):
@@ -48,8 +48,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"as_strided: invalid storage offset {storage_offset}")
     geometry = strides.geometry_of(input)
-    needed = reach(shape, steps, geometry[1] if storage_offset is None else storage_offset)
-    have = strides.memory_of(input)
+    needed = memory_span(shape, steps, geometry[1] if storage_offset is None else storage_offset)
+    have = strides.storage_size(input)
     if needed > have:
         each = input.element_size()
         if type(input.array) is not np.ndarray:
@@ -63,7 +63,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"{have * each}"
         )
     op: Any = strides.as_strided
-    return strides.seen(op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry)
+    return strides.apply_as_view(
+        op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry
+    )
 
 
 @public()
@@ -88,14 +90,14 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     op: Any = strides.unfold
     x = self if self.ndim else shapes.reshape(self, (1,))
-    out = strides.seen(op.op, x, dimension=d, size=size, step=step)
+    out = strides.apply_as_view(op.op, x, dimension=d, size=size, step=step)
     return out if self.ndim else shapes.reshape(out, (size,))
 
 
 @public()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow` in memory of its own."""
-    return named(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
+    return rename_node(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
 
 
 def empty_strided(
@@ -103,38 +105,38 @@ def empty_strided(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of these sizes and strides in memory of its own, to be written."""
-    shape, steps = sizes((size,)), sizes((stride,))
+    shape, steps = parse_shape((size,)), parse_shape((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
         )
-    kind, needed = numpy_dtype(dtype or default.floating), reach(shape, steps, 0)
+    kind, needed = numpy_dtype(dtype or default.floating), memory_span(shape, steps, 0)
     if needed * kind.itemsize >= 2**63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}")
-    memory = unwritten(np.zeros(needed, kind))
-    out = wrap(region(memory, shape, steps, 0))
+    memory = poison_uninitialized(np.zeros(needed, kind))
+    out = wrap(strided_view(memory, shape, steps, 0))
     return out.requires_grad_() if requires_grad else out
 
 
-def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
+def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
     """`function`, which makes a view, as a method after which the tensor is that view of what it was."""
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        tracer = mode.tracer if unusual.count else None
-        if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.met())):
+        tracer = mode.tracer if nondefault.count else None
+        if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.captured_tensors())):
             tracer.refuse_form(called)
         seen = view_of(self)
         of_recorded = seen is not None and seen.base.node is not None
         check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
         # its history goes along in a no_grad block too, since it is seen otherwise from now on
-        with Scope(recording=not mode.inference):
+        with ModeScope(recording=not mode.inference):
             out = function(self, *args, **kwargs)
         if seen is not None:
             self.memory = out.memory
         elif not isinstance(self.memory, InferenceStorage):
-            _stay_base(self, out)
-        recording = not unusual.count or mode.recording
-        _place(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
+            _keep_base_for_views(self, out)
+        recording = not nondefault.count or mode.recording
+        _set_array(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
         tangents = tangents_of(out)
         if tangents is not None:
             self._tangents = tangents
@@ -145,22 +147,24 @@ def becoming(function: Callable[..., Tensor], called: str) -> Callable[..., Tens
     return call
 
 
-def _stay_base(x: Tensor, out: Tensor) -> None:
+def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
     """Where others see the memory as views of `x`, give them what `x` was as their base, and make `x` a view of it."""
-    others = [t for t in storage_of(x).living() if t is not out and (v := view_of(t)) is not None and v.base is x]
+    others = [
+        t for t in storage_of(x).alive_aliases() if t is not out and (v := view_of(t)) is not None and v.base is x
+    ]
     if not others:
         return
-    before = twin(x)
+    before = shallow_copy(x)
     before.node = x.node
     for other in (*others, out):
         if type(other.memory) is View:
             other.memory.base = before
-            if other.memory.made is Made.IN_INFERENCE and x.node is not None and mode.recording:
-                other.memory.made = Made.OVERTAKEN
+            if other.memory.made is CreationMeta.INFERENCE_MODE and x.node is not None and mode.recording:
+                other.memory.made = CreationMeta.STALE_INFERENCE
     x.memory = out.memory
 
 
-def _place(x: Tensor, array: Any, node: Any) -> None:
+def _set_array(x: Tensor, array: Any, node: Any) -> None:
     """Let `x` see `array`; its version goes up."""
     x.array, x.node = array, node
     if type(node) is Leaf:
@@ -174,10 +178,10 @@ _VIEWS: dict[str, Callable[..., Tensor]] = {
     "swapdims_": shapes.transpose, "t_": shapes.t, "transpose_": shapes.transpose, "unsqueeze_": shapes.unsqueeze,
 }  # fmt: skip
 for _name, _f in _VIEWS.items():
-    setattr(Tensor, _name, becoming(_f, _name))
+    setattr(Tensor, _name, make_inplace_view(_f, _name))
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     """Give the tensor another number of elements: its memory as far as it goes, then zeros.
 
@@ -196,7 +200,7 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     if any(n < 0 for n in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     geometry, memory = strides.geometry_of(self), self.numpy_view("resize_()")
-    flat = region(memory, (strides.memory_of(self) - geometry[1],), (1,), geometry[1])
+    flat = strided_view(memory, (strides.storage_size(self) - geometry[1],), (1,), geometry[1])
     count = math.prod(size)
     if count > 2**62:
         raise RuntimeError("numel: integer multiplication overflow")
@@ -204,14 +208,14 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
         what = "Storage size" if count else "Stride"
         raise RuntimeError(f"{what} calculation overflowed with sizes={list(size)}")
     if count > flat.size:
-        if seen_outside(memory):
+        if is_externally_aliased(memory):
             raise RuntimeError("Trying to resize storage that is not resizable: arrays of NumPy see its memory")
-        flat = np.concatenate([flat, unwritten(np.zeros(count - flat.size, flat.dtype))])
+        flat = np.concatenate([flat, poison_uninitialized(np.zeros(count - flat.size, flat.dtype))])
     if order:
         array = flat[:count].reshape([size[d] for d in order]).transpose(inverse(order))
     else:
         array = flat[:count].reshape(size)
-    _place(self, array, None)
+    _set_array(self, array, None)
     return self
 
 
@@ -219,18 +223,18 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to the shape of another tensor, and, where `memory_format` preserves it, to its order of channels."""
     if memory_format is preserve_format:
-        memory_format = next((f for f in (channels_last, channels_last_3d) if _lies(the_template, f)), None)
+        memory_format = next((f for f in (channels_last, channels_last_3d) if _has_order(the_template, f)), None)
     return resize_(input, the_template.array.shape, memory_format=memory_format)
 
 
-def _lies(x: Tensor, order: Any) -> bool:
+def _has_order(x: Tensor, order: Any) -> bool:
     return not x.is_contiguous() and x.is_contiguous(memory_format=order)
 
 
 def _resize(self: Tensor, *size: Any) -> Tensor:
     """`reshape`, under the name it once had."""
     warn_user("non-inplace resize is deprecated", UserWarning)
-    return shapes.reshape(self, sizes(size))
+    return shapes.reshape(self, parse_shape(size))
 
 
 def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
@@ -253,13 +257,16 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     if source.array.dtype != self.array.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     if size is not None:
-        source = as_strided(source.detach(), size, stride or dense_strides(sizes((size,))), storage_offset)
+        source = as_strided(source.detach(), size, stride or dense_strides(parse_shape((size,))), storage_offset)
     version, former = self._version, self.node
     if type(former) is Leaf:  # the graph that was recorded with the memory of before ends where it did
         self.node = Leaf(self)
         if former.hooks is not None:
             hooks = hooks_of(self.node)
-            hooks.on_gradient, hooks.accumulated = former.hooks.on_gradient, former.hooks.accumulated
+            hooks.tensor_pre_hooks, hooks.post_accumulate_hooks = (
+                former.hooks.tensor_pre_hooks,
+                former.hooks.post_accumulate_hooks,
+            )
     self.data = source.detach()
     if not isinstance(self.memory, InferenceStorage):
         storage_of(self).version = max(storage_of(self).version, version + 1)

@@ -11,12 +11,12 @@ import numpy as np
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import apply
-from adjoint.core.op.families import fused
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape.shape import ravel, unsqueeze
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
@@ -44,7 +44,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         >>> ad.cat([ad.zeros(1, 2), ad.ones(1, 2)], dim=1)
         tensor([[0., 0., 1., 1.]])
     """
-    if type(tensors) is list and _alike(tensors):
+    if type(tensors) is list and _is_uniform(tensors):
         rank = len(tensors[0].array.shape)
         return apply(movement.cat.op, tuple(tensors), {"axis": one_dim(dim, rank)})  # type: ignore[attr-defined]
     if isinstance(tensors, Tensor):
@@ -80,7 +80,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return apply(movement.cat.op, tuple(parts), {"axis": axis})  # type: ignore[attr-defined]
 
 
-def _alike(parts: list[Tensor]) -> bool:
+def _is_uniform(parts: list[Tensor]) -> bool:
     """True for some tensors of one type and one shape, which is neither that of a number nor of an empty vector."""
     first = getattr(parts[0], "array", None) if parts else None
     if first is None or first.shape in ((), (0,)):
@@ -132,7 +132,7 @@ def _stack_composite(*tensors: Any, axis: int) -> Any:
     return movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis)
 
 
-@fused(
+@with_eager_fast_path(
     composite=_stack_composite,
     node="StackBackward0",
     linear=True,
@@ -149,7 +149,7 @@ def _stack(*tensors: Any, axis: int) -> Any:
 @with_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
-    check_some("hstack", tensors)
+    check_tensor_list("hstack", tensors)
     parts = [part if part.ndim else ravel(part) for part in tensors]
     return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
 
@@ -157,11 +157,11 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 @with_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 0; vectors become rows."""
-    check_some("vstack", tensors)
+    check_tensor_list("vstack", tensors)
     return cat([movement.reshape(part, shape=(1, part.numel())) if part.ndim < 2 else part for part in tensors], 0)
 
 
-def check_some(name: str, tensors: Sequence[Tensor]) -> None:
+def check_tensor_list(name: str, tensors: Sequence[Tensor]) -> None:
     """Raise RuntimeError for an empty list, TypeError for anything but a list or tuple of tensors."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
@@ -201,7 +201,7 @@ def split(
         raise TypeError('split() missing 1 required positional arguments: "split_size"')
     axis = one_dim(dim, tensor.ndim)
     size = tensor.array.shape[axis]
-    called: type[pieces.Pieces] = pieces.SplitBackward0
+    called: type[pieces.SplitOutputs] = pieces.SplitBackward0
     if isinstance(split_size_or_sections, int):
         sections = _equal_sections(split_size_or_sections, size)
     else:
@@ -257,7 +257,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return pieces.unbind(input, axis)
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def tile(input: Tensor, dims: Any) -> Tensor:
     """The tensor repeated `dims[i]` times along dimension i, counted from the last."""
     counts = (1,) * (input.ndim - len(dims)) + dims
@@ -265,15 +265,15 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
     spread = movement.expand(paired, shape=tuple(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
     out = movement.reshape(spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
-    return named(_in_own_memory(out), "RepeatBackward0")
+    return rename_node(_copy_if_view(out), "RepeatBackward0")
 
 
-def _in_own_memory(x: Tensor) -> Tensor:
+def _copy_if_view(x: Tensor) -> Tensor:
     """x, or a copy where a reshape found that it could repeat elements without copying."""
     return select.copy(x) if x._is_view() else x
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def repeat(self: Tensor, repeats: Any) -> Tensor:
     """Return a copy that repeats the tensor along each dimension.
 
@@ -294,7 +294,7 @@ def repeat(self: Tensor, repeats: Any) -> Tensor:
     return tile(self, repeats)
 
 
-def _of_counts_alone(function: Any) -> Any:
+def _accept_counts_alone(function: Any) -> Any:
     """`function`, which with its first argument alone takes that for counts: of each position as many."""
 
     @wraps(function)
@@ -311,20 +311,20 @@ def _of_counts_alone(function: Any) -> Any:
 
 
 @public()
-@_of_counts_alone
+@_accept_counts_alone
 def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says.
 
     Of counts alone, each position as often as its count says. Raises RuntimeError where an `output_size` is given
     which is not the size along `dim`.
     """
-    out = _repeated_in_a_row(input, repeats, dim)
+    out = _repeat_elements(input, repeats, dim)
     if output_size is not None and out.array.shape[0 if dim is None else dim] != output_size:
         raise RuntimeError(f"repeat_interleave: allocated size does not match required size: {output_size}")
     return out
 
 
-def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
+def _repeat_elements(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
     if isinstance(repeats, Tensor):
         if repeats.ndim > 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
@@ -347,4 +347,4 @@ def _repeated_in_a_row(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
         raise RuntimeError("Repeats must be non-negative")
     shape = x.array.shape
     spread = movement.expand(unsqueeze(x, d + 1), shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
-    return _in_own_memory(movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))
+    return _copy_if_view(movement.reshape(spread, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))

@@ -14,10 +14,10 @@ from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import sensitive
-from adjoint.functions.api.dim_args import one_dim, sizes
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.dim_args import one_dim, parse_shape
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.shape.as_strided import diagonal
@@ -42,7 +42,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return named(select.copy(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
+    return rename_node(select.copy(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
 
 
 _diagonal = diagonal
@@ -70,13 +70,13 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 @public()
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with src on a diagonal."""
-    return _written(input, src, lambda x: _diagonal(x, offset, dim1, dim2))
+    return _scatter_into_view(input, src, lambda x: _diagonal(x, offset, dim1, dim2))
 
 
 @public()
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with src at position `index` of `dim`."""
-    return _written(input, src, lambda x: shapes.select(x, dim, index))
+    return _scatter_into_view(input, src, lambda x: shapes.select(x, dim, index))
 
 
 @public()
@@ -85,10 +85,10 @@ def slice_scatter(
 ) -> Tensor:
     """A copy of `input` with src at the slice start:end:step of `dim`."""
     d = one_dim(dim, input.ndim)
-    return _written(input, src, lambda x: x[(slice(None),) * d + (slice(start, end, step),)])
+    return _scatter_into_view(input, src, lambda x: x[(slice(None),) * d + (slice(start, end, step),)])
 
 
-def _written(input: Tensor, src: Tensor, view: Any) -> Tensor:
+def _scatter_into_view(input: Tensor, src: Tensor, view: Any) -> Tensor:
     out = select.copy(input)
     region = view(out)
     if region.array.shape != src.array.shape:
@@ -101,16 +101,16 @@ def _written(input: Tensor, src: Tensor, view: Any) -> Tensor:
 
 
 @public()
-@sensitive
+@autocast_float32
 def trace(input: Tensor) -> Tensor:
     """Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    total = reduction.sum(_diagonal(_whole(input)), axes=(0,), keepdims=False)
-    return named(total, "TraceBackward0")
+    total = reduction.sum(_diagonal(_widen_integers(input)), axes=(0,), keepdims=False)
+    return rename_node(total, "TraceBackward0")
 
 
-def _whole(x: Tensor) -> Tensor:
+def _widen_integers(x: Tensor) -> Tensor:
     """Integers and truths as int64, in which they are summed."""
     return select.cast(x, dtype=np.dtype(np.int64)) if x.array.dtype.kind in "iub" else x
 
@@ -118,14 +118,14 @@ def _whole(x: Tensor) -> Tensor:
 @public()
 def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     """The elements moved by `shifts` along `dims`, those beyond the end back to the start; flattened without dims."""
-    steps = sizes((shifts,))
-    axes = sizes((dims,)) if dims is not None else ()
+    steps = parse_shape((shifts,))
+    axes = parse_shape((dims,)) if dims is not None else ()
     if not steps:
         raise RuntimeError("`shifts` required")
     if not axes:
         if len(steps) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
-        return named(shapes.reshape(roll(shapes.ravel(input), steps, (0,)), input.array.shape), "RollBackward0")
+        return rename_node(shapes.reshape(roll(shapes.ravel(input), steps, (0,)), input.array.shape), "RollBackward0")
     if len(steps) != len(axes):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(axes)}")
     out = input
@@ -137,7 +137,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
         cut = n - by % n
         op: Any = movement.cat
         out = apply(op.op, (shapes.narrow(out, d, cut, n - cut), shapes.narrow(out, d, 0, cut)), {"axis": d})
-    return named(select.copy(input) if out is input else out, "RollBackward0")
+    return rename_node(select.copy(input) if out is input else out, "RollBackward0")
 
 
 @public()
@@ -160,7 +160,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         out = movement.swap(flipped, first, second)
         if type(out.memory) is View:  # it lies as PyTorch's does, and nobody else sees the memory
             out.memory = None
-    return named(out, "Rot90Backward0")
+    return rename_node(out, "Rot90Backward0")
 
 
 @public()
@@ -185,7 +185,7 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     return shapes.movedim(input, source, destination)
 
 
-def _several(tensors: tuple[Any, ...]) -> list[Tensor]:
+def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
 
 
@@ -206,7 +206,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         tensor([[0, 0, 0],
                 [1, 1, 1]])
     """
-    parts = _several(tensors)
+    parts = _as_tensor_list(tensors)
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
@@ -231,7 +231,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape to which all broadcast."""
-    parts = _several(tensors)
+    parts = _as_tensor_list(tensors)
     try:
         full = _broadcast_shapes(*[part.array.shape for part in parts])
     except ValueError as error:
@@ -244,7 +244,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     for shape in shapes:
         if not isinstance(shape, (int, tuple, list)):
             raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
-    given = [sizes((shape,)) for shape in shapes]
+    given = [parse_shape((shape,)) for shape in shapes]
     if any(n < 0 for shape in given for n in shape):
         raise ValueError("Attempting to broadcast a dimension with negative length!")
     try:
@@ -255,7 +255,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
-    parts = [atleast_2d(part) for part in _several(tensors)] or [constant(np.zeros((1, 0), np.float32))]
+    parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
     for i, part in enumerate(parts):
         if part.ndim > 2:
             raise RuntimeError(
@@ -274,7 +274,7 @@ def block_diag(*tensors: Any) -> Tensor:
 
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All tuples with one element of each vector, as rows; of one vector, itself. Raises RuntimeError for others."""
-    parts = _several(tensors)
+    parts = _as_tensor_list(tensors)
     for part in parts:
         if part.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(part.array.shape)}")
@@ -297,19 +297,19 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return apply(op.op, (input, constant(rows)), {"pattern": (0,)})
 
 
-def _at_least(n: int, tensors: tuple[Any, ...], wrap: Any) -> Any:
-    out = tuple(wrap(part) if part.ndim < n else part for part in _several(tensors))
+def _raise_rank(n: int, tensors: tuple[Any, ...], wrap: Any) -> Any:
+    out = tuple(wrap(part) if part.ndim < n else part for part in _as_tensor_list(tensors))
     return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 
 
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dimension."""
-    return _at_least(1, tensors, lambda x: shapes.reshape(x, (1,)))
+    return _raise_rank(1, tensors, lambda x: shapes.reshape(x, (1,)))
 
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; vectors become rows."""
-    return _at_least(2, tensors, lambda x: shapes.unsqueeze(x, 0) if x.ndim else shapes.reshape(x, (1, 1)))
+    return _raise_rank(2, tensors, lambda x: shapes.unsqueeze(x, 0) if x.ndim else shapes.reshape(x, (1, 1)))
 
 
 def atleast_3d(*tensors: Any) -> Any:
@@ -318,20 +318,20 @@ def atleast_3d(*tensors: Any) -> Any:
     def wrap(x: Tensor) -> Tensor:
         return shapes.unsqueeze(x, -1) if x.ndim == 2 else shapes.reshape(x, (1, x.numel(), 1))
 
-    return _at_least(3, tensors, wrap)
+    return _raise_rank(3, tensors, wrap)
 
 
 @with_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 2, after `atleast_3d`."""
-    join.check_some("dstack", tensors)
+    join.check_tensor_list("dstack", tensors)
     return join.cat([atleast_3d(part) for part in tensors], 2)
 
 
 @with_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dimension 1; vectors become columns."""
-    join.check_some("column_stack", tensors)
+    join.check_tensor_list("column_stack", tensors)
     return join.cat([shapes.reshape(p, (p.numel(), 1)) if p.ndim < 2 else p for p in tensors], 1)
 
 

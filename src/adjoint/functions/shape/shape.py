@@ -10,15 +10,15 @@ from typing import Any
 from numpy import ndarray
 
 from adjoint.core.dtype.dtype import dtype as DType
-from adjoint.core.tensor.as_strided import viewed
+from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format
-from adjoint.core.tensor.tensor import Tensor, as_it_lies
+from adjoint.core.tensor.tensor import Tensor, strided_stand_in
 from adjoint.functions.api.dim_args import one_dim, some_dims
-from adjoint.functions.api.memory_format import order_of
-from adjoint.functions.api.publish import named, public
+from adjoint.functions.api.memory_format import dim_order_for_copy
+from adjoint.functions.api.publish import public, rename_node
 from adjoint.ops.elementwise import select as selection
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.memory_format import laid
+from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
     "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @lru_cache(512)
-def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+def _infer_size(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     """`shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
     if -1 in shape:
         if shape.count(-1) > 1:
@@ -46,7 +46,7 @@ def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def reshape(input: Tensor, shape: Any) -> Tensor:
     """Return the elements in row-major order under another shape.
 
@@ -65,16 +65,16 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
     """
     array = input.array
     count = array.size if type(array) is ndarray else movement.numel(array.shape)
-    return movement.reshape(input, shape=_resolved(shape, count))
+    return movement.reshape(input, shape=_infer_size(shape, count))
 
 
 def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
     array = self.array
     if type(array) is ndarray and array.flags.c_contiguous:
-        return movement.reshape(self, shape=_resolved(shape, array.size))
-    lies = as_it_lies(self)
-    target = _resolved(shape, lies.size)
-    if not lies.flags.c_contiguous and viewed(lies, target) is None:
+        return movement.reshape(self, shape=_infer_size(shape, array.size))
+    lies = strided_stand_in(self)
+    target = _infer_size(shape, lies.size)
+    if not lies.flags.c_contiguous and try_view(lies, target) is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
@@ -82,12 +82,12 @@ def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
     return movement.reshape(self, shape=target)
 
 
-def _as_type(self: Tensor, dtype: Any) -> Tensor:
-    seen: Tensor = import_module("adjoint.functions.shape.view_dtype").reinterpreted(self, dtype)
+def _view_as_dtype(self: Tensor, dtype: Any) -> Tensor:
+    seen: Tensor = import_module("adjoint.functions.shape.view_dtype").view_as_dtype(self, dtype)
     return seen
 
 
-@public(listed=True, otherwise=(DType, _as_type))
+@public(varargs_ints=True, overload=(DType, _view_as_dtype))
 def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
     """Return the same memory under another shape, or as another dtype.
 
@@ -103,7 +103,7 @@ def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
         >>> x
         tensor([0., 5., 0., 0.])
     """
-    return _view(self, shape) if dtype is None else _as_type(self, dtype)
+    return _view(self, shape) if dtype is None else _view_as_dtype(self, dtype)
 
 
 @public()
@@ -163,7 +163,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     if not len(sizes):
         raise RuntimeError("unflatten: sizes must be non-empty")
     try:
-        parts = _resolved(tuple(sizes), shape[d])
+        parts = _infer_size(tuple(sizes), shape[d])
     except RuntimeError as error:
         if tuple(sizes).count(-1) > 1:
             raise RuntimeError(f"unflatten: only one dimension can be inferred, but sizes={list(sizes)}") from error
@@ -179,7 +179,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return movement.reshape(input, shape=(*shape[:d], *parts, *shape[d + 1 :]))
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def permute(input: Tensor, dims: Any) -> Tensor:
     """Return a view with the dimensions in the order `dims`.
 
@@ -247,19 +247,19 @@ def t(input: Tensor) -> Tensor:
     return movement.permute(input, axes=(1, 0), called="t")
 
 
-def _reversed(self: Tensor) -> Tensor:
+def _reverse_dims(self: Tensor) -> Tensor:
     """The dimensions in reverse order."""
     return movement.permute(self, axes=tuple(reversed(range(self.ndim))))
 
 
-def _transposed(self: Tensor) -> Tensor:
+def _transpose_last_two(self: Tensor) -> Tensor:
     """The last two dimensions exchanged. Raises RuntimeError below two dimensions."""
     if self.ndim < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return movement.swap(self, -2, -1)
 
 
-for _name, _of in {"T": _reversed, "mT": _transposed}.items():
+for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
     setattr(Tensor, _name, property(_of))
 
 
@@ -297,7 +297,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     shape = input.array.shape
     d = one_dim(dim, len(shape) + 1)
-    return named(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
+    return rename_node(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
 
 
 @public()
@@ -316,10 +316,10 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
     kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
-    return named(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
+    return rename_node(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def expand(self: Tensor, size: Any) -> Tensor:
     """Return a view in which dimensions of size 1, and new leading ones, repeat their elements without a copy.
 
@@ -369,7 +369,7 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     return expand(input, shape)
 
 
-@public(listed=True)
+@public(varargs_ints=True)
 def flip(input: Tensor, dims: Any) -> Tensor:
     """Return a copy with the order of the elements reversed along `dims`.
 
@@ -435,5 +435,5 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """
     if self.is_contiguous(memory_format=memory_format):
         return self
-    order = order_of(self, memory_format or contiguous_format)
-    return laid(self, order=order) if order else selection.copy(self)
+    order = dim_order_for_copy(self, memory_format or contiguous_format)
+    return copy_in_order(self, order=order) if order else selection.copy(self)

@@ -43,26 +43,26 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`, whose pieces may be written in place: each has memory of its own."""
-    return _apart(join.split(input, split_size, dim), UnsafeSplitBackward0)
+    return _separate_parts(join.split(input, split_size, dim), UnsafeSplitBackward0)
 
 
 @public()
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes`, whose pieces may be written in place: each has memory of its own."""
-    return _apart(split_with_sizes(input, split_sizes, dim), UnsafeSplitWithSizesBackward0)
+    return _separate_parts(split_with_sizes(input, split_sizes, dim), UnsafeSplitWithSizesBackward0)
 
 
 @public()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk`, whose pieces may be written in place: each has memory of its own."""
-    return _apart(join.chunk(input, chunks, dim), UnsafeSplitBackward0)
+    return _separate_parts(join.chunk(input, chunks, dim), UnsafeSplitBackward0)
 
 
-def _apart(parts: tuple[Tensor, ...], called: type[split.Pieces]) -> tuple[Tensor, ...]:
+def _separate_parts(parts: tuple[Tensor, ...], called: type[split.SplitOutputs]) -> tuple[Tensor, ...]:
     for part in parts:
         if part.node is not None:
             part.node.owner.__class__ = called
-    return multi_output.separated(parts)
+    return multi_output.separate_memory(parts)
 
 
 @public()
@@ -98,7 +98,7 @@ def tensor_split(
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
     else:
-        wrong = [p for p in _listed(indices_or_sections) if not hasattr(p, "__index__")]
+        wrong = [p for p in _as_sequence(indices_or_sections) if not hasattr(p, "__index__")]
         if wrong:
             raise TypeError(
                 "tensor_split(): indices_or_sections must be an int, a tuple of ints or a tensor, "
@@ -109,11 +109,11 @@ def tensor_split(
     return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
 
 
-def _listed(places: Any) -> Any:
+def _as_sequence(places: Any) -> Any:
     return places if isinstance(places, Sequence) and not isinstance(places, str) else (places,)
 
 
-def _named_split(name: str, least: int, dim: Any) -> Any:
+def _make_named_split(name: str, least: int, dim: Any) -> Any:
     def call(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
@@ -134,6 +134,6 @@ def _named_split(name: str, least: int, dim: Any) -> Any:
     return public()(call)
 
 
-hsplit = _named_split("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1)
-vsplit = _named_split("vsplit", 2, lambda x: 0)
-dsplit = _named_split("dsplit", 3, lambda x: 2)
+hsplit = _make_named_split("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1)
+vsplit = _make_named_split("vsplit", 2, lambda x: 0)
+dsplit = _make_named_split("dsplit", 3, lambda x: 2)

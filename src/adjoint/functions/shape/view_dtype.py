@@ -8,7 +8,7 @@ from adjoint.ops.elementwise.frexp_bitcast import reinterpret
 from adjoint.ops.movement.as_strided import geometry_of
 
 
-def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
+def view_as_dtype(input: Tensor, dtype: DType) -> Tensor:
     """The memory of `input` as elements of `dtype`, in as many bytes: no gradient flows through it.
 
     Where sizes differ the last dimension grows or shrinks. Raises RuntimeError where that cannot be.

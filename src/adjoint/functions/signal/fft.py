@@ -30,32 +30,34 @@ Sizes = Sequence[int] | int | None
 LAST_TWO = (-2, -1)
 
 
-def _full(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
-    x = _floats(x)
-    axes, sizes = _transformed(x, s, dim)
-    x = _sized(select.cast(x, dtype=complex_type(x.array.dtype)) if x.array.dtype.kind != "c" else x, axes, sizes)
-    return fft_c2c(x, axes=axes, inverse=inverse, scale=_scale(norm, sizes, inverse))
+def _transform_c2c(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _promote_to_floating(x)
+    axes, sizes = _canonicalize_dims_and_sizes(x, s, dim)
+    x = _resize_fft_input(
+        select.cast(x, dtype=complex_type(x.array.dtype)) if x.array.dtype.kind != "c" else x, axes, sizes
+    )
+    return fft_c2c(x, axes=axes, inverse=inverse, scale=_normalization_factor(norm, sizes, inverse))
 
 
-def _halved(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
-    x = _floats(x)
+def _transform_r2c(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _promote_to_floating(x)
     if x.array.dtype.kind == "c":
         raise RuntimeError(f"{name} expects a real input tensor, but got {x.dtype}")
-    axes, sizes = _transformed(x, s, dim, name)
-    out = fft_r2c(_sized(x, axes, sizes), axes=axes, scale=_scale(norm, sizes, inverse))
+    axes, sizes = _canonicalize_dims_and_sizes(x, s, dim, name)
+    out = fft_r2c(_resize_fft_input(x, axes, sizes), axes=axes, scale=_normalization_factor(norm, sizes, inverse))
     return conj(out) if inverse else out
 
 
-def _restored(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
-    x = _floats(x)
+def _transform_c2r(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool) -> Tensor:
+    x = _promote_to_floating(x)
     if x.array.dtype.kind != "c":
         x = select.cast(x, dtype=complex_type(x.array.dtype))
-    axes, sizes = _transformed(x, s, dim, name, half=True)
-    x = _sized(x, axes, (*sizes[:-1], sizes[-1] // 2 + 1))
-    return fft_c2r(x if inverse else conj(x), axes=axes, n=sizes[-1], scale=_scale(norm, sizes, inverse))
+    axes, sizes = _canonicalize_dims_and_sizes(x, s, dim, name, half=True)
+    x = _resize_fft_input(x, axes, (*sizes[:-1], sizes[-1] // 2 + 1))
+    return fft_c2r(x if inverse else conj(x), axes=axes, n=sizes[-1], scale=_normalization_factor(norm, sizes, inverse))
 
 
-def _floats(x: Tensor) -> Tensor:
+def _promote_to_floating(x: Tensor) -> Tensor:
     kind = DTYPES[x.array.dtype]
     if kind.rank < 2:
         return select.cast(x, dtype=default.floating.numpy)
@@ -64,7 +66,7 @@ def _floats(x: Tensor) -> Tensor:
     return x
 
 
-def _transformed(
+def _canonicalize_dims_and_sizes(
     x: Tensor, s: Sizes, dim: Sizes, name: str | None = None, half: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions to be transformed, and the size of the signal along each.
@@ -100,7 +102,7 @@ def _axis(dim: int, rank: int) -> int:
     return one_dim(dim, rank)
 
 
-def _sized(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+def _resize_fft_input(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
     """`x` cut, or filled up with zeros, to these sizes."""
     shape = tuple(x.array.shape)
     wanted = list(shape)
@@ -113,7 +115,7 @@ def _sized(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
     return x
 
 
-def _scale(norm: str | None, sizes: tuple[int, ...], inverse: bool) -> float:
+def _normalization_factor(norm: str | None, sizes: tuple[int, ...], inverse: bool) -> float:
     if norm not in (None, "backward", "forward", "ortho"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     count = math.prod(sizes)
@@ -122,7 +124,9 @@ def _scale(norm: str | None, sizes: tuple[int, ...], inverse: bool) -> float:
     return 1.0 / count if (norm == "forward") != inverse else 1.0
 
 
-def _one(transform: Any, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool) -> Tensor:
+def _transform_one_dim(
+    transform: Any, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
+) -> Tensor:
     if n is not None and index(n) < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     out: Tensor = transform(name, x, None if n is None else (n,), (index(dim),), norm, inverse)
@@ -146,13 +150,13 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
         >>> ad.fft.fft(ad.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
     """
-    return _one(_full, "fft", input, n, dim, norm, False)
+    return _transform_one_dim(_transform_c2c, "fft", input, n, dim, norm, False)
 
 
 @with_out
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """1/N Σₖ x[k] e^(2πikn/N) over one dimension: the inverse of `fft`."""
-    return _one(_full, "ifft", input, n, dim, norm, True)
+    return _transform_one_dim(_transform_c2c, "ifft", input, n, dim, norm, True)
 
 
 @with_out
@@ -174,64 +178,64 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
         >>> ad.fft.rfft(ad.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
-    return _one(_halved, "rfft", input, n, dim, norm, False)
+    return _transform_one_dim(_transform_r2c, "rfft", input, n, dim, norm, False)
 
 
 @with_out
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`, of n elements, 2 (size - 1) unless given."""
-    return _one(_restored, "irfft", input, n, dim, norm, True)
+    return _transform_one_dim(_transform_c2r, "irfft", input, n, dim, norm, True)
 
 
 @with_out
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """`fft` of a conjugate symmetric signal, given by its first half: n real elements, 2 (size - 1) unless given."""
-    return _one(_restored, "hfft", input, n, dim, norm, False)
+    return _transform_one_dim(_transform_c2r, "hfft", input, n, dim, norm, False)
 
 
 @with_out
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first N // 2 + 1 elements of `ifft` of a real signal: the inverse of `hfft`."""
-    return _one(_halved, "ihfft", input, n, dim, norm, True)
+    return _transform_one_dim(_transform_r2c, "ihfft", input, n, dim, norm, True)
 
 
 @with_out
 def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fft` over several dimensions, all unless given."""
-    return _full("fftn", input, s, dim, norm, False)
+    return _transform_c2c("fftn", input, s, dim, norm, False)
 
 
 @with_out
 def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`ifft` over several dimensions, all unless given."""
-    return _full("ifftn", input, s, dim, norm, True)
+    return _transform_c2c("ifftn", input, s, dim, norm, True)
 
 
 @with_out
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a real signal, the first half of the last dimension transformed."""
-    return _halved("rfftn", input, s, dim, norm, False)
+    return _transform_r2c("rfftn", input, s, dim, norm, False)
 
 
 @with_out
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`."""
-    return _restored("irfftn", input, s, dim, norm, True)
+    return _transform_c2r("irfftn", input, s, dim, norm, True)
 
 
 @with_out
 def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a conjugate symmetric signal, given by the first half of its last dimension."""
-    return _restored("hfftn", input, s, dim, norm, False)
+    return _transform_c2r("hfftn", input, s, dim, norm, False)
 
 
 @with_out
 def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`ifftn` of a real signal, the first half of the last dimension transformed."""
-    return _halved("ihfftn", input, s, dim, norm, True)
+    return _transform_r2c("ihfftn", input, s, dim, norm, True)
 
 
-def _over_two(transform: Any, what: str) -> Any:
+def _make_two_dim_variant(transform: Any, what: str) -> Any:
     def over_two(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
         out: Tensor = transform(input, s, dim, norm)
         return out
@@ -241,6 +245,6 @@ def _over_two(transform: Any, what: str) -> Any:
     return with_out(over_two)
 
 
-fft2, ifft2 = _over_two(fftn, "fft2"), _over_two(ifftn, "ifft2")
-rfft2, irfft2 = _over_two(rfftn, "rfft2"), _over_two(irfftn, "irfft2")
-hfft2, ihfft2 = _over_two(hfftn, "hfft2"), _over_two(ihfftn, "ihfft2")
+fft2, ifft2 = _make_two_dim_variant(fftn, "fft2"), _make_two_dim_variant(ifftn, "ifft2")
+rfft2, irfft2 = _make_two_dim_variant(rfftn, "rfft2"), _make_two_dim_variant(irfftn, "irfft2")
+hfft2, ihfft2 = _make_two_dim_variant(hfftn, "hfft2"), _make_two_dim_variant(ihfftn, "ihfft2")

@@ -25,7 +25,7 @@ def fftfreq(
     """
     positive = (n + 1) // 2
     steps = np.concatenate([np.arange(positive), np.arange(positive - n, 0)]) if n >= 0 else np.zeros(0)
-    return _over("fftfreq", n, steps, d, dtype, requires_grad)
+    return _make_frequencies("fftfreq", n, steps, d, dtype, requires_grad)
 
 
 @with_out
@@ -36,10 +36,10 @@ def rfftfreq(
 
     Raises RuntimeError for integer types.
     """
-    return _over("rfftfreq", n, np.arange(n // 2 + 1) if n >= 0 else np.zeros(0), d, dtype, requires_grad)
+    return _make_frequencies("rfftfreq", n, np.arange(n // 2 + 1) if n >= 0 else np.zeros(0), d, dtype, requires_grad)
 
 
-def _over(name: str, n: int, steps: Any, d: float, dtype: Any, requires_grad: bool) -> Tensor:
+def _make_frequencies(name: str, n: int, steps: Any, d: float, dtype: Any, requires_grad: bool) -> Tensor:
     kind = numpy_dtype(dtype or default.floating)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
@@ -52,15 +52,15 @@ def _over(name: str, n: int, steps: Any, d: float, dtype: Any, requires_grad: bo
 
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """`input` with frequency 0 moved from the front to the middle of the dimensions, all unless given."""
-    return _shifted(input, dim, lambda n: n // 2)
+    return _roll_dims(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """`input` with frequency 0 moved from the middle to the front: the inverse of `fftshift`."""
-    return _shifted(input, dim, lambda n: (n + 1) // 2)
+    return _roll_dims(input, dim, lambda n: (n + 1) // 2)
 
 
-def _shifted(x: Tensor, dim: Dims, by: Any) -> Tensor:
+def _roll_dims(x: Tensor, dim: Dims, by: Any) -> Tensor:
     dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = tuple(one_dim(d, x.ndim) for d in dims)
     return roll(x, tuple(by(x.array.shape[a]) for a in axes), axes) if axes else x

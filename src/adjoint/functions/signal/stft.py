@@ -50,7 +50,7 @@ def stft(
         raise RuntimeError(f"stft: expected a 1D or 2D tensor, got {input.ndim}D of shape {tuple(input.shape)}")
     if center and align_to_window is not None:
         raise RuntimeError("stft: align_to_window should only be set when center = false.")
-    x = _padded(input, n_fft // 2, pad_mode) if center else input
+    x = _pad_both_ends(input, n_fft // 2, pad_mode) if center else input
     size = x.array.shape[-1]
     if align_to_window:
         raise RuntimeError("stft: align_to_window is not supported")
@@ -58,7 +58,7 @@ def stft(
         raise RuntimeError(f"stft: expected 0 < n_fft < {size}, but got n_fft={n_fft}")
     if hop <= 0:
         raise RuntimeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
-    weights = _whole_window("stft", window, length, n_fft, x.array.dtype)
+    weights = _pad_window("stft", window, length, n_fft, x.array.dtype)
     if onesided is None:
         onesided = not of_complex
     if onesided and of_complex:
@@ -99,7 +99,7 @@ def istft(
         if window is not None and is_complex(window):
             raise RuntimeError("Complex windows are incompatible with return_complex=False")
         pieces = fft.irfft(spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
-    weights = _whole_window("istft", window, win_length, n_fft, pieces.array.dtype)
+    weights = _pad_window("istft", window, win_length, n_fft, pieces.array.dtype)
     if weights is None:
         weights = constant(np.ones(n_fft, pieces.array.dtype))
     reach = n_fft + hop * (frames - 1)
@@ -149,7 +149,7 @@ def _check_spectrum(x: Tensor, n_fft: int, hop: int, length: int, onesided: bool
         raise RuntimeError(f"istft: expected 0 < win_length <= n_fft, got win_length={length}")
 
 
-def _whole_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype: Any) -> Tensor | None:
+def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype: Any) -> Tensor | None:
     """The window in the middle of n_fft elements, the others 0; None where it is 1 all over."""
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")
@@ -167,7 +167,7 @@ def _whole_window(name: str, window: Tensor | None, length: int, n_fft: int, dty
     return padded
 
 
-def _padded(x: Tensor, by: int, pad_mode: str) -> Tensor:
+def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
     """x with so many more elements at both ends of its last dimension."""
     n = x.array.shape[-1]
     if pad_mode not in PAD_MODES:

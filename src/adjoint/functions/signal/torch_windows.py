@@ -30,8 +30,8 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """1 - |2n/N - 1|: a triangle."""
-    kind = _checked("bartlett", M, dtype, layout)
-    return _window(M, kind, device, requires_grad, lambda n: 1 - np.abs(2 * n / _periods(M, sym) - 1), single=True)
+    kind = _check_window("bartlett", M, dtype, layout)
+    return _make_window(M, kind, device, requires_grad, lambda n: 1 - np.abs(2 * n / _periods(M, sym) - 1), single=True)
 
 
 def blackman(
@@ -40,7 +40,7 @@ def blackman(
 ) -> Tensor:  # fmt: skip
     """0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N."""
     weights = [0.42, 0.5, 0.08]
-    kind = _checked("blackman", M, dtype, layout)
+    kind = _check_window("blackman", M, dtype, layout)
     return general_cosine(M, a=weights, sym=sym, dtype=kind, device=device, requires_grad=requires_grad)
 
 
@@ -49,9 +49,9 @@ def cosine(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """sin π(n + ½) / (N + 1): half a wave."""
-    kind = _checked("cosine", M, dtype, layout)
+    kind = _check_window("cosine", M, dtype, layout)
     whole = M if sym or M == 1 else M + 1
-    return _window(M, kind, device, requires_grad, lambda n: np.sin(math.pi / whole * (n + 0.5)))
+    return _make_window(M, kind, device, requires_grad, lambda n: np.sin(math.pi / whole * (n + 0.5)))
 
 
 def exponential(
@@ -62,13 +62,13 @@ def exponential(
 
     Raises ValueError for a tau of 0 or less, and for the center of a symmetric window.
     """
-    kind = _checked("exponential", M, dtype, layout)
+    kind = _check_window("exponential", M, dtype, layout)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
-    middle = _middle(M, sym) if center is None else center
-    return _window(M, kind, device, requires_grad, lambda n: np.exp(-np.abs(n - middle) / tau))
+    middle = _center(M, sym) if center is None else center
+    return _make_window(M, kind, device, requires_grad, lambda n: np.exp(-np.abs(n - middle) / tau))
 
 
 def gaussian(
@@ -76,10 +76,10 @@ def gaussian(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """exp(-½ ((n - N/2) / std)²). Raises ValueError for a std of 0 or less."""
-    kind = _checked("gaussian", M, dtype, layout)
+    kind = _check_window("gaussian", M, dtype, layout)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
-    return _window(M, kind, device, requires_grad, lambda n: np.exp(-0.5 * ((n - _middle(M, sym)) / std) ** 2))
+    return _make_window(M, kind, device, requires_grad, lambda n: np.exp(-0.5 * ((n - _center(M, sym)) / std) ** 2))
 
 
 def general_cosine(
@@ -87,7 +87,7 @@ def general_cosine(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """∑ (-1)ⁱ aᵢ cos 2πin/N. Raises TypeError for an `a` that is no list, and ValueError for an empty one."""
-    kind = _checked("general_cosine", M, dtype, layout)
+    kind = _check_window("general_cosine", M, dtype, layout)
     if M > 1 and not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     weights = list(a) if M > 1 else []
@@ -98,7 +98,7 @@ def general_cosine(
         turn = 2 * math.pi * n / _periods(M, sym)
         return sum((-1) ** i * weight * np.cos(i * turn) for i, weight in enumerate(weights))
 
-    return _window(M, kind, device, requires_grad, sum_of_waves, single=True)
+    return _make_window(M, kind, device, requires_grad, sum_of_waves, single=True)
 
 
 def general_hamming(
@@ -133,7 +133,7 @@ def kaiser(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta). Raises ValueError for a negative beta."""
-    kind = _checked("kaiser", M, dtype, layout)
+    kind = _check_window("kaiser", M, dtype, layout)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     bessel: Any = i0.op.evaluate  # type: ignore[attr-defined]
@@ -142,7 +142,7 @@ def kaiser(
         height = np.sqrt(np.maximum(1 - (2 * n / _periods(M, sym) - 1) ** 2, 0.0))
         return bessel(beta * height) / bessel(np.array(float(beta)))
 
-    return _window(M, kind, device, requires_grad, curve, single=True)
+    return _make_window(M, kind, device, requires_grad, curve, single=True)
 
 
 def nuttall(
@@ -154,7 +154,7 @@ def nuttall(
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def _checked(name: str, length: int, dtype: Any, layout: Any) -> DType:
+def _check_window(name: str, length: int, dtype: Any, layout: Any) -> DType:
     """The type of the window."""
     kind: DType = default.floating if dtype is None else dtype
     if length < 0:
@@ -170,12 +170,12 @@ def _periods(length: int, sym: bool) -> int:
     return length - 1 if sym else length
 
 
-def _middle(length: int, sym: bool) -> float:
+def _center(length: int, sym: bool) -> float:
     """Where the highest point is; a window of one point is that point."""
     return (length - 1 if sym or length == 1 else length) / 2
 
 
-def _window(
+def _make_window(
     length: int, kind: DType, device: Any, requires_grad: bool, curve: Callable[[Any], Any], single: bool = False
 ) -> Tensor:
     """The curve at 0 … length - 1, computed in 64 bits; if `single`, 1 where there is one point only."""

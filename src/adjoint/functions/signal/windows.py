@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
-from adjoint.core.tensor.shape_tracer import placed
+from adjoint.core.tensor.shape_tracer import on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.special.bessel import i0
 
@@ -21,8 +21,8 @@ def bartlett_window(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """1 - |2n/N - 1|: a triangle; N is the length if `periodic`, else one less. Raises as `hann_window`."""
-    made = _window("bartlett_window", window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1))
-    return _leaf(made, device, requires_grad)
+    made = _make_window("bartlett_window", window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1))
+    return _finish_factory(made, device, requires_grad)
 
 
 def blackman_window(
@@ -30,14 +30,14 @@ def blackman_window(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
-    made = _window(
+    made = _make_window(
         "blackman_window",
         window_length,
         periodic,
         dtype,
         lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t),
     )
-    return _leaf(made, device, requires_grad)
+    return _finish_factory(made, device, requires_grad)
 
 
 def hamming_window(
@@ -45,8 +45,10 @@ def hamming_window(
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """alpha - beta cos 2πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
-    made = _window("hamming_window", window_length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * math.pi * t))
-    return _leaf(made, device, requires_grad)
+    made = _make_window(
+        "hamming_window", window_length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * math.pi * t)
+    )
+    return _finish_factory(made, device, requires_grad)
 
 
 def hann_window(
@@ -54,8 +56,8 @@ def hann_window(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """sin² πn/N; N as in `bartlett_window`. Raises RuntimeError for a negative length, and types but floats."""
-    made = _window("hann_window", window_length, periodic, dtype, lambda t: 0.5 - 0.5 * np.cos(2 * math.pi * t))
-    return _leaf(made, device, requires_grad)
+    made = _make_window("hann_window", window_length, periodic, dtype, lambda t: 0.5 - 0.5 * np.cos(2 * math.pi * t))
+    return _finish_factory(made, device, requires_grad)
 
 
 def kaiser_window(
@@ -64,17 +66,17 @@ def kaiser_window(
 ) -> Tensor:  # fmt: skip
     """I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta); N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
     bessel: Any = i0.op.evaluate  # type: ignore[attr-defined]
-    made = _window(
+    made = _make_window(
         "kaiser_window",
         window_length,
         periodic,
         dtype,
         lambda t: bessel(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0.0))) / bessel(np.array(float(beta))),
     )
-    return _leaf(made, device, requires_grad)
+    return _finish_factory(made, device, requires_grad)
 
 
-def _window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[[Any], Any]) -> Tensor:
+def _make_window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[[Any], Any]) -> Tensor:
     """The curve at n/N of [0, 1]; 1 where there is only one place."""
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {type(length).__name__}")
@@ -88,7 +90,7 @@ def _window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[
     return constant(curve(np.arange(length) / (length if periodic else length - 1)).astype(kind))
 
 
-def _leaf(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
+def _finish_factory(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     if device is not None:
-        out = placed(out, device)
+        out = on_requested_device(out, device)
     return out.requires_grad_() if requires_grad else out

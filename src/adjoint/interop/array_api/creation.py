@@ -15,7 +15,7 @@ from adjoint.functions.creation import creation as made
 from adjoint.functions.indexing import gather
 from adjoint.functions.shape import rearrange
 from adjoint.interop.array_api.dtypes import result_type
-from adjoint.interop.array_api.operands import in_type
+from adjoint.interop.array_api.operands import cast_to
 from adjoint.ops.elementwise import select
 
 __all__ = [
@@ -87,7 +87,7 @@ def linspace(
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Each vector repeated over the grid that all of them span."""
     kind = result_type(*arrays).numpy
-    parts = [in_type(x, kind) for x in arrays]
+    parts = [cast_to(x, kind) for x in arrays]
     return [select.copy(x) for x in rearrange.meshgrid(*parts, indexing=indexing)]
 
 

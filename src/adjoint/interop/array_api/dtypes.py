@@ -26,7 +26,7 @@ from adjoint.core.dtype.dtype import (
     uint64,
 )
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.interop.array_api.operands import common, raised
+from adjoint.interop.array_api.operands import common_dtype, promote_for_number
 from adjoint.ops.elementwise import select
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
@@ -81,7 +81,7 @@ def can_cast(from_: Any, to: dtype, /) -> bool:
     if 0 in (kind.rank, to.rank) or (1 in (kind.rank, to.rank) and kind.rank != to.rank):
         return False
     try:
-        return common(kind, to) is to
+        return common_dtype(kind, to) is to
     except TypeError:
         return False
 
@@ -125,7 +125,7 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
     kinds = [x.dtype if isinstance(x, Tensor) else x for x in arrays_and_dtypes if isinstance(x, (Tensor, dtype))]
     if not kinds:
         raise TypeError("result_type: one argument must be a tensor or a type")
-    result = common(*kinds)
+    result = common_dtype(*kinds)
     for number in numbers:
-        result = raised("result_type", result, number)
+        result = promote_for_number("result_type", result, number)
     return result

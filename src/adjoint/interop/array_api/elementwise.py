@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import complex as parts
 from adjoint.functions.elementwise import float_functions, pointwise
-from adjoint.interop.array_api.operands import in_type, one_operand, together, two_operands
+from adjoint.interop.array_api.operands import cast_to, promote_operands, wrap_binary, wrap_unary
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select, transcendental
 
 __all__ = [
@@ -23,94 +23,94 @@ __all__ = [
     "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
-abs = one_operand(arithmetic.abs)
-acos = one_operand(transcendental.acos)
-acosh = one_operand(float_functions.acosh)
-asin = one_operand(transcendental.asin)
-asinh = one_operand(float_functions.asinh)
-atan = one_operand(transcendental.atan)
-atanh = one_operand(float_functions.atanh)
-bitwise_invert = one_operand(bitwise.bitwise_not)
-ceil = one_operand(arithmetic.ceil)
-conj = one_operand(parts.conj_physical)
-cos = one_operand(transcendental.cos)
-cosh = one_operand(transcendental.cosh)
-exp = one_operand(transcendental.exp)
-expm1 = one_operand(transcendental.expm1)
-floor = one_operand(arithmetic.floor)
-isfinite = one_operand(comparison.isfinite)
-isinf = one_operand(comparison.isinf)
-isnan = one_operand(comparison.isnan)
-log = one_operand(transcendental.log)
-log10 = one_operand(transcendental.log10)
-log1p = one_operand(transcendental.log1p)
-log2 = one_operand(transcendental.log2)
-logical_not = one_operand(comparison.logical_not)
-negative = one_operand(arithmetic.neg)
-positive = one_operand(select.copy)
-reciprocal = one_operand(arithmetic.reciprocal)
-sign = one_operand(parts.sgn)
-signbit = one_operand(float_functions.signbit)
-sin = one_operand(transcendental.sin)
-sinh = one_operand(transcendental.sinh)
-sqrt = one_operand(arithmetic.sqrt)
-square = one_operand(arithmetic.square)
-tan = one_operand(transcendental.tan)
-tanh = one_operand(transcendental.tanh)
-trunc = one_operand(arithmetic.trunc)
+abs = wrap_unary(arithmetic.abs)
+acos = wrap_unary(transcendental.acos)
+acosh = wrap_unary(float_functions.acosh)
+asin = wrap_unary(transcendental.asin)
+asinh = wrap_unary(float_functions.asinh)
+atan = wrap_unary(transcendental.atan)
+atanh = wrap_unary(float_functions.atanh)
+bitwise_invert = wrap_unary(bitwise.bitwise_not)
+ceil = wrap_unary(arithmetic.ceil)
+conj = wrap_unary(parts.conj_physical)
+cos = wrap_unary(transcendental.cos)
+cosh = wrap_unary(transcendental.cosh)
+exp = wrap_unary(transcendental.exp)
+expm1 = wrap_unary(transcendental.expm1)
+floor = wrap_unary(arithmetic.floor)
+isfinite = wrap_unary(comparison.isfinite)
+isinf = wrap_unary(comparison.isinf)
+isnan = wrap_unary(comparison.isnan)
+log = wrap_unary(transcendental.log)
+log10 = wrap_unary(transcendental.log10)
+log1p = wrap_unary(transcendental.log1p)
+log2 = wrap_unary(transcendental.log2)
+logical_not = wrap_unary(comparison.logical_not)
+negative = wrap_unary(arithmetic.neg)
+positive = wrap_unary(select.copy)
+reciprocal = wrap_unary(arithmetic.reciprocal)
+sign = wrap_unary(parts.sgn)
+signbit = wrap_unary(float_functions.signbit)
+sin = wrap_unary(transcendental.sin)
+sinh = wrap_unary(transcendental.sinh)
+sqrt = wrap_unary(arithmetic.sqrt)
+square = wrap_unary(arithmetic.square)
+tan = wrap_unary(transcendental.tan)
+tanh = wrap_unary(transcendental.tanh)
+trunc = wrap_unary(arithmetic.trunc)
 
-add = two_operands(arithmetic.add)
-atan2 = two_operands(transcendental.atan2)
-bitwise_and = two_operands(bitwise.bitwise_and)
-bitwise_left_shift = two_operands(bitwise.bitwise_left_shift)
-bitwise_or = two_operands(bitwise.bitwise_or)
-bitwise_right_shift = two_operands(bitwise.bitwise_right_shift)
-bitwise_xor = two_operands(bitwise.bitwise_xor)
-copysign = two_operands(float_functions.copysign)
-divide = two_operands(arithmetic.div)
-equal = two_operands(comparison.eq)
-floor_divide = two_operands(arithmetic.floor_divide)
-greater = two_operands(comparison.gt)
-greater_equal = two_operands(comparison.ge)
-hypot = two_operands(float_functions.hypot)
-less = two_operands(comparison.lt)
-less_equal = two_operands(comparison.le)
-logaddexp = two_operands(float_functions.logaddexp)
-logical_and = two_operands(comparison.logical_and)
-logical_or = two_operands(comparison.logical_or)
-logical_xor = two_operands(comparison.logical_xor)
-maximum = two_operands(arithmetic.maximum)
-minimum = two_operands(arithmetic.minimum)
-multiply = two_operands(arithmetic.mul)
-nextafter = two_operands(float_functions.nextafter)
-not_equal = two_operands(comparison.ne)
-pow = two_operands(arithmetic.pow)
-remainder = two_operands(arithmetic.remainder)
-subtract = two_operands(arithmetic.sub)
+add = wrap_binary(arithmetic.add)
+atan2 = wrap_binary(transcendental.atan2)
+bitwise_and = wrap_binary(bitwise.bitwise_and)
+bitwise_left_shift = wrap_binary(bitwise.bitwise_left_shift)
+bitwise_or = wrap_binary(bitwise.bitwise_or)
+bitwise_right_shift = wrap_binary(bitwise.bitwise_right_shift)
+bitwise_xor = wrap_binary(bitwise.bitwise_xor)
+copysign = wrap_binary(float_functions.copysign)
+divide = wrap_binary(arithmetic.div)
+equal = wrap_binary(comparison.eq)
+floor_divide = wrap_binary(arithmetic.floor_divide)
+greater = wrap_binary(comparison.gt)
+greater_equal = wrap_binary(comparison.ge)
+hypot = wrap_binary(float_functions.hypot)
+less = wrap_binary(comparison.lt)
+less_equal = wrap_binary(comparison.le)
+logaddexp = wrap_binary(float_functions.logaddexp)
+logical_and = wrap_binary(comparison.logical_and)
+logical_or = wrap_binary(comparison.logical_or)
+logical_xor = wrap_binary(comparison.logical_xor)
+maximum = wrap_binary(arithmetic.maximum)
+minimum = wrap_binary(arithmetic.minimum)
+multiply = wrap_binary(arithmetic.mul)
+nextafter = wrap_binary(float_functions.nextafter)
+not_equal = wrap_binary(comparison.ne)
+pow = wrap_binary(arithmetic.pow)
+remainder = wrap_binary(arithmetic.remainder)
+subtract = wrap_binary(arithmetic.sub)
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """x limited to [min, max], in the type of x; NaN stays, and NaN as a bound gives NaN."""
     out = x
-    min, max = _in_reach(x, min), _in_reach(x, max)
+    min, max = _clamp_bound(x, min), _clamp_bound(x, max)
     if min is not None:
-        out = pointwise.clamp(*together("clip", out, min))
+        out = pointwise.clamp(*promote_operands("clip", out, min))
     if max is not None:
-        upper: Any = together("clip", out, max)
+        upper: Any = promote_operands("clip", out, max)
         out = pointwise.clamp(upper[0], max=upper[1])
-    return select.copy(x) if out is x else in_type(out, x.array.dtype)
+    return select.copy(x) if out is x else cast_to(out, x.array.dtype)
 
 
-def _in_reach(x: Tensor, bound: Any) -> Any:
+def _clamp_bound(x: Tensor, bound: Any) -> Any:
     """A bound in the type of x where no integer type holds both: at the end of that type's range if it is beyond."""
     if not isinstance(bound, Tensor):
         return bound
     mine, its = x.array.dtype, bound.array.dtype
     if mine == np.uint64 and its.kind == "i":
-        return in_type(pointwise.clamp(bound, min=0), mine)
+        return cast_to(pointwise.clamp(bound, min=0), mine)
     if its == np.uint64 and mine.kind == "i":
         most = constant(np.array(np.iinfo(mine).max, its))
-        return in_type(select.where(comparison.gt(bound, most), most, bound), mine)
+        return cast_to(select.where(comparison.gt(bound, most), most, bound), mine)
     return bound
 
 

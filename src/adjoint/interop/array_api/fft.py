@@ -72,15 +72,15 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "ba
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """The frequencies of the results of `fft`, for samples `d` apart."""
-    return _of(np.fft.fftfreq(n, d), dtype, device)
+    return _make_frequencies(np.fft.fftfreq(n, d), dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """The frequencies of the results of `rfft`, for samples `d` apart."""
-    return _of(np.fft.rfftfreq(n, d), dtype, device)
+    return _make_frequencies(np.fft.rfftfreq(n, d), dtype, device)
 
 
-def _of(frequencies: Any, dtype: dtype | None, device: Any) -> Tensor:
+def _make_frequencies(frequencies: Any, dtype: dtype | None, device: Any) -> Tensor:
     require_cpu(device)
     return constant(frequencies.astype((dtype or default.floating).numpy))
 

@@ -8,7 +8,7 @@ from adjoint.core.dtype.device import CPU, device
 from adjoint.core.dtype.dtype import complex64, complex128, default, dtype, float64, int64
 from adjoint.interop.array_api.dtypes import KINDS
 
-MOST_DIMENSIONS = 64  # NumPy's
+MAX_DIMENSIONS = 64  # NumPy's
 
 
 class __array_namespace_info__:
@@ -16,7 +16,7 @@ class __array_namespace_info__:
 
     def capabilities(self) -> dict[str, Any]:
         """Which optional parts of the standard there are."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MOST_DIMENSIONS}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MAX_DIMENSIONS}
 
     def default_device(self) -> device:
         """The CPU."""

@@ -17,7 +17,7 @@ from adjoint.functions.linalg.products import matrix_power as _matrix_power
 from adjoint.functions.shape.as_strided import diagonal as _diagonal
 from adjoint.interop.array_api.creation import full_like
 from adjoint.interop.array_api.linear import matmul, matrix_transpose, tensordot, vecdot
-from adjoint.interop.array_api.operands import in_type, together
+from adjoint.interop.array_api.operands import cast_to, promote_operands
 from adjoint.interop.array_api.searching import count_nonzero
 from adjoint.interop.array_api.statistical import sum
 from adjoint.ops.movement import movement
@@ -29,28 +29,28 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Eigen(NamedTuple):
+class EighResult(NamedTuple):
     """What `eigh` returns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class Orthogonal(NamedTuple):
+class QRFactors(NamedTuple):
     """What `qr` returns."""
 
     Q: Tensor
     R: Tensor
 
 
-class SignAndLogarithm(NamedTuple):
+class SignAndLogAbsDet(NamedTuple):
     """What `slogdet` returns."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
-class Singular(NamedTuple):
+class SVDFactors(NamedTuple):
     """What `svd` returns."""
 
     U: Tensor
@@ -65,7 +65,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """Products of vectors of size 3 along `axis`; the others broadcast. Raises ValueError for other sizes."""
-    x, y = together("cross", x1, x2)
+    x, y = promote_operands("cross", x1, x2)
     d = axis if axis < 0 else axis - max(x.ndim, y.ndim)
     if x.array.shape[d] != 3 or y.array.shape[d] != 3:
         raise ValueError(f"cross: axis {axis} must have size 3, got {tuple(x.shape)} and {tuple(y.shape)}")
@@ -84,9 +84,9 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     return _diagonal(x, offset, -2, -1)
 
 
-def eigh(x: Tensor, /) -> Eigen:
+def eigh(x: Tensor, /) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices."""
-    return Eigen(*spectrum.eigh(x))
+    return EighResult(*spectrum.eigh(x))
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
@@ -118,7 +118,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1[i] x2[j] of two vectors. Raises ValueError for other ranks."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer: expected two vectors, got {x1.ndim} and {x2.ndim} dimensions")
-    out: Tensor = _outer(*together("outer", x1, x2))
+    out: Tensor = _outer(*promote_operands("outer", x1, x2))
     return out
 
 
@@ -127,19 +127,19 @@ def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     return solving.pinv(x, rtol=rtol)
 
 
-def qr(x: Tensor, /, *, mode: str = "reduced") -> Orthogonal:
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QRFactors:
     """Q with orthonormal columns and upper triangular R with Q R = x."""
-    return Orthogonal(*factors.qr(x, mode))
+    return QRFactors(*factors.qr(x, mode))
 
 
-def slogdet(x: Tensor, /) -> SignAndLogarithm:
+def slogdet(x: Tensor, /) -> SignAndLogAbsDet:
     """Sign and logarithm of the size of determinants."""
-    return SignAndLogarithm(*norms.slogdet(x))
+    return SignAndLogAbsDet(*norms.slogdet(x))
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x of x1 x = x2, where x2 is a vector if it has one dimension, else a stack of matrices."""
-    A, B = together("solve", x1, x2)
+    A, B = promote_operands("solve", x1, x2)
     if B.ndim == 1:
         column = solving.solve(A, movement.reshape(B, shape=(1,) * (A.ndim - 2) + (B.numel(), 1)))
         return movement.reshape(column, shape=tuple(column.shape[:-1]))
@@ -148,9 +148,9 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     return solving.solve(A, B)
 
 
-def svd(x: Tensor, /, *, full_matrices: bool = True) -> Singular:
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDFactors:
     """U, S and Vᴴ with U diag(S) Vᴴ = x."""
-    return Singular(*spectrum.svd(x, full_matrices))
+    return SVDFactors(*spectrum.svd(x, full_matrices))
 
 
 def svdvals(x: Tensor, /) -> Tensor:
@@ -166,7 +166,7 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: dtype | None = None) -> Tenso
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
     """(Σ|x|^ord)^(1/ord) over `axis`."""
     if axis == ():
-        return in_type(abs(x), x.array.dtype)
+        return cast_to(abs(x), x.array.dtype)
     if not x.numel() and (ord < 0 or isinf(ord)):  # of no elements, where PyTorch refuses
         counted = count_nonzero(x, axis=axis, keepdims=keepdims)
         if counted.numel():

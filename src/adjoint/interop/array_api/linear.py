@@ -8,7 +8,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise import complex as parts
 from adjoint.functions.linalg import matmul as linear
 from adjoint.functions.linalg import products
-from adjoint.interop.array_api.operands import together
+from adjoint.interop.array_api.operands import promote_operands
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -18,7 +18,7 @@ __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Product of matrices in the last two dimensions, the others broadcast; vectors stand for a row or a column."""
-    out: Tensor = linear.matmul(*together("matmul", x1, x2))
+    out: Tensor = linear.matmul(*promote_operands("matmul", x1, x2))
     return out
 
 
@@ -32,14 +32,14 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     """Σ over the last `axes` dimensions of x1 and the first of x2, or over two lists of dimensions."""
-    x, y = together("tensordot", x1, x2)
+    x, y = promote_operands("tensordot", x1, x2)
     out: Tensor = products.tensordot(x, y, axes if isinstance(axes, int) else tuple(map(list, axes)))
     return out
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """Σ conj(x1) x2 along `axis`, counted from the end; the others broadcast. Raises ValueError if the sizes differ."""
-    x, y = together("vecdot", x1, x2)
+    x, y = promote_operands("vecdot", x1, x2)
     d = axis if axis < 0 else axis - max(x.ndim, y.ndim)
     if x.array.shape[d] != y.array.shape[d]:
         raise ValueError(f"vecdot: sizes along axis {axis} differ, {x.array.shape[d]} and {y.array.shape[d]}")

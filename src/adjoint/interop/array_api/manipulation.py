@@ -11,7 +11,7 @@ from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.shape import join, rearrange
 from adjoint.functions.shape import shape as shapes
 from adjoint.interop.array_api.dtypes import result_type
-from adjoint.interop.array_api.operands import axes_of, in_type
+from adjoint.interop.array_api.operands import cast_to, normalize_axes
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 
@@ -37,7 +37,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Tensors joined along `axis`, or all their elements for None; types meet as in arithmetic."""
     kind = result_type(*arrays).numpy
-    parts = [in_type(x, kind) for x in arrays]
+    parts = [cast_to(x, kind) for x in arrays]
     if axis is None:
         parts, axis = [movement.reshape(x, shape=(x.numel(),)) for x in parts], 0
     one_dim(axis, parts[0].ndim)
@@ -51,7 +51,7 @@ def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """The order of elements reversed along `axis`, or along all."""
-    return movement.flip(x, axes=axes_of(axis, x.ndim))
+    return movement.flip(x, axes=normalize_axes(axis, x.ndim))
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
@@ -98,7 +98,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
 
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     """Without the dimensions `axis`. Raises ValueError unless they have size 1."""
-    axes = axes_of(axis, x.ndim)
+    axes = normalize_axes(axis, x.ndim)
     for d in axes:
         if x.array.shape[d] != 1:
             raise ValueError(f"squeeze: axis {d} of {tuple(x.shape)} has size {x.array.shape[d]}, not 1")
@@ -109,7 +109,7 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     kind = result_type(*arrays).numpy
-    return join.stack([in_type(x, kind) for x in arrays], axis)
+    return join.stack([cast_to(x, kind) for x in arrays], axis)
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:

@@ -12,15 +12,15 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import some_dims
 from adjoint.ops.elementwise import select
 
-RANKS: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
+NUMBER_RANKS: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
-def in_type(x: Tensor, kind: np.dtype[Any]) -> Tensor:
+def cast_to(x: Tensor, kind: np.dtype[Any]) -> Tensor:
     """x in a type; itself if it has it."""
     return x if x.array.dtype == kind else select.cast(x, dtype=kind)
 
 
-def common(*given: dtype) -> dtype:
+def common_dtype(*given: dtype) -> dtype:
     """The type in which these meet. Raises TypeError where the standard leaves that open and we have no type for it."""
     result = given[0]
     for other in given[1:]:
@@ -31,56 +31,56 @@ def common(*given: dtype) -> dtype:
     return result
 
 
-def together(name: str, *operands: Any) -> tuple[Tensor, ...]:
+def promote_operands(name: str, *operands: Any) -> tuple[Tensor, ...]:
     """Tensors of one type. Raises TypeError unless one of them is a tensor, and the others tensors or numbers."""
     kinds = [x.dtype for x in operands if isinstance(x, Tensor)]
     if not kinds:
         raise TypeError(f"{name}: one operand must be a tensor, given {', '.join(type(x).__name__ for x in operands)}")
-    kind = common(*kinds)
+    kind = common_dtype(*kinds)
     for x in operands:
         if not isinstance(x, Tensor):
-            kind = raised(name, kind, x)
+            kind = promote_for_number(name, kind, x)
     return tuple(
-        in_type(x, kind.numpy) if isinstance(x, Tensor) else constant(select.number_in(x, kind.numpy))
+        cast_to(x, kind.numpy) if isinstance(x, Tensor) else constant(select.number_as_array(x, kind.numpy))
         for x in operands
     )
 
 
-def raised(name: str, kind: dtype, number: Any) -> dtype:
+def promote_for_number(name: str, kind: dtype, number: Any) -> dtype:
     """`kind`, or the first type of a higher category that holds a Python number."""
-    if type(number) not in RANKS:
+    if type(number) not in NUMBER_RANKS:
         raise TypeError(f"{name}: expected a tensor or a number, got {type(number).__name__}")
-    if RANKS[type(number)] <= kind.rank:
+    if NUMBER_RANKS[type(number)] <= kind.rank:
         return kind
     return DTYPES[np.dtype(promote((np.empty((), kind.numpy), number)))]
 
 
-def axes_of(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+def normalize_axes(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     """Sorted axes from the front: all for None, none for an empty tuple. Raises IndexError and RuntimeError."""
     return tuple(range(rank)) if axis is None else some_dims(axis, rank)
 
 
-def one_operand(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_unary(function: Callable[..., Any]) -> Callable[..., Any]:
     """f(x, /), under the standard's signature."""
 
     def call(x: Tensor, /) -> Tensor:
         out: Tensor = function(x)
         return out
 
-    return _called(call, function)
+    return _copy_name(call, function)
 
 
-def two_operands(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_binary(function: Callable[..., Any]) -> Callable[..., Any]:
     """f(x1, x2, /) of tensors and Python numbers, brought to their common type."""
 
     def call(x1: Any, x2: Any, /) -> Tensor:
-        out: Tensor = function(*together(function.__name__, x1, x2))
+        out: Tensor = function(*promote_operands(function.__name__, x1, x2))
         return out
 
-    return _called(call, function)
+    return _copy_name(call, function)
 
 
-def _called(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _copy_name(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = function.__doc__
     return call

@@ -12,7 +12,7 @@ from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.indexing import gather
 from adjoint.functions.reduction import reduce as folded
 from adjoint.functions.reduction import sort_quantile_unique
-from adjoint.interop.array_api.operands import axes_of, in_type, together
+from adjoint.interop.array_api.operands import cast_to, normalize_axes, promote_operands
 from adjoint.ops.elementwise import comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -23,10 +23,10 @@ __all__ = [
     "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
 
-WHOLE = np.dtype(np.int64)
+INDEX_DTYPE = np.dtype(np.int64)
 
 
-class Distinct(NamedTuple):
+class UniqueAllResult(NamedTuple):
     """What `unique_all` returns."""
 
     values: Tensor
@@ -35,14 +35,14 @@ class Distinct(NamedTuple):
     counts: Tensor
 
 
-class DistinctCounts(NamedTuple):
+class UniqueCountsResult(NamedTuple):
     """What `unique_counts` returns."""
 
     values: Tensor
     counts: Tensor
 
 
-class DistinctInverse(NamedTuple):
+class UniqueInverseResult(NamedTuple):
     """What `unique_inverse` returns."""
 
     values: Tensor
@@ -61,8 +61,8 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 def count_nonzero(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
     """How many elements over `axis` are not zero."""
-    truths = select.cast(comparison.ne(x.detach(), 0), dtype=WHOLE)
-    return reduction.sum(truths, axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    truths = select.cast(comparison.ne(x.detach(), 0), dtype=INDEX_DTYPE)
+    return reduction.sum(truths, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
@@ -75,8 +75,8 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where each of x2 would be put into the sorted vector x1: before its equals ("left"), or after them ("right")."""
-    ordered, values = together("searchsorted", x1, x2)
-    places = None if sorter is None else in_type(sorter, WHOLE)
+    ordered, values = promote_operands("searchsorted", x1, x2)
+    places = None if sorter is None else cast_to(sorter, INDEX_DTYPE)
     return sort_quantile_unique.searchsorted(ordered, values, side=side, sorter=places)
 
 
@@ -85,7 +85,7 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         out: Tensor = select.choose(condition, x1, x2)
         return out
-    chosen: Tensor = select.choose(condition, *together("where", x1, x2))
+    chosen: Tensor = select.choose(condition, *promote_operands("where", x1, x2))
     return chosen
 
 
@@ -108,7 +108,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         raise ValueError(f"take: a tensor of {x.ndim} dimensions needs an axis")
     d = one_dim(0 if axis is None else axis, x.ndim)
     size = x.array.shape[d]
-    at = in_type(indices, WHOLE)
+    at = cast_to(indices, INDEX_DTYPE)
     indexing.check_range(at, size, f"take: index {{}} is out of bounds for axis {d} of size {size}")
     return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
 
@@ -117,34 +117,34 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """out[i…] = x[i…] with `indices[i…]` for the index along `axis`; other dimensions broadcast."""
     d = one_dim(axis, x.ndim)
     size = x.array.shape[d]
-    at = in_type(indices, WHOLE)
+    at = cast_to(indices, INDEX_DTYPE)
     indexing.check_range(at, size, f"take_along_axis: index {{}} is out of bounds for axis {d} of size {size}")
     counted: Any = select.where(comparison.lt(at, 0), at + size, at)
     return gather.take_along_dim(x, counted, d)
 
 
-def unique_all(x: Tensor, /) -> Distinct:
+def unique_all(x: Tensor, /) -> UniqueAllResult:
     """The distinct elements, where each is first, which one each element is, and how many each has."""
     flat = movement.reshape(x, shape=(x.numel(),))
     _, first, inverse, counts = np.unique(
         flat.numpy_view("unique()"), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    at = constant(first.astype(WHOLE))
+    at = constant(first.astype(INDEX_DTYPE))
     values = apply(indexing.index.op, (flat, at), {"pattern": (0,)})  # type: ignore[attr-defined]
-    which, many = (constant(array.astype(WHOLE)) for array in (inverse.reshape(x.array.shape), counts))
-    return Distinct(values, at, which, many)
+    which, many = (constant(array.astype(INDEX_DTYPE)) for array in (inverse.reshape(x.array.shape), counts))
+    return UniqueAllResult(values, at, which, many)
 
 
-def unique_counts(x: Tensor, /) -> DistinctCounts:
+def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """The distinct elements, and how many each has."""
     found = unique_all(x)
-    return DistinctCounts(found.values, found.counts)
+    return UniqueCountsResult(found.values, found.counts)
 
 
-def unique_inverse(x: Tensor, /) -> DistinctInverse:
+def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """The distinct elements, and which one each element is."""
     found = unique_all(x)
-    return DistinctInverse(found.values, found.inverse_indices)
+    return UniqueInverseResult(found.values, found.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:

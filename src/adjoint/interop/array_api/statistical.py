@@ -13,7 +13,7 @@ from adjoint.functions.reduction import cumulative as running
 from adjoint.functions.reduction import reduce as folded
 from adjoint.interop.array_api.creation import ones, zeros
 from adjoint.interop.array_api.manipulation import concat
-from adjoint.interop.array_api.operands import axes_of, in_type
+from adjoint.interop.array_api.operands import cast_to, normalize_axes
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction, scan
@@ -25,44 +25,44 @@ __all__ = [
 Axes = int | tuple[int, ...] | None
 
 
-def _summable(x: Tensor, dtype: dtype | None) -> Tensor:
+def _cast_for_sum(x: Tensor, dtype: dtype | None) -> Tensor:
     """x in the type of its sum: `dtype`, or the 64-bit type of its kind for integers."""
     kind = x.array.dtype
     if dtype is None and kind.kind in "iub":
-        return in_type(x, np.dtype(np.uint64 if kind.kind == "u" else np.int64))
-    return x if dtype is None else in_type(x, dtype.numpy)
+        return cast_to(x, np.dtype(np.uint64 if kind.kind == "u" else np.int64))
+    return x if dtype is None else cast_to(x, dtype.numpy)
 
 
 def sum(x: Tensor, /, *, axis: Axes = None, dtype: dtype | None = None, keepdims: bool = False) -> Tensor:
     """Σ over `axis`; integers sum in 64 bits."""
-    return reduction.sum(_summable(x, dtype), axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return reduction.sum(_cast_for_sum(x, dtype), axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: dtype | None = None, keepdims: bool = False) -> Tensor:
     """Π over `axis`; integers multiply in 64 bits."""
-    return reduction.prod(_summable(x, dtype), axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return reduction.prod(_cast_for_sum(x, dtype), axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Mean over `axis`."""
-    return reduction.mean(x, axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return reduction.mean(x, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Largest elements over `axis`; ties share the gradient equally. Raises ValueError where there is none."""
-    axes = _not_empty("max", x, axis)
+    axes = _nonempty_axes("max", x, axis)
     return reduction.max(x, axes=axes, keepdims=keepdims)
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Smallest elements over `axis`; ties share the gradient equally. Raises ValueError where there is none."""
-    axes = _not_empty("min", x, axis)
+    axes = _nonempty_axes("min", x, axis)
     return reduction.min(x, axes=axes, keepdims=keepdims)
 
 
-def _not_empty(name: str, x: Tensor, axis: Axes) -> tuple[int, ...]:
+def _nonempty_axes(name: str, x: Tensor, axis: Axes) -> tuple[int, ...]:
     folded.check_ordered(name, x)
-    axes = axes_of(axis, x.ndim)
+    axes = normalize_axes(axis, x.ndim)
     for d in axes:
         if not x.array.shape[d]:
             raise ValueError(f"{name}: axis {d} of {tuple(x.shape)} has no elements")
@@ -80,14 +80,14 @@ def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
 
 
 def _spread(measure: Any, x: Tensor, axis: Axes, correction: float, keepdims: bool) -> Tensor:
-    axes = axes_of(axis, x.ndim)
+    axes = normalize_axes(axis, x.ndim)
     enough = movement.numel(tuple(x.array.shape[d] for d in axes)) > correction
     # of a 0-d tensor all dimensions are none
-    out: Tensor = measure(x, axes, keepdim=keepdims, correction=correction) if axes or not x.ndim else _none(x)
+    out: Tensor = measure(x, axes, keepdim=keepdims, correction=correction) if axes or not x.ndim else _zero_spread(x)
     return out if enough else arithmetic.mul(out, float("nan"))
 
 
-def _none(x: Tensor) -> Tensor:
+def _zero_spread(x: Tensor) -> Tensor:
     """The spread of single elements."""
     return arithmetic.mul(x, 0.0)
 
@@ -96,39 +96,39 @@ def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: dtype | None = None, include_initial: bool = False
 ) -> Tensor:
     """Running sum along `axis`, which vectors may omit; a 0 first if `include_initial`."""
-    d = _scanned("cumulative_sum", x, axis)
-    out = reduction.cumsum(_summable(x, dtype), axis=d)
-    return _begun(zeros, out, d) if include_initial else out
+    d = _scan_axis("cumulative_sum", x, axis)
+    out = reduction.cumsum(_cast_for_sum(x, dtype), axis=d)
+    return _prepend_initial(zeros, out, d) if include_initial else out
 
 
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: dtype | None = None, include_initial: bool = False
 ) -> Tensor:
     """Running product along `axis`, which vectors may omit; a 1 first if `include_initial`."""
-    d = _scanned("cumulative_prod", x, axis)
-    out = scan.cumprod(_summable(x, dtype), axis=d)
-    return _begun(ones, out, d) if include_initial else out
+    d = _scan_axis("cumulative_prod", x, axis)
+    out = scan.cumprod(_cast_for_sum(x, dtype), axis=d)
+    return _prepend_initial(ones, out, d) if include_initial else out
 
 
-def _scanned(name: str, x: Tensor, axis: int | None) -> int:
+def _scan_axis(name: str, x: Tensor, axis: int | None) -> int:
     if not x.ndim or (axis is None and x.ndim > 1):
         raise ValueError(f"{name}: a tensor of {x.ndim} dimensions needs an axis")
     return one_dim(0 if axis is None else axis, x.ndim)
 
 
-def _begun(made: Any, out: Tensor, d: int) -> Tensor:
+def _prepend_initial(made: Any, out: Tensor, d: int) -> Tensor:
     shape = tuple(1 if i == d else n for i, n in enumerate(out.shape))
     return concat([made(shape, dtype=out.dtype), out], axis=d)
 
 
 def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """True if no element over `axis` is zero."""
-    return reduction.all(x.detach(), axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return reduction.all(x.detach(), axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """True if an element over `axis` is not zero."""
-    return reduction.any(x.detach(), axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return reduction.any(x.detach(), axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def diff(

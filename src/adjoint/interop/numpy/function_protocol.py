@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.interop.numpy import arrangement, linalg, statistics
-from adjoint.interop.numpy.ufuncs import into, plain, refuse, wanting
+from adjoint.interop.numpy.ufuncs import any_requires_grad, raise_not_differentiable, to_arrays, write_out_args
 
 Function = Callable[..., Any]
 TABLES: dict[str, dict[str, Function]] = {
@@ -24,7 +24,7 @@ TABLES: dict[str, dict[str, Function]] = {
     "numpy.fft": linalg.FFT,
 }
 # They ask about values, whose gradient nobody can want: NumPy may answer.
-ASKING = {
+VALUE_QUERIES = {
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "can_cast", "common_type",
     "iscomplexobj", "isrealobj", "may_share_memory", "min_scalar_type", "result_type", "shares_memory",
 }  # fmt: skip
@@ -38,15 +38,15 @@ def function(called: Any, types: Any, args: Any, kwargs: Any) -> Any:
     out = kwargs.get("out")
     if out is not None:
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
-    if found is not None and _takes(found, args, kwargs):
+    if found is not None and _accepts_args(found, args, kwargs):
         result = found(*args, **kwargs)
-        return result if out is None else into(called.__name__, (out,), result)
-    if called.__name__ not in ASKING and wanting((args, kwargs, out)):
-        refuse(_spelt(called, found, kwargs))
-    return called(*plain(args), **plain(kwargs), **({} if out is None else {"out": plain(out)}))
+        return result if out is None else write_out_args(called.__name__, (out,), result)
+    if called.__name__ not in VALUE_QUERIES and any_requires_grad((args, kwargs, out)):
+        raise_not_differentiable(_format_call(called, found, kwargs))
+    return called(*to_arrays(args), **to_arrays(kwargs), **({} if out is None else {"out": to_arrays(out)}))
 
 
-def _takes(found: Function, args: Any, kwargs: Any) -> bool:
+def _accepts_args(found: Function, args: Any, kwargs: Any) -> bool:
     """True if the counterpart has all the arguments that are given."""
     try:
         _signature(found).bind(*args, **kwargs)
@@ -58,7 +58,7 @@ def _takes(found: Function, args: Any, kwargs: Any) -> bool:
 _signature = cache(signature)
 
 
-def _spelt(called: Any, found: Function | None, kwargs: Any) -> str:
+def _format_call(called: Any, found: Function | None, kwargs: Any) -> str:
     name = f"{called.__module__.replace('numpy', 'np')}.{called.__name__}"
     if found is None:
         return name

@@ -90,7 +90,7 @@ REDUCTIONS: dict[str, Function] = {
 }  # fmt: skip
 
 # f(x, axis=)
-RUNNING: dict[str, Function] = {"add": statistical.cumulative_sum, "multiply": statistical.cumulative_prod}
+ACCUMULATIONS: dict[str, Function] = {"add": statistical.cumulative_sum, "multiply": statistical.cumulative_prod}
 
 
 def ufunc(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,7 +105,7 @@ def ufunc(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, A
     result = plan(*[_operand(x) for x in inputs])
     if dtype is not None and method == "__call__" and result.array.dtype.kind != "b":
         result = result.to(np.dtype(dtype))
-    return result if out is None else into(called.__name__, out, result)
+    return result if out is None else write_out_args(called.__name__, out, result)
 
 
 def _call(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
@@ -113,10 +113,10 @@ def _call(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
     found = CALLS.get(called.__name__)
     if found is None or dtype is None or called.nout > 1:
         return found
-    return lambda *inputs: found(*[x.to(np.dtype(dtype)) if _computes(x, dtype) else x for x in inputs])
+    return lambda *inputs: found(*[x.to(np.dtype(dtype)) if _needs_cast(x, dtype) else x for x in inputs])
 
 
-def _computes(x: Any, dtype: Any) -> bool:
+def _needs_cast(x: Any, dtype: Any) -> bool:
     return isinstance(x, Tensor) and np.dtype(dtype).kind in "fc"
 
 
@@ -135,7 +135,7 @@ def _reduce(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
 
 
 def _accumulate(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
-    found = RUNNING.get(called.__name__)
+    found = ACCUMULATIONS.get(called.__name__)
     axis = kwargs.pop("axis", 0)
     return None if found is None else lambda x: found(x if dtype is None else x.to(np.dtype(dtype)), axis=axis)
 
@@ -159,42 +159,44 @@ def tensor_of(x: Any) -> Any:
 
 def _operand(x: Any) -> Any:
     """Lists as tensors; tensors, arrays and numbers as they are, so that numbers do not decide the type."""
-    return x if isinstance(x, TAKEN) else as_tensor(x)
+    return x if isinstance(x, OPERAND_TYPES) else as_tensor(x)
 
 
-TAKEN = (Tensor, np.ndarray, np.generic, int, float, complex)
+OPERAND_TYPES = (Tensor, np.ndarray, np.generic, int, float, complex)
 
 
-def wanting(values: Any) -> bool:
+def any_requires_grad(values: Any) -> bool:
     """True if a tensor in nested values wants a gradient."""
     if isinstance(values, Tensor):
         return values.requires_grad
     if isinstance(values, dict):
-        return any(map(wanting, values.values()))
-    return isinstance(values, (list, tuple)) and any(map(wanting, values))
+        return any(map(any_requires_grad, values.values()))
+    return isinstance(values, (list, tuple)) and any(map(any_requires_grad, values))
 
 
-def plain(values: Any) -> Any:
+def to_arrays(values: Any) -> Any:
     """Nested values with arrays in the place of tensors."""
     if isinstance(values, Tensor):
         return values.detach().numpy()
     if isinstance(values, dict):
-        return {name: plain(value) for name, value in values.items()}
+        return {name: to_arrays(value) for name, value in values.items()}
     if type(values) in (list, tuple):
-        return type(values)(map(plain, values))
+        return type(values)(map(to_arrays, values))
     return values
 
 
-def refuse(name: str) -> None:
+def raise_not_differentiable(name: str) -> None:
     """Raise TypeError: a gradient would be lost."""
     raise TypeError(f"{name} has no differentiable counterpart; use t.detach().numpy()")
 
 
 def _by_numpy(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "where" and v is True)}
-    if wanting(inputs) or wanting(kwargs):
-        refuse(f"{_home(called)}.{called.__name__}" + ("" if method == "__call__" else f".{method}"))
-    result = getattr(called, method)(*plain(inputs), **plain(kwargs))
+    if any_requires_grad(inputs) or any_requires_grad(kwargs):
+        raise_not_differentiable(
+            f"{_module_name(called)}.{called.__name__}" + ("" if method == "__call__" else f".{method}")
+        )
+    result = getattr(called, method)(*to_arrays(inputs), **to_arrays(kwargs))
     out = kwargs.get("out")
     if out is not None:
         return out if called.nout > 1 else out[0]
@@ -203,11 +205,11 @@ def _by_numpy(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     return None if result is None else wrap(np.asarray(result))
 
 
-def _home(called: Any) -> str:
+def _module_name(called: Any) -> str:
     return "np" if getattr(np, called.__name__, None) is called else "scipy.special"
 
 
-def into(name: str, out: tuple[Any, ...], result: Any) -> Any:
+def write_out_args(name: str, out: tuple[Any, ...], result: Any) -> Any:
     """The result written into `out`: in place in tensors, and in arrays if no gradient would be lost."""
     given = result if isinstance(result, tuple) else (result,)
     for target, value in zip(out, given, strict=True):

@@ -7,31 +7,31 @@ from itertools import groupby
 from typing import Any, Self
 
 from adjoint.nn.module.module import Module
-from adjoint.nn.module.module_path import watch_contents
+from adjoint.nn.module.module_path import guard_contents
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
-class Ordered(Module):
+class IndexedContainer(Module):
     """Modules named "0", "1", … in the order in which they stand, used as a list is."""
 
     _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
 
     def __len__(self) -> int:
-        watch_contents(self)
+        guard_contents(self)
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        watch_contents(self)
+        guard_contents(self)
         return iter(self._modules.values())
 
     def __getitem__(self, index: int | slice) -> Any:
-        watch_contents(self)
+        guard_contents(self)
         if isinstance(index, slice):
-            return self._of(list(self._modules.items())[index])
+            return self._from_items(list(self._modules.items())[index])
         return self._modules[self._name_at(index)]
 
-    def _of(self, items: list[tuple[str, Module]]) -> Self:
+    def _from_items(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)(module for _, module in items)
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -83,7 +83,7 @@ class Ordered(Module):
         return list(self._modules)[place]
 
 
-class Sequential(Ordered):
+class Sequential(IndexedContainer):
     """Container that calls its modules in order, each on the output of the one before.
 
     It supports `len`, indices, slices, `append`, `extend`, `insert`, `pop`, and `+` and `*` as a list does.
@@ -110,7 +110,7 @@ class Sequential(Ordered):
             input = module(input)
         return input
 
-    def _of(self, items: list[tuple[str, Module]]) -> Self:
+    def _from_items(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)(dict(items))
 
     def insert(self, index: int, module: Module) -> Self:
@@ -121,26 +121,26 @@ class Sequential(Ordered):
         return super().insert(index, module)
 
     def __add__(self, other: Sequential) -> Sequential:
-        return Sequential(*self, *self._checked(other))
+        return Sequential(*self, *self._check_sequential(other))
 
     def __iadd__(self, other: Sequential) -> Self:
-        return self.extend(self._checked(other))
+        return self.extend(self._check_sequential(other))
 
-    def _checked(self, other: Any) -> Sequential:
+    def _check_sequential(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return other
 
     def __mul__(self, other: int) -> Sequential:
         """The same modules, `other` times over."""
-        return Sequential(*list(self) * self._times(other))
+        return Sequential(*list(self) * self._check_repeat_count(other))
 
     __rmul__ = __mul__
 
     def __imul__(self, other: int) -> Self:
-        return self.extend(list(self) * (self._times(other) - 1))
+        return self.extend(list(self) * (self._check_repeat_count(other) - 1))
 
-    def _times(self, other: Any) -> int:
+    def _check_repeat_count(self, other: Any) -> int:
         if not isinstance(other, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
         if other <= 0:
@@ -148,7 +148,7 @@ class Sequential(Ordered):
         return other
 
 
-class ModuleList(Ordered):
+class ModuleList(IndexedContainer):
     """List of modules that the enclosing module registers.
 
     A plain list would hide their parameters from `parameters()` and `state_dict()`. The container has no forward.
@@ -208,7 +208,7 @@ class ModuleDict(Module):
             self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
-        watch_contents(self)
+        guard_contents(self)
         module: Module = self._modules[key]
         return module
 
@@ -219,15 +219,15 @@ class ModuleDict(Module):
         delattr(self, key)
 
     def __len__(self) -> int:
-        watch_contents(self)
+        guard_contents(self)
         return len(self._modules)
 
     def __iter__(self) -> Iterator[str]:
-        watch_contents(self)
+        guard_contents(self)
         return iter(self._modules)
 
     def __contains__(self, key: str) -> bool:
-        watch_contents(self)
+        guard_contents(self)
         return key in self._modules
 
     def clear(self) -> None:
@@ -243,19 +243,19 @@ class ModuleDict(Module):
 
     def keys(self) -> Iterable[str]:
         """The keys."""
-        watch_contents(self)
+        guard_contents(self)
         found: Iterable[str] = self._modules.keys()
         return found
 
     def items(self) -> Iterable[tuple[str, Module]]:
         """Pairs of key and module."""
-        watch_contents(self)
+        guard_contents(self)
         found: Iterable[tuple[str, Module]] = self._modules.items()
         return found
 
     def values(self) -> Iterable[Module]:
         """The modules."""
-        watch_contents(self)
+        guard_contents(self)
         found: Iterable[Module] = self._modules.values()
         return found
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
-from adjoint.nn.containers.parameter_list import as_held, described
+from adjoint.nn.containers.parameter_list import as_parameter, describe_item
 from adjoint.nn.module.module import Module
-from adjoint.nn.module.module_path import watch_contents
+from adjoint.nn.module.module_path import guard_contents
 
 __all__ = ["ParameterDict"]
 
@@ -38,11 +38,11 @@ class ParameterDict(Module):
             self.update(parameters)
 
     def __getitem__(self, key: str) -> Any:
-        watch_contents(self)
-        return getattr(self, _name(key))
+        guard_contents(self)
+        return getattr(self, _check_key(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        setattr(self, _name(key), as_held(value))
+        setattr(self, _check_key(key), as_parameter(value))
         self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
@@ -50,19 +50,19 @@ class ParameterDict(Module):
         delattr(self, key)
 
     def __len__(self) -> int:
-        watch_contents(self)
+        guard_contents(self)
         return len(self._keys)
 
     def __iter__(self) -> Iterator[str]:
-        watch_contents(self)
+        guard_contents(self)
         return iter(self._keys)
 
     def __reversed__(self) -> Iterator[str]:
-        watch_contents(self)
+        guard_contents(self)
         return reversed(list(self._keys))
 
     def __contains__(self, key: str) -> bool:
-        watch_contents(self)
+        guard_contents(self)
         return key in self._keys
 
     def copy(self) -> ParameterDict:
@@ -101,7 +101,7 @@ class ParameterDict(Module):
 
     def keys(self) -> KeysView[str]:
         """The keys."""
-        watch_contents(self)
+        guard_contents(self)
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
@@ -154,10 +154,10 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict should not be called.")
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {described(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {describe_item(value)}" for key, value in self.items())
 
 
-def _name(key: Any) -> str:
+def _check_key(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(
             "Index given to ParameterDict cannot be used as a key as it is not a string (type is "

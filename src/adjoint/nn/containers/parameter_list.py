@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.module import Module
-from adjoint.nn.module.module_path import watch_contents
+from adjoint.nn.module.module_path import guard_contents
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["ParameterList"]
@@ -36,24 +36,24 @@ class ParameterList(Module):
             self.extend(values)
 
     def __len__(self) -> int:
-        watch_contents(self)
+        guard_contents(self)
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(len(self))])
 
     def __getitem__(self, index: int | slice) -> Any:
-        watch_contents(self)
+        guard_contents(self)
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return getattr(self, self._name_at(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._name_at(index), as_held(value))
+        setattr(self, self._name_at(index), as_parameter(value))
 
     def append(self, value: Any) -> Self:
         """Add a parameter, or another value, at the end."""
-        setattr(self, str(self._size), as_held(value))
+        setattr(self, str(self._size), as_parameter(value))
         self._size += 1
         return self
 
@@ -79,15 +79,15 @@ class ParameterList(Module):
         return str(place % self._size)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({i}): {described(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {describe_item(value)}" for i, value in enumerate(self))
 
 
-def as_held(value: Any) -> Any:
+def as_parameter(value: Any) -> Any:
     """What a list or dict of parameters holds for `value`: tensors as parameters."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def described(value: Any) -> str:
+def describe_item(value: Any) -> str:
     """What is held, in the `repr` of what holds it."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"

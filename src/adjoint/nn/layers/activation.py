@@ -8,7 +8,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
-from adjoint.nn.module.from_function import module_from
+from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
@@ -18,31 +18,31 @@ __all__ = [
     "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
-ReLU = module_from(F.relu, "ReLU", __name__)
-LeakyReLU = module_from(F.leaky_relu, "LeakyReLU", __name__)
-ReLU6 = module_from(F.relu6, "ReLU6", __name__, shown=False)
-ELU = module_from(F.elu, "ELU", __name__)
-SELU = module_from(F.selu, "SELU", __name__)
-GELU = module_from(F.gelu, "GELU", __name__)
-SiLU = module_from(F.silu, "SiLU", __name__)
-Tanh = module_from(F.tanh, "Tanh", __name__)
-Tanhshrink = module_from(F.tanhshrink, "Tanhshrink", __name__)
-Hardtanh = module_from(F.hardtanh, "Hardtanh", __name__)
-Sigmoid = module_from(F.sigmoid, "Sigmoid", __name__)
-LogSigmoid = module_from(F.logsigmoid, "LogSigmoid", __name__)
-Softplus = module_from(F.softplus, "Softplus", __name__)
-Softmax = module_from(F.softmax, "Softmax", __name__)
-Softmin = module_from(F.softmin, "Softmin", __name__)
-LogSoftmax = module_from(F.log_softmax, "LogSoftmax", __name__)
-CELU = module_from(F.celu, "CELU", __name__)
-GLU = module_from(F.glu, "GLU", __name__)
-Hardshrink = module_from(F.hardshrink, "Hardshrink", __name__, shown="values")
-Hardsigmoid = module_from(F.hardsigmoid, "Hardsigmoid", __name__, shown=False)
-Hardswish = module_from(F.hardswish, "Hardswish", __name__, shown=False)
-Mish = module_from(F.mish, "Mish", __name__)
-Softshrink = module_from(F.softshrink, "Softshrink", __name__, shown="values")
-Softsign = module_from(F.softsign, "Softsign", __name__)
-Threshold = module_from(F.threshold, "Threshold", __name__)
+ReLU = make_module_class(F.relu, "ReLU", __name__)
+LeakyReLU = make_module_class(F.leaky_relu, "LeakyReLU", __name__)
+ReLU6 = make_module_class(F.relu6, "ReLU6", __name__, shown=False)
+ELU = make_module_class(F.elu, "ELU", __name__)
+SELU = make_module_class(F.selu, "SELU", __name__)
+GELU = make_module_class(F.gelu, "GELU", __name__)
+SiLU = make_module_class(F.silu, "SiLU", __name__)
+Tanh = make_module_class(F.tanh, "Tanh", __name__)
+Tanhshrink = make_module_class(F.tanhshrink, "Tanhshrink", __name__)
+Hardtanh = make_module_class(F.hardtanh, "Hardtanh", __name__)
+Sigmoid = make_module_class(F.sigmoid, "Sigmoid", __name__)
+LogSigmoid = make_module_class(F.logsigmoid, "LogSigmoid", __name__)
+Softplus = make_module_class(F.softplus, "Softplus", __name__)
+Softmax = make_module_class(F.softmax, "Softmax", __name__)
+Softmin = make_module_class(F.softmin, "Softmin", __name__)
+LogSoftmax = make_module_class(F.log_softmax, "LogSoftmax", __name__)
+CELU = make_module_class(F.celu, "CELU", __name__)
+GLU = make_module_class(F.glu, "GLU", __name__)
+Hardshrink = make_module_class(F.hardshrink, "Hardshrink", __name__, shown="values")
+Hardsigmoid = make_module_class(F.hardsigmoid, "Hardsigmoid", __name__, shown=False)
+Hardswish = make_module_class(F.hardswish, "Hardswish", __name__, shown=False)
+Mish = make_module_class(F.mish, "Mish", __name__)
+Softshrink = make_module_class(F.softshrink, "Softshrink", __name__, shown="values")
+Softsign = make_module_class(F.softsign, "Softsign", __name__)
+Threshold = make_module_class(F.threshold, "Threshold", __name__)
 
 
 class PReLU(Module):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from adjoint.core.tensor.tensor import Tensor, fill
+from adjoint.core.tensor.tensor import Tensor, init_slots
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -35,7 +35,7 @@ class CausalBias(Tensor):
             raise AssertionError(f"variant must be a CausalVariant, got {variant!r}")
         shift = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
         mask = object.__new__(cls)
-        fill(mask, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
+        init_slots(mask, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
         mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
         return mask
 
@@ -45,15 +45,15 @@ class CausalBias(Tensor):
 
 def causal_upper_left(*size: int) -> CausalBias:
     """The mask (L, S) in which query i sees the keys up to i."""
-    return _causal(CausalVariant.UPPER_LEFT, size)
+    return _make_causal_bias(CausalVariant.UPPER_LEFT, size)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
     """The mask (L, S) in which query i sees the keys up to S - L + i."""
-    return _causal(CausalVariant.LOWER_RIGHT, size)
+    return _make_causal_bias(CausalVariant.LOWER_RIGHT, size)
 
 
-def _causal(variant: CausalVariant, size: tuple[int, ...]) -> CausalBias:
+def _make_causal_bias(variant: CausalVariant, size: tuple[int, ...]) -> CausalBias:
     if len(size) != 2:
         raise AssertionError(f"causal_{variant.name.lower()} only supports 2D tensors, got size {size}")
     return CausalBias(variant, *size)

@@ -9,8 +9,8 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
-from adjoint.nn.layers.linear import uniform_by_fan_in
-from adjoint.nn.module.from_function import module_from
+from adjoint.nn.layers.linear import init_uniform_by_fan_in
+from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
@@ -66,7 +66,7 @@ class Convolution(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values."""
-        uniform_by_fan_in(self.weight, self.bias)
+        init_uniform_by_fan_in(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -222,5 +222,5 @@ class Conv3d(Convolution):
     function = staticmethod(F.conv3d)
 
 
-Fold = module_from(F.fold, "Fold", __name__)
-Unfold = module_from(F.unfold, "Unfold", __name__)
+Fold = make_module_class(F.fold, "Fold", __name__)
+Unfold = make_module_class(F.unfold, "Unfold", __name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
@@ -15,7 +15,7 @@ from adjoint.nn.module.parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class Table(Module):
+class EmbeddingTable(Module):
     """What `Embedding` and `EmbeddingBag` share: a table of `num_embeddings` rows, of which one may be for padding."""
 
     weight: Parameter
@@ -26,7 +26,7 @@ class Table(Module):
     norm_type: float
     scale_grad_by_freq: bool
 
-    def _hold(self, given: Tensor | None, trained: bool, device: Any, dtype: Any) -> None:
+    def _init_weight(self, given: Tensor | None, trained: bool, device: Any, dtype: Any) -> None:
         """Take the given table, or draw one. Raises AssertionError if it has another shape."""
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
@@ -41,16 +41,16 @@ class Table(Module):
         """Draw new values."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
-            with Scope(recording=False):
+            with ModeScope(recording=False):
                 self.weight[self.padding_idx] = 0
 
-    def _shown(self, **usual: Any) -> str:
+    def _format_non_defaults(self, **defaults: Any) -> str:
         """The settings that are not the usual ones."""
-        given = {name: getattr(self, name) for name in usual}
-        return "".join(f", {name}={value!r}" for name, value in given.items() if value != usual[name])
+        given = {name: getattr(self, name) for name in defaults}
+        return "".join(f", {name}={value!r}" for name, value in given.items() if value != defaults[name])
 
 
-def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
+def _normalize_padding_idx(padding_idx: int | None, rows: int, name: str) -> int | None:
     """The row for padding, from the front. Raises AssertionError if there is no such row."""
     if padding_idx is None:
         return None
@@ -59,14 +59,14 @@ def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
     return padding_idx % rows
 
 
-def _sizes(embeddings: Tensor) -> tuple[int, int]:
+def _check_table_shape(embeddings: Tensor) -> tuple[int, int]:
     if embeddings.ndim != 2:
         raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
     rows, columns = embeddings.shape
     return rows, columns
 
 
-class Embedding(Table):
+class Embedding(EmbeddingTable):
     """Embedding layer: a table of vectors, looked up by integer indices.
 
     The initial rows are standard normal.
@@ -105,12 +105,12 @@ class Embedding(Table):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = _row(padding_idx, num_embeddings, "Padding_idx")
+        self.padding_idx = _normalize_padding_idx(padding_idx, num_embeddings, "Padding_idx")
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        self._hold(_weight, not _freeze, device, dtype)
+        self._init_weight(_weight, not _freeze, device, dtype)
 
     @classmethod
     def from_pretrained(
@@ -137,7 +137,7 @@ class Embedding(Table):
                     [1., 2.]])
         """
         return cls(
-            *_sizes(embeddings),
+            *_check_table_shape(embeddings),
             padding_idx,
             max_norm,
             norm_type,
@@ -154,10 +154,12 @@ class Embedding(Table):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text + self._shown(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
+        return text + self._format_non_defaults(
+            padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False
+        )
 
 
-class EmbeddingBag(Table):
+class EmbeddingBag(EmbeddingTable):
     """Embedding layer that reduces the rows of each bag of indices to one vector.
 
     A call takes the indices, the `offsets` of the bags, and optional `per_sample_weights` for mode "sum".
@@ -196,8 +198,8 @@ class EmbeddingBag(Table):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = _row(padding_idx, num_embeddings, "padding_idx")
-        self._hold(_weight, True, device, dtype)
+        self.padding_idx = _normalize_padding_idx(padding_idx, num_embeddings, "padding_idx")
+        self._init_weight(_weight, True, device, dtype)
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
@@ -210,7 +212,8 @@ class EmbeddingBag(Table):
     ) -> Self:  # fmt: skip
         """A table with these rows (V, D), which are not trained unless `freeze` is False."""
         made = cls(
-            *_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+            *_check_table_shape(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+            include_last_offset,
             padding_idx,
         )  # fmt: skip
         made.weight.requires_grad = not freeze
@@ -224,5 +227,5 @@ class EmbeddingBag(Table):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += self._shown(max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        return f"{text}, mode={self.mode!r}" + self._shown(padding_idx=None)
+        text += self._format_non_defaults(max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return f"{text}, mode={self.mode!r}" + self._format_non_defaults(padding_idx=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn import functional as F
-from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 
 __all__ = [
@@ -77,9 +77,9 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-AdaptiveAvgPool1d = module_from(F.adaptive_avg_pool1d, "AdaptiveAvgPool1d", __name__)
-AdaptiveAvgPool2d = module_from(F.adaptive_avg_pool2d, "AdaptiveAvgPool2d", __name__)
-AdaptiveAvgPool3d = module_from(F.adaptive_avg_pool3d, "AdaptiveAvgPool3d", __name__)
-ChannelShuffle: type[FromFunction] = module_from(F.channel_shuffle, "ChannelShuffle", __name__)
-PixelShuffle: type[FromFunction] = module_from(F.pixel_shuffle, "PixelShuffle", __name__)
-PixelUnshuffle: type[FromFunction] = module_from(F.pixel_unshuffle, "PixelUnshuffle", __name__)
+AdaptiveAvgPool1d = make_module_class(F.adaptive_avg_pool1d, "AdaptiveAvgPool1d", __name__)
+AdaptiveAvgPool2d = make_module_class(F.adaptive_avg_pool2d, "AdaptiveAvgPool2d", __name__)
+AdaptiveAvgPool3d = make_module_class(F.adaptive_avg_pool3d, "AdaptiveAvgPool3d", __name__)
+ChannelShuffle: type[FunctionModule] = make_module_class(F.channel_shuffle, "ChannelShuffle", __name__)
+PixelShuffle: type[FunctionModule] = make_module_class(F.pixel_shuffle, "PixelShuffle", __name__)
+PixelUnshuffle: type[FunctionModule] = make_module_class(F.pixel_unshuffle, "PixelUnshuffle", __name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.dtype.dtype import int64
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d
@@ -27,19 +27,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Lazily(LazyModuleMixin):
+class LazyLayer(LazyModuleMixin):
     """A lazy layer: nothing is drawn before the shapes are known."""
 
     def reset_parameters(self) -> None:
         """Draw new values, once there is something to draw."""
-        if not self.has_uninitialized_params() and self._inputs() != 0:
+        if not self.has_uninitialized_params() and self._num_inputs() != 0:
             super().reset_parameters()  # type: ignore[misc]
 
-    def _inputs(self) -> int:
+    def _num_inputs(self) -> int:
         raise NotImplementedError
 
 
-class LazyLinear(Lazily, Linear):
+class LazyLinear(LazyLayer, Linear):
     """Fully connected layer that takes `in_features` from its first input.
 
     The first call draws the parameters and turns the layer into a plain `Linear`.
@@ -69,16 +69,16 @@ class LazyLinear(Lazily, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def _inputs(self) -> int:
+    def _num_inputs(self) -> int:
         return self.in_features
 
     def initialize_parameters(self, input: Any) -> None:
         """Take the number of features of the input."""
         if self.has_uninitialized_params():
-            with Scope(recording=False):
+            with ModeScope(recording=False):
                 self.in_features = input.shape[-1]
-                _materialized(self.weight, (self.out_features, self.in_features))
-                _materialized(self.bias, (self.out_features,))
+                _materialize_if_present(self.weight, (self.out_features, self.in_features))
+                _materialize_if_present(self.bias, (self.out_features,))
                 self.reset_parameters()
         if self.in_features == 0:
             if input.shape[-1] != self.weight.shape[-1]:
@@ -89,22 +89,22 @@ class LazyLinear(Lazily, Linear):
             self.in_features = input.shape[-1]
 
 
-def _materialized(tensor: Any, shape: tuple[int, ...]) -> None:
+def _materialize_if_present(tensor: Any, shape: tuple[int, ...]) -> None:
     if tensor is not None:
         tensor.materialize(shape)
 
 
-class LazyConvolution(Lazily):
+class LazyConvolution(LazyLayer):
     """A convolution whose `in_channels` is the number of channels of its first input."""
 
-    def _begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _init_uninitialized(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         own: Any = self
         own.weight = UninitializedParameter(device=device, dtype=dtype)
         own.out_channels = out_channels
         if bias:
             own.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def _inputs(self) -> int:
+    def _num_inputs(self) -> int:
         own: Any = self
         inputs: int = own.in_channels
         return inputs
@@ -125,12 +125,12 @@ class LazyConvolution(Lazily):
         if not self.has_uninitialized_params():  # loaded from a state dict
             return
         ends = (own.in_channels, own.out_channels) if own.transposed else (own.out_channels, own.in_channels)
-        _materialized(own.weight, (ends[0], ends[1] // own.groups, *own.kernel_size))
-        _materialized(own.bias, (own.out_channels,))
+        _materialize_if_present(own.weight, (ends[0], ends[1] // own.groups, *own.kernel_size))
+        _materialize_if_present(own.bias, (own.out_channels,))
         self.reset_parameters()
 
 
-class LazySliding(LazyConvolution):
+class LazyConvNd(LazyConvolution):
     """`LazyConvolution` with the arguments of `Conv1d` and its like."""
 
     def __init__(
@@ -138,10 +138,10 @@ class LazySliding(LazyConvolution):
         groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._begin(out_channels, bias, device, dtype)
+        self._init_uninitialized(out_channels, bias, device, dtype)
 
 
-class LazyTransposed(LazyConvolution):
+class LazyConvTransposeNd(LazyConvolution):
     """`LazyConvolution` with the arguments of `ConvTranspose1d` and its like."""
 
     def __init__(
@@ -152,46 +152,46 @@ class LazyTransposed(LazyConvolution):
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
         )
-        self._begin(out_channels, bias, device, dtype)
+        self._init_uninitialized(out_channels, bias, device, dtype)
 
 
-class LazyConv1d(LazySliding, Conv1d):
+class LazyConv1d(LazyConvNd, Conv1d):
     """A `Conv1d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv1d
 
 
-class LazyConv2d(LazySliding, Conv2d):
+class LazyConv2d(LazyConvNd, Conv2d):
     """A `Conv2d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv2d
 
 
-class LazyConv3d(LazySliding, Conv3d):
+class LazyConv3d(LazyConvNd, Conv3d):
     """A `Conv3d` that takes its `in_channels` from its first input."""
 
     cls_to_become = Conv3d
 
 
-class LazyConvTranspose1d(LazyTransposed, ConvTranspose1d):
+class LazyConvTranspose1d(LazyConvTransposeNd, ConvTranspose1d):
     """A `ConvTranspose1d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
-class LazyConvTranspose2d(LazyTransposed, ConvTranspose2d):
+class LazyConvTranspose2d(LazyConvTransposeNd, ConvTranspose2d):
     """A `ConvTranspose2d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
-class LazyConvTranspose3d(LazyTransposed, ConvTranspose3d):
+class LazyConvTranspose3d(LazyConvTransposeNd, ConvTranspose3d):
     """A `ConvTranspose3d` that takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose3d
 
 
-class LazyNorm(Lazily):
+class LazyNorm(LazyLayer):
     """A normalisation whose `num_features` is the number of channels of its first input."""
 
     def __init__(
@@ -211,7 +211,7 @@ class LazyNorm(Lazily):
             own.running_var = UninitializedBuffer(device=device, dtype=dtype)
             own.num_batches_tracked = tensor(0, dtype=int64)
 
-    def _inputs(self) -> int:
+    def _num_inputs(self) -> int:
         own: Any = self
         inputs: int = own.num_features
         return inputs
@@ -222,7 +222,7 @@ class LazyNorm(Lazily):
         own.num_features = own.num_features or input.shape[1]
         if self.has_uninitialized_params():
             for held in (own.weight, own.bias, own.running_mean, own.running_var):
-                _materialized(held, (own.num_features,))
+                _materialize_if_present(held, (own.num_features,))
             self.reset_parameters()
 
 

@@ -56,7 +56,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values."""
-        uniform_by_fan_in(self.weight, self.bias)
+        init_uniform_by_fan_in(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
@@ -65,7 +65,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-def uniform_by_fan_in(weight: Tensor, bias: Tensor | None) -> None:
+def init_uniform_by_fan_in(weight: Tensor, bias: Tensor | None) -> None:
     """Fill both uniformly within ±1/√fan_in of the weight. Source: PyTorch, whose numbers these are."""
     init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:

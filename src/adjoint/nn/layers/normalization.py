@@ -24,7 +24,7 @@ class ChannelNorm(Module):
 
     ranks: ClassVar[tuple[int, ...]] = ()  # of inputs; empty where a subclass checks them itself
     _version: int = 2
-    _since: ClassVar[dict[str, int]] = {"num_batches_tracked": 2}
+    _state_key_versions: ClassVar[dict[str, int]] = {"num_batches_tracked": 2}
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None

@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Frame(Module):
+class _PaddingModule(Module):
     """A frame of the tensor: `padding` lists (before, after) from the last dimension forwards, or is one number."""
 
     rank: ClassVar[int]
@@ -125,7 +125,7 @@ class ZeroPad3d(ZeroPad):
     rank = 3
 
 
-class ReflectionPad(Frame):
+class ReflectionPad(_PaddingModule):
     """A frame of the tensor mirrored at its edges."""
 
     mode = "reflect"
@@ -160,7 +160,7 @@ class ReflectionPad3d(ReflectionPad):
     rank = 3
 
 
-class ReplicationPad(Frame):
+class ReplicationPad(_PaddingModule):
     """A frame of the tensor its edges repeated."""
 
     mode = "replicate"
@@ -184,7 +184,7 @@ class ReplicationPad3d(ReplicationPad):
     rank = 3
 
 
-class CircularPad(Frame):
+class CircularPad(_PaddingModule):
     """A frame of the tensor joined into a ring."""
 
     mode = "circular"

@@ -13,12 +13,12 @@ from adjoint.functions.nn.recurrent import Weights, recurrent_layers
 from adjoint.nn import init
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
-from adjoint.nn.utils.packed_sequence import PackedSequence, packed_like, sizes_of
+from adjoint.nn.utils.packed_sequence import PackedSequence, batch_sizes_of, pack_like
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
-GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+GATE_COUNTS = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 # What a repr shows where it differs from this.
-SHOWN: dict[str, Any] = {
+REPR_DEFAULTS: dict[str, Any] = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False,
 }  # fmt: skip
 
@@ -38,7 +38,7 @@ class RNNBase(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         _check_settings(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
-        if mode not in GATES:
+        if mode not in GATE_COUNTS:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
         self.mode = mode
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
@@ -46,15 +46,15 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.proj_size = proj_size
         self._all_weights: list[list[str]] = []
-        rows, width = GATES[mode] * hidden_size, proj_size or hidden_size
+        rows, width = GATE_COUNTS[mode] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
-            inputs = input_size if layer == 0 else width * self._directions
+            inputs = input_size if layer == 0 else width * self._num_directions
             shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, inputs), "weight_hh": (rows, width)}
             if bias:
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
             if proj_size:
                 shapes["weight_hr"] = (proj_size, hidden_size)
-            for suffix in ("", "_reverse")[: self._directions]:
+            for suffix in ("", "_reverse")[: self._num_directions]:
                 named = {f"{name}_l{layer}{suffix}": shape for name, shape in shapes.items()}
                 for name, shape in named.items():
                     self.register_parameter(name, Parameter(empty(shape, dtype=dtype, device=device)))
@@ -62,7 +62,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     @property
-    def _directions(self) -> int:
+    def _num_directions(self) -> int:
         return 2 if self.bidirectional else 1
 
     @property
@@ -90,52 +90,56 @@ class RNNBase(Module):
     def forward(self, input: Any, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             order, back = input.sorted_indices, input.unsorted_indices
-            sizes = sizes_of(input)
-            state = self._start(input.data, sizes[0]) if hx is None else _permuted(self._parts(hx), order)
+            sizes = batch_sizes_of(input)
+            state = (
+                self._initial_state(input.data, sizes[0])
+                if hx is None
+                else _permute_batch(self._split_state(hx), order)
+            )
             self._check(input.data, 2, sizes[0], state)
-            output, last = self._swept(input.data, sizes, state)
-            return packed_like(input, output), self._whole(_permuted(last, back))
+            output, last = self._run_layers(input.data, sizes, state)
+            return pack_like(input, output), self._join_state(_permute_batch(last, back))
         rank = input.ndim
         if rank not in (2, 3):
             kind = self.mode.partition("_")[0]
             raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {rank}D instead")
-        parts = None if hx is None else self._parts(hx)
+        parts = None if hx is None else self._split_state(hx)
         if parts is not None:
             _check_ranks(rank, parts)
         if rank == 2:
             input = input.unsqueeze(0 if self.batch_first else 1)
             parts = None if parts is None else tuple(part.unsqueeze(1) for part in parts)
         batch = input.array.shape[0 if self.batch_first else 1]
-        state = self._start(input, batch) if parts is None else parts
+        state = self._initial_state(input, batch) if parts is None else parts
         self._check(input, 3, batch, state)
         timed = input.transpose(0, 1) if self.batch_first else input  # (T, B, I)
         steps = timed.array.shape[0]
-        output, last = self._swept(timed.reshape(steps * batch, self.input_size), [batch] * steps, state)
+        output, last = self._run_layers(timed.reshape(steps * batch, self.input_size), [batch] * steps, state)
         output = output.reshape(steps, batch, output.array.shape[1])
         if rank == 2:
-            return output.squeeze(1), self._whole(tuple(part.squeeze(1) for part in last))
-        return output.transpose(0, 1) if self.batch_first else output, self._whole(last)
+            return output.squeeze(1), self._join_state(tuple(part.squeeze(1) for part in last))
+        return output.transpose(0, 1) if self.batch_first else output, self._join_state(last)
 
-    def _swept(self, rows: Any, sizes: Sequence[int], start: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        each = [self._weights(names) for names in self._all_weights]
-        layers = [each[i : i + self._directions] for i in range(0, len(each), self._directions)]
+    def _run_layers(self, rows: Any, sizes: Sequence[int], start: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        each = [self._layer_weights(names) for names in self._all_weights]
+        layers = [each[i : i + self._num_directions] for i in range(0, len(each), self._num_directions)]
         return recurrent_layers(self.mode, rows, start, layers, sizes, self.dropout, self.training)
 
-    def _weights(self, names: Sequence[str]) -> Weights:
+    def _layer_weights(self, names: Sequence[str]) -> Weights:
         given = {name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names}
         return Weights(**given)
 
-    def _parts(self, hx: Any) -> tuple[Any, ...]:
+    def _split_state(self, hx: Any) -> tuple[Any, ...]:
         return (hx,)
 
-    def _whole(self, state: tuple[Any, ...]) -> Any:
+    def _join_state(self, state: tuple[Any, ...]) -> Any:
         return state[0]
 
     def _sizes(self, batch: int) -> list[tuple[int, int, int]]:
         """The shapes of the states."""
-        return [(self.num_layers * self._directions, batch, self.proj_size or self.hidden_size)]
+        return [(self.num_layers * self._num_directions, batch, self.proj_size or self.hidden_size)]
 
-    def _start(self, input: Any, batch: int) -> tuple[Any, ...]:
+    def _initial_state(self, input: Any, batch: int) -> tuple[Any, ...]:
         return tuple(zeros(shape, dtype=input.dtype) for shape in self._sizes(batch))
 
     def _check(self, input: Any, rank: int, batch: int, state: tuple[Any, ...]) -> None:
@@ -157,7 +161,7 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {which} size {expected}, got {list(part.array.shape)}")
 
     def extra_repr(self) -> str:
-        shown = [f"{name}={value}" for name, usual in SHOWN.items() if (value := getattr(self, name)) != usual]
+        shown = [f"{name}={value}" for name, usual in REPR_DEFAULTS.items() if (value := getattr(self, name)) != usual]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
@@ -199,7 +203,7 @@ def _check_ranks(rank: int, state: tuple[Any, ...]) -> None:
         raise RuntimeError(f"For {batched} {rank}-D input, {named} should also be {rank}-D but got {got}")
 
 
-def _permuted(state: tuple[Any, ...], order: Tensor | None) -> tuple[Any, ...]:
+def _permute_batch(state: tuple[Any, ...], order: Tensor | None) -> tuple[Any, ...]:
     return state if order is None else tuple(part.index_select(1, order) for part in state)
 
 
@@ -292,15 +296,15 @@ class LSTM(RNNBase):
             dtype,
         )  # fmt: skip
 
-    def _parts(self, hx: Any) -> tuple[Any, ...]:
+    def _split_state(self, hx: Any) -> tuple[Any, ...]:
         h, c = hx
         return h, c
 
-    def _whole(self, state: tuple[Any, ...]) -> Any:
+    def _join_state(self, state: tuple[Any, ...]) -> Any:
         return state
 
     def _sizes(self, batch: int) -> list[tuple[int, int, int]]:
-        return [*super()._sizes(batch), (self.num_layers * self._directions, batch, self.hidden_size)]
+        return [*super()._sizes(batch), (self.num_layers * self._num_directions, batch, self.hidden_size)]
 
 
 class GRU(RNNBase):

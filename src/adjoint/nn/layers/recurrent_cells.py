@@ -46,7 +46,7 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _stepped(self, function: Any, input: Tensor, state: Any) -> Any:
+    def _run_cell(self, function: Any, input: Tensor, state: Any) -> Any:
         """What `function` makes of rows of input and of states, all of them checked and with a batch dimension."""
         if input.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
@@ -57,7 +57,7 @@ class RNNCellBase(Module):
             return out
         return tuple(part.squeeze(0) for part in out) if isinstance(out, tuple) else out.squeeze(0)
 
-    def _state(self, given: Any, name: str) -> Any:
+    def _make_state_factory(self, given: Any, name: str) -> Any:
         """A function that makes the state for rows of input: the given one, or zeros."""
         if given is not None and given.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {given.ndim}D instead")
@@ -89,7 +89,7 @@ class RNNCell(RNNCellBase):
         functions = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in functions:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._stepped(functions[self.nonlinearity], input, self._state(hx, "hidden"))
+        return self._run_cell(functions[self.nonlinearity], input, self._make_state_factory(hx, "hidden"))
 
 
 class LSTMCell(RNNCellBase):
@@ -118,8 +118,8 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> Any:
-        made = [self._state(part, f"hx[{i}]") for i, part in enumerate((None, None) if hx is None else hx)]
-        return self._stepped(recurrent.lstm_cell, input, lambda x, alone: tuple(make(x, alone) for make in made))
+        made = [self._make_state_factory(part, f"hx[{i}]") for i, part in enumerate((None, None) if hx is None else hx)]
+        return self._run_cell(recurrent.lstm_cell, input, lambda x, alone: tuple(make(x, alone) for make in made))
 
 
 class GRUCell(RNNCellBase):
@@ -147,4 +147,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
-        return self._stepped(recurrent.gru_cell, input, self._state(hx, "hidden"))
+        return self._run_cell(recurrent.gru_cell, input, self._make_state_factory(hx, "hidden"))

@@ -10,7 +10,7 @@ from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
 from adjoint.nn.loss.losses import Loss
-from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
@@ -20,18 +20,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
-    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
+def _make_module_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:
+    return make_module_class(function, name, __name__, operands=operands, shown=False, kind=kind)
 
 
-CosineSimilarity = _made(F.cosine_similarity, "CosineSimilarity", kind=Module)
-PairwiseDistance = _made(F.pairwise_distance, "PairwiseDistance", kind=Module)
-KLDivLoss = _made(F.kl_div, "KLDivLoss")
-HingeEmbeddingLoss = _made(F.hinge_embedding_loss, "HingeEmbeddingLoss")
-SoftMarginLoss = _made(F.soft_margin_loss, "SoftMarginLoss")
-MarginRankingLoss = _made(F.margin_ranking_loss, "MarginRankingLoss", 3)
-CosineEmbeddingLoss = _made(F.cosine_embedding_loss, "CosineEmbeddingLoss", 3)
-TripletMarginLoss = _made(F.triplet_margin_loss, "TripletMarginLoss", 3)
+CosineSimilarity = _make_module_class(F.cosine_similarity, "CosineSimilarity", kind=Module)
+PairwiseDistance = _make_module_class(F.pairwise_distance, "PairwiseDistance", kind=Module)
+KLDivLoss = _make_module_class(F.kl_div, "KLDivLoss")
+HingeEmbeddingLoss = _make_module_class(F.hinge_embedding_loss, "HingeEmbeddingLoss")
+SoftMarginLoss = _make_module_class(F.soft_margin_loss, "SoftMarginLoss")
+MarginRankingLoss = _make_module_class(F.margin_ranking_loss, "MarginRankingLoss", 3)
+CosineEmbeddingLoss = _make_module_class(F.cosine_embedding_loss, "CosineEmbeddingLoss", 3)
+TripletMarginLoss = _make_module_class(F.triplet_margin_loss, "TripletMarginLoss", 3)
 
 
 class Bilinear(Module):

@@ -140,7 +140,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -167,7 +167,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -233,7 +233,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, layer_norm_eps, **made)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -250,7 +250,7 @@ class TransformerEncoderLayer(Module):
 
     def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
         found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _dropped(self.dropout1, found, self.self_attn.batch_first)
+        return _apply_dropout_time_first(self.dropout1, found, self.self_attn.batch_first)
 
     def _ff_block(self, x: Any) -> Any:
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -306,7 +306,7 @@ class TransformerDecoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
@@ -326,17 +326,17 @@ class TransformerDecoderLayer(Module):
 
     def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
         found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _dropped(self.dropout1, found, self.self_attn.batch_first)
+        return _apply_dropout_time_first(self.dropout1, found, self.self_attn.batch_first)
 
     def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
         found, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _dropped(self.dropout2, found, self.multihead_attn.batch_first)
+        return _apply_dropout_time_first(self.dropout2, found, self.multihead_attn.batch_first)
 
     def _ff_block(self, x: Any) -> Any:
         return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-def _dropped(dropout: Dropout, found: Any, batch_first: bool) -> Any:
+def _apply_dropout_time_first(dropout: Dropout, found: Any, batch_first: bool) -> Any:
     """Dropout of what attention found, which lies in memory with time first: so PyTorch draws, too."""
     if found.ndim == 2 or not batch_first:
         return dropout(found)
@@ -353,7 +353,7 @@ def _is_causal(mask: Any, hint: bool | None) -> bool:
     return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
 
 
-def _activation(given: Activation) -> Any:
+def _get_activation_fn(given: Activation) -> Any:
     if not isinstance(given, str):
         return given
     named = {"relu": F.relu, "gelu": F.gelu}
@@ -362,5 +362,5 @@ def _activation(given: Activation) -> Any:
     return named[given]
 
 
-def _copies(module: Module, count: int) -> ModuleList:
+def _get_clones(module: Module, count: int) -> ModuleList:
     return ModuleList([deepcopy(module) for _ in range(count)])

@@ -16,7 +16,7 @@ from adjoint.nn.module.module import Module
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
-class Answer(NamedTuple):
+class _ASMoutput(NamedTuple):
     """The log-probability of each target, and the negative mean of all."""
 
     output: Tensor
@@ -74,7 +74,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             for layer in cluster:  # type: ignore[attr-defined]
                 layer.reset_parameters()
 
-    def forward(self, input_: Tensor, target_: Tensor) -> Answer:
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         alone = target_.ndim == 0
         if target_.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -104,13 +104,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(self.head(x), 1)
         outputs = outputs + head.gather(1, gathered.unsqueeze(1)).squeeze(1)
         loss = (-outputs).mean()
-        return Answer(outputs.squeeze(0) if alone else outputs, loss)
+        return _ASMoutput(outputs.squeeze(0) if alone else outputs, loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes: (N, n_classes)."""
-        return self._all(input, self.head(input))
+        return self._get_full_log_prob(input, self.head(input))
 
-    def _all(self, x: Any, head_output: Any) -> Tensor:
+    def _get_full_log_prob(self, x: Any, head_output: Any) -> Tensor:
         head = F.log_softmax(head_output, 1)
         parts = [head[:, : self.shortlist_size]]
         for i, cluster in enumerate(self.tail):

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.loss.regression import named_reduction
+from adjoint.functions.loss.regression import resolve_legacy_reduction
 from adjoint.nn import functional as F
-from adjoint.nn.module.from_function import module_from
+from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 
 __all__ = [
@@ -23,7 +23,7 @@ class Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = named_reduction(size_average, reduce, reduction)
+        self.reduction = resolve_legacy_reduction(size_average, reduce, reduction)
 
 
 class WeightedLoss(Loss):
@@ -38,7 +38,7 @@ class WeightedLoss(Loss):
         self.weight: Any
 
 
-_loss_from = partial(module_from, module=__name__, operands=2, shown=False)
+_loss_from = partial(make_module_class, module=__name__, operands=2, shown=False)
 
 CrossEntropyLoss = _loss_from(F.cross_entropy, "CrossEntropyLoss", kind=WeightedLoss)
 NLLLoss = _loss_from(F.nll_loss, "NLLLoss", kind=WeightedLoss)

@@ -13,7 +13,7 @@ from adjoint.nn import functional as F
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.layers.similarity import PairwiseDistance
 from adjoint.nn.loss.losses import Loss, NLLLoss, WeightedLoss
-from adjoint.nn.module.from_function import FromFunction, module_from
+from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 
 __all__ = [
@@ -22,15 +22,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FromFunction]:
-    return module_from(function, name, __name__, operands=operands, shown=False, kind=kind)
+def _make_loss_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:
+    return make_module_class(function, name, __name__, operands=operands, shown=False, kind=kind)
 
 
-MultiLabelMarginLoss = _made(F.multilabel_margin_loss, "MultiLabelMarginLoss")
-MultiLabelSoftMarginLoss = _made(F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss)
-PoissonNLLLoss = _made(F.poisson_nll_loss, "PoissonNLLLoss")
-CTCLoss = _made(F.ctc_loss, "CTCLoss", 4)
-_MultiMarginLoss = _made(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
+MultiLabelMarginLoss = _make_loss_class(F.multilabel_margin_loss, "MultiLabelMarginLoss")
+MultiLabelSoftMarginLoss = _make_loss_class(
+    F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss
+)
+PoissonNLLLoss = _make_loss_class(F.poisson_nll_loss, "PoissonNLLLoss")
+CTCLoss = _make_loss_class(F.ctc_loss, "CTCLoss", 4)
+_MultiMarginLoss = _make_loss_class(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
 
 
 class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint.autograd.function.function import Function
-from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import everywhere
+from adjoint.nn.module.hooks import global_hooks
 from adjoint.nn.module.module_state import AnyModule
 
 Gradients = tuple[Any, ...]
-_warned: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
+_warning_registries: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
 
 
 class BackwardHookFunction(Function):
@@ -39,14 +39,14 @@ class GradientHooks:
 
     def __init__(self, module: AnyModule) -> None:
         self.module = module
-        self.before = [*everywhere._backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
+        self.before = [*global_hooks._backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
         self.after = [
             hook
-            for holder in (everywhere, module)
+            for holder in (global_hooks, module)
             if holder._is_full_backward_hook
             for hook in holder._backward_hooks.values()
         ]
-        self.started = 0
+        self.first_sequence_nr = 0
         self.arguments = self.results = 0
         self.inputs: list[int] = []  # which arguments want gradients
         self.outputs: list[int] = []
@@ -59,17 +59,17 @@ class GradientHooks:
         """The arguments, in place of those that want gradients views of them, whose gradients the hooks see."""
         if not self or not mode.recording:
             return args
-        self.started, self.arguments = tick(), len(args)
-        self.inputs = _wanting(args)
+        self.first_sequence_nr, self.arguments = next_sequence_nr(), len(args)
+        self.inputs = _positions_requiring_grad(args)
         if not self.inputs:
             return args
         entered: list[Any] = list(args)
         for i in self.inputs:
             entered[i] = args[i].view_as(args[i])
-        _pass_through(self._at_inputs, [args[i] for i in self.inputs], [entered[i] for i in self.inputs])
+        _attach_identity_node(self._run_hooks, [args[i] for i in self.inputs], [entered[i] for i in self.inputs])
         return tuple(entered)
 
-    def leave(self, result: Any) -> Any:
+    def wrap_outputs(self, result: Any) -> Any:
         """The result, a tensor or a tuple with tensors, now with gradients that the hooks see.
 
         A tensor that this call has made stays the object it is: it may be written in place like any other. One that is
@@ -80,44 +80,46 @@ class GradientHooks:
             return result
         several = isinstance(result, tuple)
         results: list[Any] = list(result) if several else [result]
-        self.results, self.outputs = len(results), _wanting(results)
+        self.results, self.outputs = len(results), _positions_requiring_grad(results)
         if not self.outputs:
             return result
         given = [results[i] for i in self.outputs]
         for i in self.outputs:
             node = results[i].node
-            shared = type(node) is Leaf or node.order < self.started or any(results[i] is r for r in results[:i])
+            shared = (
+                type(node) is Leaf or node.order < self.first_sequence_nr or any(results[i] is r for r in results[:i])
+            )
             results[i] = results[i].view_as(results[i]) if shared else results[i]
-        _pass_through(self._at_outputs, given, [results[i] for i in self.outputs])
+        _attach_identity_node(self._run_pre_hooks, given, [results[i] for i in self.outputs])
         if not several:
             return results[0]
         return type(result)(*results) if hasattr(result, "_fields") else tuple(results)
 
-    def _at_outputs(self, _: Gradients, gradients: Gradients) -> Gradients:
-        passed = _spread(gradients, self.outputs, self.results)
+    def _run_pre_hooks(self, _: Gradients, gradients: Gradients) -> Gradients:
+        passed = _scatter_to_positions(gradients, self.outputs, self.results)
         for hook in self.before:
-            passed = _replaced(hook, hook(self.module, passed), passed, "pre hook", "grad_output")
+            passed = _take_replacement(hook, hook(self.module, passed), passed, "pre hook", "grad_output")
         if self.inputs:
             self.grad_output = passed
         elif self.after:
-            self._without_inputs(passed)
+            self._run_hooks_without_inputs(passed)
         return tuple(passed[i] for i in self.outputs)
 
-    def _at_inputs(self, gradients: Gradients, _: Gradients) -> Gradients | None:
+    def _run_hooks(self, gradients: Gradients, _: Gradients) -> Gradients | None:
         grad_output, self.grad_output = self.grad_output, None
         if grad_output is None:  # the way here did not lead through the outputs, as in a second derivative
             return None
-        passed = _spread(gradients, self.inputs, self.arguments)
+        passed = _scatter_to_positions(gradients, self.inputs, self.arguments)
         for hook in self.after:
-            passed = _replaced(hook, hook(self.module, passed, grad_output), passed, "hook", "grad_input")
+            passed = _take_replacement(hook, hook(self.module, passed, grad_output), passed, "hook", "grad_input")
         return tuple(passed[i] for i in self.inputs)
 
-    def _without_inputs(self, grad_output: Gradients) -> None:
+    def _run_hooks_without_inputs(self, grad_output: Gradients) -> None:
         site = user_site()
         warnings.warn_explicit(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients.",
-            UserWarning, site.file, site.line, registry=_warned.setdefault(site.file, {}),
+            UserWarning, site.file, site.line, registry=_warning_registries.setdefault(site.file, {}),
         )  # fmt: skip
         for hook in self.after:
             returned = hook(self.module, (None,) * self.arguments, grad_output)
@@ -128,11 +130,11 @@ class GradientHooks:
                 )
 
 
-def _wanting(values: Sequence[Any]) -> list[int]:
+def _positions_requiring_grad(values: Sequence[Any]) -> list[int]:
     return [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.node is not None]
 
 
-def _pass_through(hook: Callable[..., Any], sources: list[Tensor], targets: list[Tensor]) -> None:
+def _attach_identity_node(hook: Callable[..., Any], sources: list[Tensor], targets: list[Tensor]) -> None:
     """Give the targets, the same tensors or views of them, the sources' history behind a node that has the hook."""
     passed = BackwardHookFunction.apply(*sources)
     passed[0].grad_fn.register_hook(hook)
@@ -140,13 +142,13 @@ def _pass_through(hook: Callable[..., Any], sources: list[Tensor], targets: list
         target.node = made.node
 
 
-def _spread(gradients: Gradients, places: list[int], size: int) -> Gradients:
+def _scatter_to_positions(gradients: Gradients, places: list[int], size: int) -> Gradients:
     """`gradients` at their `places` among `size`, None elsewhere."""
     found = dict(zip(places, gradients, strict=True))
     return tuple(found.get(i) for i in range(size))
 
 
-def _replaced(hook: Any, returned: Any, before: Gradients, kind: str, what: str) -> Gradients:
+def _take_replacement(hook: Any, returned: Any, before: Gradients, kind: str, what: str) -> Gradients:
     """What `hook` returned in place of the gradients `before`: the same number, each of the same shape and type."""
     if returned is None:
         return before

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import everywhere
+from adjoint.nn.module.hooks import global_hooks
 from adjoint.nn.module.module_state import AnyModule
-from adjoint.nn.module.node_hooks import attach_to_node
+from adjoint.nn.module.node_hooks import attach_node_hooks
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-class After(NamedTuple):
+class ForwardHook(NamedTuple):
     """A forward hook with its options. `key` tells it from all others; `of_all` is its place in messages."""
 
     key: tuple[bool, int]
@@ -24,7 +24,7 @@ class After(NamedTuple):
     always_call: bool
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """What the hook is called in warnings."""
         return "global module forward hook" if self.key[0] else "module forward hook"
 
@@ -40,64 +40,64 @@ def call_with_hooks(module: AnyModule, forward: Callable[..., Any], args: Args, 
     gradients = GradientHooks(module)
     on_node = [
         hook
-        for holder in (everywhere, module)
+        for holder in (global_hooks, module)
         if holder._is_full_backward_hook is False
         for hook in holder._backward_hooks.values()
     ]
     ran: set[tuple[bool, int]] = set()
     out = None
     try:
-        for hook, with_kwargs in _before(module):
-            args, kwargs = _prepared(hook, with_kwargs, module, args, kwargs)
+        for hook, with_kwargs in _list_pre_hooks(module):
+            args, kwargs = _run_pre_hook(hook, with_kwargs, module, args, kwargs)
         args = gradients.enter(args)
         out = forward(*args, **kwargs)
-        for after in _after(module):
+        for after in _list_forward_hooks(module):
             ran.add(after.key)
-            out = _followed(after, module, args, kwargs, out)
+            out = _run_forward_hook(after, module, args, kwargs, out)
         if gradients and not isinstance(out, (Tensor, tuple)):
             warnings.warn(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
                 f"{type(out)}",
                 stacklevel=4,
             )
-        out = gradients.leave(out)
+        out = gradients.wrap_outputs(out)
         if on_node:
-            attach_to_node(module, on_node, args, out)
+            attach_node_hooks(module, on_node, args, out)
         return out
     except Exception:
-        for after in _after(module):
+        for after in _list_forward_hooks(module):
             if after.always_call and after.key not in ran:
                 try:
-                    out = _followed(after, module, args, kwargs, out)
+                    out = _run_forward_hook(after, module, args, kwargs, out)
                 except Exception as error:  # noqa: BLE001  the error that came first is the one to report
                     warnings.warn(
-                        f"{after.described} with ``always_call=True`` raised an exception that was silenced as another "
-                        f"error was raised in forward: {error}",
+                        f"{after.description} with ``always_call=True`` raised an exception that was silenced as "
+                        f"another error was raised in forward: {error}",
                         stacklevel=4,
                     )
         raise
 
 
-def _before(module: AnyModule) -> list[tuple[Callable[..., Any], bool]]:
+def _list_pre_hooks(module: AnyModule) -> list[tuple[Callable[..., Any], bool]]:
     return [
         (hook, key in holder._forward_pre_hooks_with_kwargs)
-        for holder in (everywhere, module)
+        for holder in (global_hooks, module)
         for key, hook in holder._forward_pre_hooks.items()
     ]
 
 
-def _after(module: AnyModule) -> list[After]:
+def _list_forward_hooks(module: AnyModule) -> list[ForwardHook]:
     return [
-        After(
-            (holder is everywhere, key), hook, key in holder._forward_hooks_with_kwargs,
+        ForwardHook(
+            (holder is global_hooks, key), hook, key in holder._forward_hooks_with_kwargs,
             key in holder._forward_hooks_always_called,
         )
-        for holder in (everywhere, module)
+        for holder in (global_hooks, module)
         for key, hook in holder._forward_hooks.items()
     ]  # fmt: skip
 
 
-def _prepared(
+def _run_pre_hook(
     hook: Callable[..., Any], with_kwargs: bool, module: AnyModule, args: Args, kwargs: Kwargs
 ) -> tuple[Args, Kwargs]:
     if with_kwargs:
@@ -115,6 +115,6 @@ def _prepared(
     return given if isinstance(given, tuple) else (given,), kwargs
 
 
-def _followed(after: After, module: AnyModule, args: Args, kwargs: Kwargs, out: Any) -> Any:
+def _run_forward_hook(after: ForwardHook, module: AnyModule, args: Args, kwargs: Kwargs, out: Any) -> Any:
     given = after.call(module, args, kwargs, out) if after.with_kwargs else after.call(module, args, out)
     return out if given is None else given

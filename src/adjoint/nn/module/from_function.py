@@ -9,10 +9,10 @@ from typing import Any
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.module import Module
 
-HIDDEN = ("_stacklevel", "dtype", "out")  # parameters of functions which a module has no use for
+NON_SETTING_PARAMETERS = ("_stacklevel", "dtype", "out")  # parameters of functions which a module has no use for
 
 
-class FromFunction(Module):
+class FunctionModule(Module):
     """A module whose settings are the parameters of a function behind its operands; tensors among them are buffers."""
 
     function: Callable[..., Any]
@@ -44,16 +44,18 @@ class FromFunction(Module):
         return ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "inplace" or value)
 
 
-def module_from(
+def make_module_class(
     function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
     without: str = "", kind: type[Module] = Module,
-) -> type[FromFunction]:  # fmt: skip
+) -> type[FunctionModule]:  # fmt: skip
     """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
 
     The parameter `without` is none of them; `kind` is a further base. Settings are `shown` in its repr: with their
     names, as "values" alone, or not at all.
     """
-    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in (*HIDDEN, without)]
+    parameters = [
+        p for p in inspect.signature(function).parameters.values() if p.name not in (*NON_SETTING_PARAMETERS, without)
+    ]
     fields = {
         "function": staticmethod(function),
         "operands": inspect.Signature(parameters[:operands]),
@@ -63,4 +65,4 @@ def module_from(
         "__doc__": f"`{function.__name__}` as a module: {function.__doc__}",
         "__module__": module,
     }
-    return type(name, (FromFunction,) if kind is Module else (FromFunction, kind), fields)
+    return type(name, (FunctionModule,) if kind is Module else (FunctionModule, kind), fields)

@@ -16,23 +16,23 @@ from typing import Any
 from adjoint.core.graph.hooks import HookDict, RemovableHandle
 from adjoint.nn.module.module_state import AnyModule
 
-CALL = (
+CALL_HOOK_NAMES = (
     "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks", "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called", "_backward_pre_hooks", "_backward_hooks",
 )  # fmt: skip
-STATE = (
+STATE_DICT_HOOK_NAMES = (
     "_state_dict_pre_hooks", "_state_dict_hooks", "_state_dict_hooks_returning", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )  # fmt: skip
-REGISTRATION = ("_buffer_registration_hooks", "_module_registration_hooks", "_parameter_registration_hooks")
-CALLED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-COMPILED = "_compiled_call_impl"
-FULL = "_is_full_backward_hook"  # whether the `_backward_hooks` are full ones; None before the first
-DETOURS = "_detours"  # what a call looks at to know whether it may go straight to forward
-NAMES = frozenset((*CALL, *STATE, FULL, DETOURS))
+REGISTRATION_HOOK_NAMES = ("_buffer_registration_hooks", "_module_registration_hooks", "_parameter_registration_hooks")
+RUN_HOOK_NAMES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+COMPILED_CALL_NAME = "_compiled_call_impl"
+FULL_BACKWARD_NAME = "_is_full_backward_hook"  # whether the `_backward_hooks` are full ones; None before the first
+CALL_HOOK_TABLES_NAME = "_detours"  # what a call looks at to know whether it may go straight to forward
+HOOK_ATTRIBUTE_NAMES = frozenset((*CALL_HOOK_NAMES, *STATE_DICT_HOOK_NAMES, FULL_BACKWARD_NAME, CALL_HOOK_TABLES_NAME))
 
 
-class Everywhere:
+class GlobalHooks:
     """Holds the hooks for all modules as a module holds its own, and counts their changes as it does."""
 
     _forward_pre_hooks: HookDict
@@ -51,53 +51,53 @@ class Everywhere:
 
     def __init__(self) -> None:
         held = self.__dict__
-        make_dictionaries(self, CALL + REGISTRATION)
+        make_hook_tables(self, CALL_HOOK_NAMES + REGISTRATION_HOOK_NAMES)
         held.update(_version=0, _detours=())
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value
         self.__dict__["_version"] += 1
-        gather(self)
+        refresh_hook_tables(self)
 
 
-def make_dictionaries(holder: Any, names: tuple[str, ...] = CALL + STATE) -> None:
+def make_hook_tables(holder: Any, names: tuple[str, ...] = CALL_HOOK_NAMES + STATE_DICT_HOOK_NAMES) -> None:
     """Put an empty dictionary of hooks under each of the names where there is none."""
     held = holder.__dict__
     for name in names:
         held.setdefault(name, OrderedDict())
-    held.setdefault(FULL, None)
-    gather(holder)
+    held.setdefault(FULL_BACKWARD_NAME, None)
+    refresh_hook_tables(holder)
 
 
-def gather(holder: Any) -> None:
+def refresh_hook_tables(holder: Any) -> None:
     """Note the dictionaries which each call looks at, and the compiled call: it need read no other attribute."""
     held = holder.__dict__
-    held[DETOURS] = tuple(held[name] for name in (*CALLED, COMPILED) if name in held)
+    held[CALL_HOOK_TABLES_NAME] = tuple(held[name] for name in (*RUN_HOOK_NAMES, COMPILED_CALL_NAME) if name in held)
 
 
-everywhere = Everywhere()
+global_hooks = GlobalHooks()
 
 
-def hooked(module: Any) -> bool:
+def has_hooks(module: Any) -> bool:
     """True if a call of the module has hooks to run."""
-    return bool(hook_ids(module) or hook_ids(everywhere))
+    return bool(hook_ids(module) or hook_ids(global_hooks))
 
 
 def hook_ids(holder: Any) -> list[int]:
     """The ids of the hooks that run at the module's calls, whoever put them into its dictionaries."""
-    return [key for name in CALLED for key in holder.__dict__.get(name, ())]
+    return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
 
 
-def _dictionaries(holder: Any) -> Iterator[Any]:
+def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
     """What the ids depend on."""
     held = vars(holder)
-    for name in CALLED:
+    for name in RUN_HOOK_NAMES:
         yield held, name, None
         if name in held:
             yield held[name]
 
 
-hook_ids.rests_on = _dictionaries  # type: ignore[attr-defined]
+hook_ids.rests_on = _hook_id_dependencies  # type: ignore[attr-defined]
 
 
 class ModuleHandle(RemovableHandle):
@@ -123,10 +123,10 @@ class ModuleHandle(RemovableHandle):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         handle, owner = state
         super().__setstate__(handle)
-        self._owner = weakref.ref(Everywhere() if owner is None else owner)  # the new one is gone at once
+        self._owner = weakref.ref(GlobalHooks() if owner is None else owner)  # the new one is gone at once
 
 
-class Weakly:
+class WeakModuleHook:
     """A hook that is given, before its other arguments, a module that it does not keep alive."""
 
     def __init__(self, hook: Callable[..., Any], module: AnyModule) -> None:
@@ -150,8 +150,8 @@ class Weakly:
         self.__init__(*state)  # type: ignore[misc]
 
 
-def register(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:
-    """Put `hook` in the dictionary `name` of a module, or of `everywhere`, and its id in those of its options."""
+def register_hook(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:
+    """Put `hook` in the dictionary `name` of a module, or of `global_hooks`, and its id in those of its options."""
     hooks = getattr(owner, name)
     known = {option: getattr(owner, f"{name}_{option}") for option in options}
     handle = ModuleHandle(owner, hooks, list(known.values()))
@@ -161,19 +161,19 @@ def register(owner: Any, name: str, hook: Any, *, prepend: bool = False, **optio
             known[option][handle.id] = True
     if prepend:
         hooks.move_to_end(handle.id, last=False)
-    gather(owner)
+    refresh_hook_tables(owner)
     owner.__dict__["_version"] += 1
     return handle
 
 
-def _register_backward(owner: Any, hook: Callable[..., Any], full: bool, prepend: bool = False) -> RemovableHandle:
+def _register_backward_hook(owner: Any, hook: Callable[..., Any], full: bool, prepend: bool = False) -> RemovableHandle:
     if owner._backward_hooks and owner._is_full_backward_hook is not full:
-        where = "as a global Module hook" if owner is everywhere else "on a single Module"
+        where = "as a global Module hook" if owner is global_hooks else "on a single Module"
         raise RuntimeError(
             f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
         )
-    owner.__dict__[FULL] = full
-    return register(owner, "_backward_hooks", hook, prepend=prepend)
+    owner.__dict__[FULL_BACKWARD_NAME] = full
+    return register_hook(owner, "_backward_hooks", hook, prepend=prepend)
 
 
 def register_forward_pre_hook(
@@ -194,7 +194,7 @@ def register_forward_pre_hook(
         >>> layer(ad.tensor([-2.0, 3.0]))
         tensor([2., 0.])
     """
-    return register(self, "_forward_pre_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
+    return register_hook(self, "_forward_pre_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
 
 
 def register_forward_hook(
@@ -218,14 +218,16 @@ def register_forward_hook(
         (5, 3)
         >>> handle.remove()
     """
-    return register(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call)
+    return register_hook(
+        self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs, always_called=always_call
+    )
 
 
 def register_full_backward_pre_hook(
     self: AnyModule, hook: Callable[..., Any], prepend: bool = False
 ) -> RemovableHandle:
     """`hook(module, grad_output)` runs when the gradients of the outputs have arrived, and may return others."""
-    return register(self, "_backward_pre_hooks", hook, prepend=prepend)
+    return register_hook(self, "_backward_pre_hooks", hook, prepend=prepend)
 
 
 def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -248,7 +250,7 @@ def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepe
         >>> layer(x).sum().backward()
         (tensor([0., 1.]),)
     """
-    return _register_backward(self, hook, True, prepend)
+    return _register_backward_hook(self, hook, True, prepend)
 
 
 def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
@@ -256,46 +258,46 @@ def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> Removab
 
     `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.
     """
-    return _register_backward(self, hook, False)
+    return _register_backward_hook(self, hook, False)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, args)` before the forward of every module, before the module's own hooks."""
-    return register(everywhere, "_forward_pre_hooks", hook)
+    return register_hook(global_hooks, "_forward_pre_hooks", hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """`hook(module, args, output)` after the forward of every module, before the module's own hooks."""
-    return register(everywhere, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
+    return register_hook(global_hooks, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, grad_output)` for every module, before the module's own hooks."""
-    return register(everywhere, "_backward_pre_hooks", hook)
+    return register_hook(global_hooks, "_backward_pre_hooks", hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` for every module, before the module's own hooks."""
-    return _register_backward(everywhere, hook, True)
+    return _register_backward_hook(global_hooks, hook, True)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`Module.register_backward_hook` for every module: deprecated as that is."""
-    return _register_backward(everywhere, hook, False)
+    return _register_backward_hook(global_hooks, hook, False)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, buffer)` whenever a module registers a buffer; it may return another one."""
-    return register(everywhere, "_buffer_registration_hooks", hook)
+    return register_hook(global_hooks, "_buffer_registration_hooks", hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, submodule)` whenever a module registers another; it may return another one."""
-    return register(everywhere, "_module_registration_hooks", hook)
+    return register_hook(global_hooks, "_module_registration_hooks", hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, parameter)` whenever a module registers a parameter; it may return another one."""
-    return register(everywhere, "_parameter_registration_hooks", hook)
+    return register_hook(global_hooks, "_parameter_registration_hooks", hook)

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjoint.core.graph.hooks import RemovableHandle
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import Weakly, register
+from adjoint.nn.module.hooks import WeakModuleHook, register_hook
 from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.parameter import Parameter
-from adjoint.nn.module.state_dict import EXTRA, own_tensors, set_extra_state
+from adjoint.nn.module.state_dict import EXTRA_STATE_KEY, own_tensors, set_extra_state
 
-ASSIGN = "assign_to_params_buffers"
-LOST = (
+ASSIGN_KEY = "assign_to_params_buffers"
+META_COPY_WARNING = (
     "for {}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
     "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in "
     "the module instead of copying them in place?)"
@@ -36,7 +36,7 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-class Faults(list[str]):
+class LoadErrors(list[str]):
     """What is wrong with a state dict, and the writes to make once it is known that nothing is."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Faults(list[str]):
 
     def write(self) -> None:
         """Make the writes."""
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             for write in self.writes:
                 write()
         self.writes.clear()
@@ -80,21 +80,21 @@ def load_state_dict(
     metadata = getattr(state_dict, "_metadata", None)
     if metadata is not None:
         given._metadata = metadata
-    keys, faults = IncompatibleKeys([], []), Faults()
-    _load(self, given, "", metadata or {}, assign, keys, faults)
+    keys, faults = IncompatibleKeys([], []), LoadErrors()
+    _load_recursively(self, given, "", metadata or {}, assign, keys, faults)
     if strict:
-        faults[:0] = _key_faults(keys)
+        faults[:0] = _key_errors(keys)
     if faults:
         raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
     faults.write()
     return keys
 
 
-def _load(
-    module: AnyModule, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: Faults
+def _load_recursively(
+    module: AnyModule, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: LoadErrors
 ) -> None:
-    local = dict(metadata.get(prefix[:-1], ()), **({ASSIGN: True} if assign else {}))
-    found = faults if type(module)._load_from_state_dict is load_own else list[str]()
+    local = dict(metadata.get(prefix[:-1], ()), **({ASSIGN_KEY: True} if assign else {}))
+    found = faults if type(module)._load_from_state_dict is load_own_state else list[str]()
     module._load_from_state_dict(given, prefix, local, True, keys.missing_keys, keys.unexpected_keys, found)
     if found is not faults:
         faults.extend(found)
@@ -102,7 +102,7 @@ def _load(
         if child is not None:
             below = f"{prefix}{name}."
             part = {key: value for key, value in given.items() if key.startswith(below)}
-            _load(child, part, below, metadata, assign, keys, faults)
+            _load_recursively(child, part, below, metadata, assign, keys, faults)
     hooks = list(module._load_state_dict_post_hooks.values())
     if hooks and not faults:
         faults.write()
@@ -114,7 +114,7 @@ def _load(
             )
 
 
-def load_own(
+def load_own_state(
     self: AnyModule, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
     missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
 ) -> None:  # fmt: skip
@@ -124,65 +124,65 @@ def load_own(
     """
     for hook in list(self._load_state_dict_pre_hooks.values()):
         hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-    faults = error_msgs if isinstance(error_msgs, Faults) else Faults()
+    faults = error_msgs if isinstance(error_msgs, LoadErrors) else LoadErrors()
     own = dict(own_tensors(self))
     for name, tensor in own.items():
         key = prefix + name
         if key not in state_dict:
-            if strict and (local_metadata.get("version") or 1) >= self._since.get(name, 1):
+            if strict and (local_metadata.get("version") or 1) >= self._state_key_versions.get(name, 1):
                 missing_keys.append(key)
             continue
         value = state_dict[key]
         if isinstance(value, Tensor) and value.array.ndim == 1 and tensor.array.ndim == 0:
             value = value[0]  # from when there were no tensors without dimensions
-        fault = _value_fault(key, value, tensor)
+        fault = _describe_value_error(key, value, tensor)
         if fault is None:
-            put = _assign if local_metadata.get(ASSIGN) else _copy
+            put = _assign if local_metadata.get(ASSIGN_KEY) else _copy
             if put is _copy and tensor.is_meta and not value.is_meta:
-                warnings.warn(LOST.format(key), stacklevel=2)
+                warnings.warn(META_COPY_WARNING.format(key), stacklevel=2)
             faults.writes.append(partial(put, self, name, value))
         else:
             error_msgs.append(fault)
-    extra = prefix + EXTRA
+    extra = prefix + EXTRA_STATE_KEY
     has_extra = type(self).set_extra_state is not set_extra_state
     if has_extra and extra in state_dict:
         set_extra = partial(self.set_extra_state, state_dict[extra])
-        if isinstance(state_dict[extra], Tensor) or not _holds_more(self, state_dict, prefix):
+        if isinstance(state_dict[extra], Tensor) or not _has_unknown_children(self, state_dict, prefix):
             faults.writes.append(set_extra)
         else:  # names of parts that the extra state may bring
             set_extra()
     elif strict and has_extra:
         missing_keys.append(extra)
     if strict:
-        own_names = own.keys() | ({EXTRA} if has_extra else set())
+        own_names = own.keys() | ({EXTRA_STATE_KEY} if has_extra else set())
         unexpected_keys += [
-            key for key in state_dict if key.startswith(prefix) and not _has(self, key, prefix, own_names)
+            key for key in state_dict if key.startswith(prefix) and not _is_known_key(self, key, prefix, own_names)
         ]
     if faults is not error_msgs:
         faults.write()
 
 
-def _holds_more(module: AnyModule, state_dict: Any, prefix: str) -> bool:
+def _has_unknown_children(module: AnyModule, state_dict: Any, prefix: str) -> bool:
     """True if there are names below that of a part which the module has not."""
     parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
     return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
 
 
-def _has(module: AnyModule, key: str, prefix: str, own: set[str]) -> bool:
+def _is_known_key(module: AnyModule, key: str, prefix: str, own: set[str]) -> bool:
     name, dot, _ = key.removeprefix(prefix).partition(".")
     return module._modules.get(name) is not None if dot else name in own
 
 
-def _key_faults(keys: IncompatibleKeys) -> list[str]:
+def _key_errors(keys: IncompatibleKeys) -> list[str]:
     kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
-    return [f"{kind} key(s) in state_dict: {', '.join(map(_quoted, names))}. " for kind, names in kinds if names]
+    return [f"{kind} key(s) in state_dict: {', '.join(map(_quote, names))}. " for kind, names in kinds if names]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f'"{name}"'
 
 
-def _value_fault(name: str, value: Any, own: Tensor) -> str | None:
+def _describe_value_error(name: str, value: Any, own: Tensor) -> str | None:
     if not isinstance(value, Tensor):
         return (
             f'While copying the parameter named "{name}", expected torch.Tensor or Tensor-like object from checkpoint '
@@ -218,7 +218,7 @@ def register_load_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any])
 
 def register_any_pre_hook(self: AnyModule, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
     """As `register_load_state_dict_pre_hook`, but the hook is not given the module unless `with_module`."""
-    return register(self, "_load_state_dict_pre_hooks", Weakly(hook, self) if with_module else hook)
+    return register_hook(self, "_load_state_dict_pre_hooks", WeakModuleHook(hook, self) if with_module else hook)
 
 
 def register_load_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
@@ -226,4 +226,4 @@ def register_load_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]
 
     It may change the two lists in place: what is in them in the end is what a `strict` call complains of.
     """
-    return register(self, "_load_state_dict_post_hooks", hook)
+    return register_hook(self, "_load_state_dict_post_hooks", hook)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 from adjoint.core.runtime.compile_slot import compile_slot
-from adjoint.core.runtime.mode import mode, unusual
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module import (
     hooks,
@@ -24,7 +24,7 @@ from adjoint.nn.module import (
     to as conversion,
 )
 from adjoint.nn.module.call_with_hooks import call_with_hooks
-from adjoint.nn.module.hooks import everywhere, hooked
+from adjoint.nn.module.hooks import global_hooks, has_hooks
 from adjoint.nn.module.module_state import module_class_slot
 from adjoint.nn.module.parameter import Buffer, Parameter
 
@@ -59,13 +59,13 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
-    _since: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
+    _state_key_versions: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            _refuse(self, args, kwargs)
+            _refuse_arguments(self, args, kwargs)
         held = self.__dict__
         held.setdefault("_version", 0)
         held["training"] = True
@@ -73,9 +73,9 @@ class Module:
         held["_buffers"] = {}
         held["_modules"] = {}
         held["_non_persistent_buffers_set"] = set()  # names of the buffers that are not part of the state
-        for name in hooks.NAMES & held.keys():
+        for name in hooks.HOOK_ATTRIBUTE_NAMES & held.keys():
             del held[name]
-        hooks.gather(self)
+        hooks.refresh_hook_tables(self)
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -100,29 +100,29 @@ class Module:
 
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            own, shared = self._detours, everywhere._detours
-            if (own and any(own)) or (shared and any(shared)) or unusual.count:
-                if self._compiled_call_impl is not None and (not unusual.count or mode.tracer is None):
+            own, shared = self._detours, global_hooks._detours
+            if (own and any(own)) or (shared and any(shared)) or nondefault.count:
+                if self._compiled_call_impl is not None and (not nondefault.count or mode.tracer is None):
                     return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
-            module_path.add_path(error, self)
+            module_path.add_module_path(error, self)
             raise
 
     __call__: Callable[..., Any] = _wrapped_call_impl
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         forward = self.forward
-        if unusual.count and mode.tracer is not None:
-            module_path.watch_versions(self)
+        if nondefault.count and mode.tracer is not None:
+            module_path.guard_module_versions(self)
             forward = self._slow_forward
-        if hooked(self):
+        if has_hooks(self):
             return call_with_hooks(self, forward, args, kwargs)
         return forward(*args, **kwargs)
 
     def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
-        return module_path.forward_in_trace(self, self.forward, args, kwargs)
+        return module_path.trace_forward(self, self.forward, args, kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile all later calls of this module, including its hooks.
@@ -143,13 +143,13 @@ class Module:
         for table in ("_parameters", "_buffers", "_modules"):
             if table in held and name in held[table]:
                 return held[table][name]
-        if name in hooks.NAMES:
-            hooks.make_dictionaries(self)
+        if name in hooks.HOOK_ATTRIBUTE_NAMES:
+            hooks.make_hook_tables(self)
             return held[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        registration.set_attribute(self, name, value, TABLES)
+        registration.set_attribute(self, name, value, REGISTRY_TABLES)
 
     def __delattr__(self, name: str) -> None:
         registration.delete_attribute(self, name)
@@ -167,11 +167,11 @@ class Module:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        hooks.gather(self)
+        hooks.refresh_hook_tables(self)
 
     def __repr__(self) -> str:
         extra = [line for line in self.extra_repr().split("\n") if line]
-        children = [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        children = [f"({name}): {_indent(repr(child))}" for name, child in self._modules.items()]
         if len(extra) == 1 and not children:
             return f"{self._get_name()}({extra[0]})"
         lines = "".join(f"\n  {line}" for line in (*extra, *children))
@@ -344,8 +344,8 @@ class Module:
     load_state_dict = loading.load_state_dict
     get_extra_state = state.get_extra_state
     set_extra_state = state.set_extra_state
-    _save_to_state_dict = state.save_own
-    _load_from_state_dict = loading.load_own
+    _save_to_state_dict = state.save_own_state
+    _load_from_state_dict = loading.load_own_state
     register_state_dict_pre_hook = state.register_state_dict_pre_hook
     register_state_dict_post_hook = state.register_state_dict_post_hook
     _register_state_dict_hook = state.register_returning_hook
@@ -360,14 +360,14 @@ class Module:
     register_backward_hook = hooks.register_backward_hook
 
 
-def _refuse(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _refuse_arguments(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     name = type(module).__name__
     if kwargs:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
     raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
@@ -376,7 +376,7 @@ def _module_class() -> type[Module]:
     return Module
 
 
-TABLES = (
+REGISTRY_TABLES = (
     ("_parameters", Parameter, "parameter", "nn.Parameter or None"),
     ("_modules", Module, "child module", "nn.Module or None"),
     ("_buffers", Buffer, "buffer", "nn.Buffer, Tensor or None"),

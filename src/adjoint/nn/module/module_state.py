@@ -17,7 +17,7 @@ Part = TypeVar("Part", bound="ModuleState[Any]")
 class ModuleState(Protocol[Part]):
     """A module as its own functions see it, which stand below the class: `Part` is what its parts are."""
 
-    _since: ClassVar[dict[str, int]]
+    _state_key_versions: ClassVar[dict[str, int]]
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _non_persistent_buffers_set: set[str]

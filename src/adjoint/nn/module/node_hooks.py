@@ -8,11 +8,11 @@ from typing import Any
 
 from adjoint.core.graph.node import edge
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import Weakly
+from adjoint.nn.module.hooks import WeakModuleHook
 from adjoint.nn.module.module_state import AnyModule
 
 
-def attach_to_node(module: AnyModule, hooks: Sequence[Callable[..., Any]], args: tuple[Any, ...], out: Any) -> None:
+def attach_node_hooks(module: AnyModule, hooks: Sequence[Callable[..., Any]], args: tuple[Any, ...], out: Any) -> None:
     """Let each `hook(module, grad_input, grad_output)` see the node of the first tensor in the output.
 
     Warns where that node's gradients are not those of the module.
@@ -22,8 +22,8 @@ def attach_to_node(module: AnyModule, hooks: Sequence[Callable[..., Any]], args:
     if node is None:
         return
     for hook in hooks:
-        node.register_hook(Weakly(hook, module))
-    fault = _fault(args, out, node)
+        node.register_hook(WeakModuleHook(hook, module))
+    fault = _describe_missing_grads(args, out, node)
     if fault is not None:
         warnings.warn(fault, FutureWarning, stacklevel=5)
 
@@ -39,7 +39,7 @@ def _first_tensor(out: Any) -> Tensor | None:
     return out
 
 
-def _fault(args: tuple[Any, ...], out: Any, node: Any) -> str | None:
+def _describe_missing_grads(args: tuple[Any, ...], out: Any, node: Any) -> str | None:
     """What the hooks will miss, if they will."""
     outputs = out if isinstance(out, tuple) else (out,)
     instead = "Please use register_full_backward_hook to get the documented behavior."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self, TypeVar
 
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.construction import as_array
-from adjoint.core.tensor.external_aliases import take_over
-from adjoint.core.tensor.storage import share
-from adjoint.core.tensor.tensor import Tensor, fill
-from adjoint.core.tensor.torch_function import disabled
+from adjoint.core.tensor.external_aliases import import_array
+from adjoint.core.tensor.storage import share_storage
+from adjoint.core.tensor.tensor import Tensor, init_slots
+from adjoint.core.tensor.torch_function import disabled_torch_function_impl
 
 
 class Parameter(Tensor):
@@ -28,10 +28,10 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
-    __torch_function__ = disabled
+    __torch_function__ = disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
-        return _made(cls, data).requires_grad_(requires_grad)
+        return _wrap_data(cls, data).requires_grad_(requires_grad)
 
 
 class Buffer(Tensor):
@@ -51,27 +51,27 @@ class Buffer(Tensor):
     """
 
     __slots__ = ()
-    __torch_function__ = disabled
+    __torch_function__ = disabled_torch_function_impl
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
-        made = _made(cls, data)
+        made = _wrap_data(cls, data)
         made.persistent = persistent
         return made
 
 
 for _kind in (Parameter, Buffer):
-    spoken.place(_kind, "nn.parameter")
+    display_name.place(_kind, "nn.parameter")
 Kind = TypeVar("Kind", bound=Tensor)
 
 
-def _made(kind: type[Kind], data: Any) -> Kind:
+def _wrap_data(kind: type[Kind], data: Any) -> Kind:
     """A tensor of this class on the memory of `data`, without its history; without elements if that is None."""
     made = object.__new__(kind)
     if isinstance(data, Tensor):
-        fill(made, data.array)
-        share(data, made)
+        init_slots(made, data.array)
+        share_storage(data, made)
     else:
-        fill(made, as_array(() if data is None else data))
-        take_over(made, data)
+        init_slots(made, as_array(() if data is None else data))
+        import_array(made, data)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import CALLED, COMPILED, everywhere, gather
+from adjoint.nn.module.hooks import COMPILED_CALL_NAME, RUN_HOOK_NAMES, global_hooks, refresh_hook_tables
 from adjoint.nn.module.module_state import AnyModule, module_class_slot
 from adjoint.nn.module.parameter import Buffer, Parameter
 
@@ -29,35 +29,35 @@ def set_attribute(module: AnyModule, name: str, value: Any, tables: Tables) -> N
             if names.get(name) is value:
                 return
             if table != "_buffers":
-                _forget(module, name, table)
-            _HOLD[table](module, name, value)
+                _unregister(module, name, table)
+            _REGISTER_BY_TABLE[table](module, name, value)
             return
         if names is not None and name in names:
             if value is not None and not (table == "_buffers" and isinstance(value, Tensor)):
                 raise TypeError(f"cannot assign '{_typename(value)}' as {what} '{name}' ({accepted} expected)")
             if names[name] is not value:
-                names[name] = _announced(module, table, name, value)
-                count_change(module)
+                names[name] = _run_registration_hooks(module, table, name, value)
+                bump_version(module)
             return
     if held.get(name, MISSING) is not value:
         object.__setattr__(module, name, value)
-        if name == COMPILED or name in CALLED:
-            gather(module)
-        count_change(module)
+        if name == COMPILED_CALL_NAME or name in RUN_HOOK_NAMES:
+            refresh_hook_tables(module)
+        bump_version(module)
 
 
 def delete_attribute(module: AnyModule, name: str) -> None:
     """`del module.name`."""
-    for table in _KINDS:
+    for table in _KIND_BY_TABLE:
         if name in module.__dict__.get(table, ()):
-            _forget(module, name)
+            _unregister(module, name)
             break
     else:
         object.__delattr__(module, name)
-    count_change(module)
+    bump_version(module)
 
 
-def count_change(module: AnyModule) -> None:
+def bump_version(module: AnyModule) -> None:
     """Note that calls of `module` may do something else from now on."""
     held = module.__dict__
     held["_version"] = held.get("_version", 0) + 1
@@ -90,8 +90,8 @@ def register_parameter(self: AnyModule, name: str, param: Parameter | None) -> N
             f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
             f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
         )
-    self._parameters[name] = _announced(self, "_parameters", name, param)
-    count_change(self)
+    self._parameters[name] = _run_registration_hooks(self, "_parameters", name, param)
+    bump_version(self)
 
 
 def register_buffer(self: AnyModule, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -113,12 +113,12 @@ def register_buffer(self: AnyModule, name: str, tensor: Tensor | None, persisten
     _check_name(self, "buffer", name, "_buffers")
     if tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (Tensor or None required)")
-    self._buffers[name] = _announced(self, "_buffers", name, tensor)
+    self._buffers[name] = _run_registration_hooks(self, "_buffers", name, tensor)
     if persistent:
         self._non_persistent_buffers_set.discard(name)
     else:
         self._non_persistent_buffers_set.add(name)
-    count_change(self)
+    bump_version(self)
 
 
 def register_module(self: AnyModule, name: str, module: AnyModule | None) -> None:
@@ -130,13 +130,13 @@ def register_module(self: AnyModule, name: str, module: AnyModule | None) -> Non
         raise TypeError(f"{_typename(module)} is not a Module subclass")
     _check_name(self, "module", name, "_modules")
     _put_module(self, name, module)
-    count_change(self)
+    bump_version(self)
 
 
-def _announced(module: AnyModule, table: str, name: str, value: Any) -> Any:
+def _run_registration_hooks(module: AnyModule, table: str, name: str, value: Any) -> Any:
     """What the hooks for registrations of all modules make of `value`. Raises TypeError if that is of another kind."""
-    what = _KINDS[table]
-    hooks = everywhere.__dict__[f"_{what}_registration_hooks"]
+    what = _KIND_BY_TABLE[table]
+    hooks = global_hooks.__dict__[f"_{what}_registration_hooks"]
     if not hooks or (value is None and what == "parameter"):
         return value
     kind = {"parameter": Parameter, "buffer": Tensor, "module": module_class_slot.call()}[what]
@@ -161,11 +161,11 @@ def _check_name(module: AnyModule, what: str, name: Any, table: str) -> None:
         raise KeyError(f"attribute '{name}' already exists")
 
 
-def _forget(module: AnyModule, name: str, keep: str | None = None) -> None:
+def _unregister(module: AnyModule, name: str, keep: str | None = None) -> None:
     """Remove `name` from the plain attributes and from all tables but `keep`."""
     held = module.__dict__
     held.pop(name, None)
-    for table in _KINDS:
+    for table in _KIND_BY_TABLE:
         if table != keep:
             held[table].pop(name, None)
     if keep != "_buffers":
@@ -179,11 +179,11 @@ def _set_buffer(module: AnyModule, name: str, value: Buffer) -> None:
 def _set_module(module: AnyModule, name: str, value: Any) -> None:
     """Hides what the class calls `name`; a class may look here for the names that it does not find."""
     _put_module(module, name, value)
-    count_change(module)
+    bump_version(module)
 
 
 def _put_module(module: AnyModule, name: str, value: Any) -> None:
-    given = _announced(module, "_modules", name, value)
+    given = _run_registration_hooks(module, "_modules", name, value)
     table: Any = module._modules
     table[name] = given
 
@@ -193,5 +193,9 @@ def _typename(value: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-_KINDS = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
-_HOLD: dict[str, Any] = {"_parameters": register_parameter, "_modules": _set_module, "_buffers": _set_buffer}
+_KIND_BY_TABLE = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
+_REGISTER_BY_TABLE: dict[str, Any] = {
+    "_parameters": register_parameter,
+    "_modules": _set_module,
+    "_buffers": _set_buffer,
+}

@@ -8,10 +8,10 @@ from typing import Any
 
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.nn.module.hooks import register
+from adjoint.nn.module.hooks import register_hook
 from adjoint.nn.module.module_state import AnyModule
 
-EXTRA = "_extra_state"  # the name under which what `get_extra_state` returns is kept
+EXTRA_STATE_KEY = "_extra_state"  # the name under which what `get_extra_state` returns is kept
 
 
 def state_dict(
@@ -65,12 +65,12 @@ def own_tensors(module: AnyModule) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
-def save_own(self: AnyModule, destination: Any, prefix: str, keep_vars: bool) -> None:
+def save_own_state(self: AnyModule, destination: Any, prefix: str, keep_vars: bool) -> None:
     """Put the module's own state, without that of its parts, in `destination`. Subclasses may do it in another way."""
     for name, tensor in own_tensors(self):
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
     if type(self).get_extra_state is not get_extra_state:
-        destination[prefix + EXTRA] = self.get_extra_state()
+        destination[prefix + EXTRA_STATE_KEY] = self.get_extra_state()
 
 
 def get_extra_state(self: AnyModule) -> Any:
@@ -85,13 +85,13 @@ def set_extra_state(self: AnyModule, state: Any) -> None:
 
 def register_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, prefix, keep_vars)` runs before the module's state is taken."""
-    return register(self, "_state_dict_pre_hooks", hook)
+    return register_hook(self, "_state_dict_pre_hooks", hook)
 
 
 def register_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, state_dict, prefix, local_metadata)` may change `state_dict` in place; it returns None."""
     hook._from_public_api = True  # type: ignore[attr-defined]
-    return register(self, "_state_dict_hooks", hook, returning=False)
+    return register_hook(self, "_state_dict_hooks", hook, returning=False)
 
 
 def register_returning_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
@@ -101,4 +101,4 @@ def register_returning_hook(self: AnyModule, hook: Callable[..., Any]) -> Remova
             "Cannot register the same function as the state dict post hook that was previously registered via "
             "register_state_dict_post_hook"
         )
-    return register(self, "_state_dict_hooks", hook, returning=True)
+    return register_hook(self, "_state_dict_hooks", hook, returning=True)

@@ -11,10 +11,10 @@ from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import is_meta, require_cpu
 from adjoint.core.dtype.dtype import as_dtype
-from adjoint.core.runtime.mode import Scope, unusual
+from adjoint.core.runtime.mode import ModeScope, nondefault
 from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
-from adjoint.core.tensor.meta import Absent
-from adjoint.core.tensor.shape_tracer import moved
+from adjoint.core.tensor.meta import MetaArray
+from adjoint.core.tensor.shape_tracer import move_to_device
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty_like
 from adjoint.nn.module.module_state import AnyModule
@@ -58,18 +58,18 @@ def to(
         elif isinstance(given, bool):
             _check_flag(args, place)
         else:
-            dtype = _dtype(given)
-    if device is not None and (is_meta(device) or unusual.absent):
-        self._apply(partial(_moved, device=device))
+            dtype = _parse_dtype(given)
+    if device is not None and (is_meta(device) or nondefault.absent):
+        self._apply(partial(_move_to_device, device=device))
     ranks: tuple[int, ...] = ()
     if memory_format is not None:
         ranks = (len(memory_format.order),) if memory_format.order else (4, 5)
 
-    def lying(t: Tensor) -> Tensor:
+    def convert_layout(t: Tensor) -> Tensor:
         return t.to(memory_format=memory_format) if t.ndim in ranks else t
 
     if dtype is None:
-        return self._apply(lying if ranks else _as_it_is)
+        return self._apply(convert_layout if ranks else _keep_tensor)
     target = as_dtype(dtype)
     if not target.is_floating_point and not target.is_complex:
         raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target!r}")
@@ -79,44 +79,44 @@ def to(
             "might not work as expected when using complex tensors as parameters or buffers.",
             stacklevel=2,
         )
-    return self._apply(lambda t: lying(t.to(target) if t.is_floating_point() or t.is_complex() else t))
+    return self._apply(lambda t: convert_layout(t.to(target) if t.is_floating_point() or t.is_complex() else t))
 
 
 def _check_flag(args: tuple[Any, ...], place: int) -> None:
     """Raise TypeError unless a bool stands behind a dtype or a tensor: it says whether to wait."""
     if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):
-        raise TypeError(f"to() received an invalid combination of arguments - got ({_types(args)})")
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
 
 
-def _dtype(given: Any) -> Any:
+def _parse_dtype(given: Any) -> Any:
     try:
         return as_dtype(given)
     except TypeError as error:
-        raise TypeError(f"to() received an invalid combination of arguments - got ({_types((given,))})") from error
+        raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names((given,))})") from error
 
 
-def _types(args: tuple[Any, ...]) -> str:
+def _type_names(args: tuple[Any, ...]) -> str:
     return ", ".join(type(arg).__name__ for arg in args)
 
 
 def to_float(self: ModuleType) -> ModuleType:
     """Floating parameters and buffers as float32."""
-    return _floating_to(self, dtypes.float32)
+    return _cast_floating(self, dtypes.float32)
 
 
 def to_double(self: ModuleType) -> ModuleType:
     """Floating parameters and buffers as float64."""
-    return _floating_to(self, dtypes.float64)
+    return _cast_floating(self, dtypes.float64)
 
 
 def to_half(self: ModuleType) -> ModuleType:
     """Floating parameters and buffers as float16."""
-    return _floating_to(self, dtypes.float16)
+    return _cast_floating(self, dtypes.float16)
 
 
 def to_bfloat16(self: ModuleType) -> ModuleType:
     """Floating parameters and buffers as bfloat16."""
-    return _floating_to(self, dtypes.bfloat16)
+    return _cast_floating(self, dtypes.bfloat16)
 
 
 def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
@@ -145,10 +145,10 @@ def share_memory(self: ModuleType) -> ModuleType:
 
 def to_cpu(self: ModuleType) -> ModuleType:
     """The module itself: it is on the CPU. Raises NotImplementedError where it is without values."""
-    return self._apply(partial(_moved, device="cpu") if unusual.absent else _as_it_is)
+    return self._apply(partial(_move_to_device, device="cpu") if nondefault.absent else _keep_tensor)
 
 
-def _floating_to(module: ModuleType, target: dtypes.dtype) -> ModuleType:
+def _cast_floating(module: ModuleType, target: dtypes.dtype) -> ModuleType:
     return module._apply(lambda t: t.to(target) if t.is_floating_point() else t)
 
 
@@ -160,14 +160,14 @@ def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = 
     if recurse:
         for child in self.children():
             child._apply(fn)
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         for parameter in self._parameters.values():
             if parameter is None:
                 continue
             grad = parameter._grad
-            _put(parameter, fn)
+            _replace_values(parameter, fn)
             if grad is not None:
-                _put(grad, fn)
+                _replace_values(grad, fn)
         for name, buffer in self._buffers.items():
             made = None if buffer is None else fn(buffer)
             if made is not buffer:
@@ -175,21 +175,21 @@ def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = 
     return self
 
 
-def _put(tensor: Any, fn: Callable[[Any], Any]) -> None:
+def _replace_values(tensor: Any, fn: Callable[[Any], Any]) -> None:
     value = tensor.detach()
     made = fn(value)
     if made is not value:
         tensor.data = made
 
 
-def _moved(tensor: Tensor, device: Any) -> Tensor:
-    if type(tensor.array) is Absent and not is_meta(device):
+def _move_to_device(tensor: Tensor, device: Any) -> Tensor:
+    if type(tensor.array) is MetaArray and not is_meta(device):
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
             "torch.nn.Module.to() when moving module from meta to a different device."
         )
-    return moved(tensor, device)
+    return move_to_device(tensor, device)
 
 
-def _as_it_is(tensor: Any) -> Any:
+def _keep_tensor(tensor: Any) -> Any:
     return tensor

@@ -63,17 +63,17 @@ def named_parameters(
         >>> [name for name, _ in model.named_parameters()]
         ['0.weight', '0.bias']
     """
-    return _named(self, "_parameters", prefix, recurse, remove_duplicate)
+    return _iterate_named_tensors(self, "_parameters", prefix, recurse, remove_duplicate)
 
 
 def named_buffers(
     self: AnyModule, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
 ) -> Iterator[tuple[str, Tensor]]:
     """The buffers with their dotted names; each once with `remove_duplicate`."""
-    return _named(self, "_buffers", prefix, recurse, remove_duplicate)
+    return _iterate_named_tensors(self, "_buffers", prefix, recurse, remove_duplicate)
 
 
-def _named(
+def _iterate_named_tensors(
     self: AnyModule, table: str, prefix: str, recurse: bool, remove_duplicate: bool
 ) -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
@@ -131,17 +131,17 @@ def set_submodule(self: ModuleState[Part], target: str, module: Part, strict: bo
 
 def get_parameter(self: AnyModule, target: str) -> Parameter:
     """The parameter at a dotted name. Raises AttributeError if there is none."""
-    found: Parameter = _get(self, target, "_parameters", "nn.Parameter")
+    found: Parameter = _get_by_path(self, target, "_parameters", "nn.Parameter")
     return found
 
 
 def get_buffer(self: AnyModule, target: str) -> Tensor:
     """The buffer at a dotted name. Raises AttributeError if there is none."""
-    found: Tensor = _get(self, target, "_buffers", "buffer")
+    found: Tensor = _get_by_path(self, target, "_buffers", "buffer")
     return found
 
 
-def _get(self: AnyModule, target: str, table: str, what: str) -> Any:
+def _get_by_path(self: AnyModule, target: str, table: str, what: str) -> Any:
     path, _, name = target.rpartition(".")
     module = self.get_submodule(path)
     if not hasattr(module, name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty
 from adjoint.nn.module.module import Module
@@ -17,14 +17,14 @@ class Uninitialized(Tensor):
     """A tensor without a shape, until `materialize` gives it one."""
 
     __slots__ = ()
-    becomes: ClassVar[type[Tensor]]
+    materialized_type: ClassVar[type[Tensor]]
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
         values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             self.data = values
-        kind: Any = self.becomes
+        kind: Any = self.materialized_type
         self.__class__ = kind
 
     @property
@@ -60,7 +60,7 @@ class UninitializedParameter(Uninitialized, Parameter):
     """A parameter whose shape the first input of its module says."""
 
     __slots__ = ()
-    becomes = Parameter
+    materialized_type = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Self:
         return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
@@ -70,7 +70,7 @@ class UninitializedBuffer(Uninitialized, Buffer):
     """A buffer whose shape the first input of its module says."""
 
     __slots__ = ()
-    becomes = Tensor
+    materialized_type = Tensor
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
@@ -84,7 +84,7 @@ def is_lazy(param: Any) -> bool:
     return isinstance(param, Uninitialized)
 
 
-def refuse_lazy(param: Any, what: str, doing: str) -> None:
+def check_initialized(param: Any, what: str, doing: str) -> None:
     """Raise ValueError if a parameter that `what` is to work on has no shape yet."""
     if is_lazy(param):
         raise ValueError(

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.core.runtime.lazy_import import later
+from adjoint.core.runtime.lazy_import import attach_lazy_names
 from adjoint.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from adjoint.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
@@ -97,4 +97,4 @@ _HOMES = {
     "skip_init": "skip_init",
 }
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = later(__name__, _HOMES, parts=_PARTS)
+    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)

@@ -25,7 +25,7 @@ def get_total_norm(
 
     `foreach` is accepted and changes nothing. Raises RuntimeError for a NaN or infinite norm if `error_if_nonfinite`.
     """
-    given = _listed(tensors)
+    given = _as_list(tensors)
     if not given:
         return tensor(0.0)
     norm_type = float(norm_type)
@@ -45,7 +45,7 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale the gradients in place by min(1, max_norm / (total_norm + 1e-6))."""
     scale: Any = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    for gradient in _gradients(parameters):
+    for gradient in _list_gradients(parameters):
         gradient.mul_(scale)
 
 
@@ -78,8 +78,8 @@ def clip_grad_norm_(
         >>> p.grad
         tensor([0.6000, 0.8000])
     """
-    given = _listed(parameters)
-    total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite, foreach)
+    given = _as_list(parameters)
+    total = get_total_norm(_list_gradients(given), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(given, max_norm, total, foreach)
     return total
 
@@ -117,13 +117,13 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         tensor([-1.0000,  0.5000])
     """
     limit = float(clip_value)
-    for gradient in _gradients(parameters):
+    for gradient in _list_gradients(parameters):
         gradient.clamp_(-limit, limit)
 
 
-def _listed(tensors: Tensors) -> list[Tensor]:
+def _as_list(tensors: Tensors) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _gradients(parameters: Tensors) -> list[Tensor]:
-    return [p.grad for p in _listed(parameters) if p.grad is not None]
+def _list_gradients(parameters: Tensors) -> list[Tensor]:
+    return [p.grad for p in _as_list(parameters) if p.grad is not None]

@@ -13,15 +13,15 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """`module`, in which the weights of all 2-dimensional convolutions lie as `memory_format` says; values stay."""
-    return _converted(module, memory_format, (Conv2d, ConvTranspose2d))
+    return _convert_weights(module, memory_format, (Conv2d, ConvTranspose2d))
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """`module`, in which the weights of all 3-dimensional convolutions lie as `memory_format` says; values stay."""
-    return _converted(module, memory_format, (Conv3d, ConvTranspose3d))
+    return _convert_weights(module, memory_format, (Conv3d, ConvTranspose3d))
 
 
-def _converted(module: Any, memory_format: Any, kinds: tuple[type[Module], ...]) -> Any:
+def _convert_weights(module: Any, memory_format: Any, kinds: tuple[type[Module], ...]) -> Any:
     for part in module.modules():
         if isinstance(part, kinds):
             weight: Any = part._parameters["weight"]

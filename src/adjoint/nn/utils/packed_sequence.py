@@ -20,14 +20,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Fields(NamedTuple):
+class _PackedFields(NamedTuple):
     data: Tensor
     batch_sizes: Tensor
     sorted_indices: Tensor | None
     unsorted_indices: Tensor | None
 
 
-class PackedSequence(_Fields):
+class PackedSequence(_PackedFields):
     """`data` (N, …): the rows of the first time, of the second, …; `batch_sizes` (T,) says how many each time has.
 
     The sequences stand in the order of their lengths, the longest first: they are the given ones at `sorted_indices`,
@@ -57,35 +57,35 @@ class PackedSequence(_Fields):
 
     def double(self) -> Self:
         """With `data` as float64."""
-        return self._converted(lambda data: data.double())
+        return self._convert_data(lambda data: data.double())
 
     def float(self) -> Self:
         """With `data` as float32."""
-        return self._converted(lambda data: data.float())
+        return self._convert_data(lambda data: data.float())
 
     def half(self) -> Self:
         """With `data` as float16."""
-        return self._converted(lambda data: data.half())
+        return self._convert_data(lambda data: data.half())
 
     def long(self) -> Self:
         """With `data` as int64."""
-        return self._converted(lambda data: data.long())
+        return self._convert_data(lambda data: data.long())
 
     def int(self) -> Self:
         """With `data` as int32."""
-        return self._converted(lambda data: data.int())
+        return self._convert_data(lambda data: data.int())
 
     def short(self) -> Self:
         """With `data` as int16."""
-        return self._converted(lambda data: data.short())
+        return self._convert_data(lambda data: data.short())
 
     def char(self) -> Self:
         """With `data` as int8."""
-        return self._converted(lambda data: data.char())
+        return self._convert_data(lambda data: data.char())
 
     def byte(self) -> Self:
         """With `data` as uint8."""
-        return self._converted(lambda data: data.byte())
+        return self._convert_data(lambda data: data.byte())
 
     @property
     def is_cuda(self) -> bool:
@@ -96,18 +96,18 @@ class PackedSequence(_Fields):
         """False."""
         return False
 
-    def _converted(self, convert: Callable[[Any], Any]) -> Self:
+    def _convert_data(self, convert: Callable[[Any], Any]) -> Self:
         data = convert(self.data)
         return self if data is self.data else type(self)(data, *self[1:])
 
 
-def sizes_of(sequence: PackedSequence) -> list[Any]:
+def batch_sizes_of(sequence: PackedSequence) -> list[Any]:
     """How many rows each time has, as integers: known even while a step is traced that packs the sequence itself."""
     known: list[Any] | None = sequence.__dict__.get("sizes")
     return sequence.batch_sizes.tolist() if known is None else known
 
 
-def packed_like(sequence: PackedSequence, data: Tensor) -> PackedSequence:
+def pack_like(sequence: PackedSequence, data: Tensor) -> PackedSequence:
     """Other rows in the places of those of `sequence`."""
     packed = PackedSequence(data, *sequence[1:])
     packed.__dict__.update(sequence.__dict__)
@@ -153,8 +153,8 @@ def pack_padded_sequence(
     _check_lengths(given, steps, batch)
     sizes = [sum(n > t for n in given) for t in range(given[0])]
     at = [(b * steps + t) if batch_first else (t * batch + b) for t, size in enumerate(sizes) for b in range(size)]
-    data = movement.reshape(input, shape=(steps * batch, *input.array.shape[2:])).index_select(0, _integers(at))
-    packed = PackedSequence(data, _integers(sizes), sorted_indices)
+    data = movement.reshape(input, shape=(steps * batch, *input.array.shape[2:])).index_select(0, _as_integers(at))
+    packed = PackedSequence(data, _as_integers(sizes), sorted_indices)
     packed.__dict__["sizes"] = sizes
     return packed
 
@@ -177,7 +177,7 @@ def _check_lengths(lengths: Sequence[Any], steps: Any, batch: Any) -> None:
         raise RuntimeError(f"Expected lengths of at most {steps}, the times of the input, but got {lengths[0]}")
 
 
-def _integers(numbers: Any) -> Tensor:
+def _as_integers(numbers: Any) -> Tensor:
     return constant(np.asarray(numbers, np.int64))
 
 
@@ -200,7 +200,7 @@ def pad_packed_sequence(
         (tensor([[1, 2, 3],
                 [4, 0, 0]]), tensor([3, 1]))
     """
-    sizes = sizes_of(sequence)
+    sizes = batch_sizes_of(sequence)
     steps = len(sizes) if total_length is None else total_length
     if steps < len(sizes):
         raise ValueError(
@@ -211,11 +211,11 @@ def pad_packed_sequence(
     at, there = np.zeros((steps, sizes[0]), np.int64), np.zeros((steps, sizes[0]), np.bool_)
     for t, (start, size) in enumerate(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True)):
         at[t, :size], there[t, :size] = np.arange(start, start + size), True
-    lengths = _integers(there.sum(0))
+    lengths = _as_integers(there.sum(0))
     if batch_first:
         at, there = at.T, there.T
     rest = data.array.shape[1:]
-    rows = movement.reshape(data.index_select(0, _integers(at.ravel())), shape=(*at.shape, *rest))
+    rows = movement.reshape(data.index_select(0, _as_integers(at.ravel())), shape=(*at.shape, *rest))
     held = constant(there.reshape(*at.shape, *(1 for _ in rest)).copy())
     padded: Any = select.where(held, rows, full((), padding_value, dtype=data.dtype))
     if back is None:
@@ -277,6 +277,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences that were packed."""
     padded, _ = pad_packed_sequence(packed_sequences, batch_first=True)
-    lengths = np.sum([np.arange(sizes_of(packed_sequences)[0]) < n for n in sizes_of(packed_sequences)], axis=0)
+    lengths = np.sum(
+        [np.arange(batch_sizes_of(packed_sequences)[0]) < n for n in batch_sizes_of(packed_sequences)], axis=0
+    )
     back = packed_sequences.unsorted_indices
     return unpad_sequence(padded, lengths if back is None else lengths[back.tolist()], batch_first=True)

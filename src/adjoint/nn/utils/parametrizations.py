@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import empty, eye, zeros
 from adjoint.functions.linalg.factorizations import geqrf, householder_product
@@ -18,7 +18,7 @@ from adjoint.nn.module.module import Module
 from adjoint.nn.utils import parametrize
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
-MAPS = ("matrix_exp", "cayley", "householder")
+ORTHOGONAL_MAPS = ("matrix_exp", "cayley", "householder")
 
 
 class _WeightNorm(Module):
@@ -41,13 +41,13 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def renamed(state_dict: Any, prefix: str, *_: Any) -> None:
+    def rename_old_keys(state_dict: Any, prefix: str, *_: Any) -> None:
         for i, old in enumerate(("g", "v")):
             key = f"{prefix}{name}_{old}"
             if key in state_dict:
                 state_dict[f"{prefix}parametrizations.{name}.original{i}"] = state_dict.pop(key)
 
-    module._register_load_state_dict_pre_hook(renamed)
+    module._register_load_state_dict_pre_hook(rename_old_keys)
     return module
 
 
@@ -80,7 +80,7 @@ class _SpectralNorm(Module):
         return weight.flatten(1)
 
     def _power_method(self, matrix: Any, times: int) -> None:
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             for _ in range(times):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mH @ self._u, dim=0, eps=self.eps))
@@ -174,10 +174,10 @@ class _Orthogonal(Module):
             diagonal.copy_(diagonal * (1 - 2 * (tau == 0).to(a.dtype)))
             return a.mT if wide else a
         if n == k:
-            self.base = q.clone() if _is_orthogonal(q) else _made_orthogonal(q)
+            self.base = q.clone() if _is_orthogonal(q) else _orthogonalize(q)
         else:
             more = empty((*q.shape[:-2], n, n - k), dtype=q.dtype).normal_()
-            self.base = _made_orthogonal(cat([q, more], -1))
+            self.base = _orthogonalize(cat([q, more], -1))
         start = zeros(tuple(Q.shape), dtype=Q.dtype)
         start.diagonal(0, -2, -1).fill_(-1.0)
         return start
@@ -189,7 +189,7 @@ def _is_orthogonal(q: Any) -> bool:
     return bool(((q.mH @ q - eye(k, dtype=q.dtype)).abs() <= 10.0 * q.shape[-2] * size).all())
 
 
-def _made_orthogonal(a: Any) -> Any:
+def _orthogonalize(a: Any) -> Any:
     """The factor Q of a = Q R with a positive diagonal of R."""
     x, tau = geqrf(a)
     return householder_product(x, tau) * x.diagonal(0, -2, -1).sgn().unsqueeze(-2)
@@ -212,7 +212,7 @@ def orthogonal(
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
-    if orthogonal_map not in MAPS:
+    if orthogonal_map not in ORTHOGONAL_MAPS:
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.containers.containers import ModuleDict, ModuleList
 from adjoint.nn.module.module import Module
@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Cache:
+class ParametrizationCache:
     """How many `cached` blocks are open, and what has been computed in them."""
 
     depth: ClassVar[int] = 0
@@ -29,13 +29,13 @@ class Cache:
 @contextmanager
 def cached() -> Iterator[None]:
     """Within the block each parametrized tensor is computed once, when it is first read."""
-    Cache.depth += 1
+    ParametrizationCache.depth += 1
     try:
         yield
     finally:
-        Cache.depth -= 1
-        if not Cache.depth:
-            Cache.found = {}
+        ParametrizationCache.depth -= 1
+        if not ParametrizationCache.depth:
+            ParametrizationCache.found = {}
 
 
 class ParametrizationList(ModuleList):
@@ -54,7 +54,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         shape, kind = tuple(original.shape), original.dtype
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             value: Any = original
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
@@ -73,7 +73,7 @@ class ParametrizationList(ModuleList):
                     "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
                     f"original.dtype: {kind}\nright_inverse(original).dtype: {value.dtype}"
                 )
-            _put(original, value)
+            _assign_values(original, value)
             _register(self, "original", original)
         else:
             for i, each in enumerate(value):
@@ -91,7 +91,7 @@ class ParametrizationList(ModuleList):
 
     def right_inverse(self, value: Tensor) -> None:
         """Take the originals of which the tensor would be `value`. Raises RuntimeError if a module cannot say them."""
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             found: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
@@ -100,7 +100,7 @@ class ParametrizationList(ModuleList):
             if self.is_tensor:
                 if not isinstance(found, Tensor):
                     raise ValueError(f"`right_inverse` should return a tensor. Got {type(found).__name__}")
-                _put(self.original, found, self.original.dtype)
+                _assign_values(self.original, found, self.original.dtype)
                 return
             if not isinstance(found, Sequence) or len(found) != self.ntensors:
                 raise ValueError(
@@ -108,7 +108,7 @@ class ParametrizationList(ModuleList):
                 )
             for i, each in enumerate(found):
                 own = getattr(self, f"original{i}")
-                _put(own, each, own.dtype)
+                _assign_values(own, each, own.dtype)
 
     def forward(self) -> Tensor:
         first, *rest = self
@@ -120,13 +120,13 @@ class ParametrizationList(ModuleList):
         return made
 
 
-def _put(own: Any, value: Any, kind: Any = None) -> None:
+def _assign_values(own: Any, value: Any, kind: Any = None) -> None:
     """Let a tensor, which stays the same object, have these values and this shape."""
     if kind is not None and value.dtype != kind:
         raise ValueError(f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has {kind}")
     if value is own:
         return
-    with Scope(recording=False):
+    with ModeScope(recording=False):
         if tuple(value.shape) == tuple(own.shape):
             own.copy_(value)
         else:
@@ -190,9 +190,9 @@ def register_parametrization(
         made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
-            _give_own_class(module)
+            _inject_new_class(module)
             module.parametrizations = ModuleDict()
-        _give_property(type(module), tensor_name)
+        _inject_property(type(module), tensor_name)
         module.parametrizations[tensor_name] = made
     else:
         raise ValueError(
@@ -202,14 +202,14 @@ def register_parametrization(
     return module
 
 
-def _give_own_class(module: Module) -> None:
+def _inject_new_class(module: Module) -> None:
     """Put a class between the module and its own, for properties of this one module."""
     kind: Any = type(module)
 
     def refuse(self: Any) -> Any:
         raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
 
-    def copied(self: Any, memo: dict[int, Any]) -> Any:
+    def deepcopy_module(self: Any, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             twin = memo[id(self)] = self.__new__(type(self))
             state = {k: v for k, v in self.__dict__.items() if k not in ("_compiled_call_impl", "_detours")}
@@ -219,18 +219,23 @@ def _give_own_class(module: Module) -> None:
             twin.__setstate__(copy.deepcopy(state, memo))
         return memo[id(self)]
 
-    fields = {"__getstate__": refuse, "__deepcopy__": copied, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    fields = {
+        "__getstate__": refuse,
+        "__deepcopy__": deepcopy_module,
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
     module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), fields)
 
 
-def _give_property(kind: Any, name: str) -> None:
+def _inject_property(kind: Any, name: str) -> None:
     def read(self: Any) -> Any:
-        if not Cache.depth:
+        if not ParametrizationCache.depth:
             return self.parametrizations[name]()
         key = (id(self), name)
-        if key not in Cache.found:
-            Cache.found[key] = self.parametrizations[name]()
-        return Cache.found[key]
+        if key not in ParametrizationCache.found:
+            ParametrizationCache.found[key] = self.parametrizations[name]()
+        return ParametrizationCache.found[key]
 
     def write(self: Any, value: Any) -> None:
         self.parametrizations[name].right_inverse(value)
@@ -261,10 +266,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         )
     original: Any = held.original if held.is_tensor else held.original0
     if leave_parametrized:
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             value = getattr(module, tensor_name).detach()
         if held.is_tensor:
-            _put(original, value)
+            _assign_values(original, value)
         else:
             original = Parameter(value.clone(), original.requires_grad) if isinstance(original, Parameter) else value
     delattr(type(module), tensor_name)
@@ -301,5 +306,5 @@ def transfer_parametrizations_and_params(
             register_parametrization(to_module, name, parametrization, unsafe=held.unsafe)
         other: Any = to_module.parametrizations[name]
         for key, value in held._parameters.items():
-            _put(getattr(other, key), value)
+            _assign_values(getattr(other, key), value)
     return to_module

@@ -18,14 +18,14 @@ from adjoint.nn.utils.pruning_methods import (
     PruningContainer,
     RandomStructured,
     RandomUnstructured,
-    hook_of,
+    find_pruning_hook,
 )
 from adjoint.nn.utils.pruning_methods import check_amount as _validate_pruning_amount_init
 from adjoint.nn.utils.pruning_methods import check_count as _validate_pruning_amount
 from adjoint.nn.utils.pruning_methods import check_dim as _validate_pruning_dim
 from adjoint.nn.utils.pruning_methods import check_slices as _validate_structured_pruning
-from adjoint.nn.utils.pruning_methods import counted as _compute_nparams_toprune
-from adjoint.nn.utils.pruning_methods import norms as _compute_norm
+from adjoint.nn.utils.pruning_methods import count_to_prune as _compute_nparams_toprune
+from adjoint.nn.utils.pruning_methods import slice_norms as _compute_norm
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
@@ -98,7 +98,7 @@ def global_unstructured(
             f"{pruning_method} of type {method.PRUNING_TYPE}"
         )
     method._tensor_name = "all"
-    mask = PruningContainer(method).compute_mask(_flat(scored), _flat(held))
+    mask = PruningContainer(method).compute_mask(_flatten_all(scored), _flatten_all(held))
     at = 0
     for (module, name), tensor in zip(given, tensors, strict=True):
         custom_from_mask(module, name, mask[at : at + tensor.numel()].reshape(tensor.shape))
@@ -108,13 +108,13 @@ def global_unstructured(
 _CLASSES: dict[Any, Any] = {l1_unstructured: L1Unstructured, random_unstructured: RandomUnstructured}
 
 
-def _flat(tensors: list[Any]) -> Any:
+def _flatten_all(tensors: list[Any]) -> Any:
     return cat([t.detach().reshape(-1) for t in tensors])
 
 
 def remove(module: Module, name: str) -> Module:
     """Make the parameter, as it is pruned, an ordinary one again. Raises ValueError if it is not pruned."""
-    key, hook = hook_of(module, name)
+    key, hook = find_pruning_hook(module, name)
     if hook is None:
         raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
     hook.remove(module)

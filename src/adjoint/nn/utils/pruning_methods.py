@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import ones_like, zeros_like
 from adjoint.functions.creation.random import rand, rand_like
@@ -44,10 +44,10 @@ class BasePruningMethod(ABC):
 
         Raises AssertionError if the scores have not the parameter's shape.
         """
-        key, held = hook_of(module, name)
+        key, held = find_pruning_hook(module, name)
         made = cls(*args, **kwargs)
         made._tensor_name = name
-        method = made if held is None else _together(held, made)
+        method = made if held is None else _combine_methods(held, made)
         original = getattr(module, name if held is None else f"{name}_orig")
         before = ones_like(original) if held is None else getattr(module, f"{name}_mask").detach().clone()
         if importance_scores is not None and importance_scores.shape != original.shape:
@@ -55,7 +55,7 @@ class BasePruningMethod(ABC):
                 f"importance_scores should have the same shape as parameter {name} of {module}, "
                 f"got {importance_scores.shape} vs {original.shape}"
             )
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             scores = getattr(module, name) if importance_scores is None else importance_scores
             mask = method.compute_mask(scores, before)
         if held is None:
@@ -90,7 +90,7 @@ class BasePruningMethod(ABC):
         setattr(module, name, original)
 
 
-def hook_of(module: Any, name: str) -> tuple[Any, Any]:
+def find_pruning_hook(module: Any, name: str) -> tuple[Any, Any]:
     """The key and the method by which the parameter is pruned; None and None if it is not."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
@@ -98,7 +98,7 @@ def hook_of(module: Any, name: str) -> tuple[Any, Any]:
     return None, None
 
 
-def _together(held: BasePruningMethod, made: BasePruningMethod) -> PruningContainer:
+def _combine_methods(held: BasePruningMethod, made: BasePruningMethod) -> PruningContainer:
     out = held if isinstance(held, PruningContainer) else PruningContainer(held)
     out.add_pruning_method(made)
     return out
@@ -140,19 +140,19 @@ class PruningContainer(BasePruningMethod):
         """`default_mask`, without what the newest method leaves out of what it holds."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype).clone()
-        part = _held(method, mask)
+        part = _prunable_index(method, mask)
         mask[part] = method.compute_mask(t[part], mask[part]).to(mask.dtype)
         return mask
 
 
-def _held(method: BasePruningMethod, mask: Any) -> Any:
+def _prunable_index(method: BasePruningMethod, mask: Any) -> Any:
     """The part of a tensor that the method chooses from, as an index."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     every = [slice(None)] * mask.ndim
     if method.PRUNING_TYPE == "structured":
         dim = getattr(method, "dim", 0) % mask.ndim
-        every[dim] = mask.sum(_others(mask, dim)) != 0
+        every[dim] = mask.sum(_other_dims(mask, dim)) != 0
     elif method.PRUNING_TYPE != "global":
         raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
     return tuple(every)
@@ -203,8 +203,8 @@ class RandomUnstructured(_Unstructured):
     """Leaves out elements at random: this many, or this part of them."""
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        count = counted(self.amount, t.numel())
-        return _without(default_mask, topk(rand_like(t).reshape(-1), count)[1] if count else None)
+        count = count_to_prune(self.amount, t.numel())
+        return _zero_at(default_mask, topk(rand_like(t).reshape(-1), count)[1] if count else None)
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float) -> Any:  # type: ignore[override]
@@ -216,8 +216,8 @@ class L1Unstructured(_Unstructured):
     """Leaves out the elements of least size: this many, or this part of them."""
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        count = counted(self.amount, t.numel())
-        return _without(default_mask, topk(t.abs().reshape(-1), count, largest=False)[1] if count else None)
+        count = count_to_prune(self.amount, t.numel())
+        return _zero_at(default_mask, topk(t.abs().reshape(-1), count, largest=False)[1] if count else None)
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:  # type: ignore[override]
@@ -225,7 +225,7 @@ class L1Unstructured(_Unstructured):
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
-def _without(mask: Any, places: Any) -> Any:
+def _zero_at(mask: Any, places: Any) -> Any:
     out = mask.clone().contiguous()
     if places is not None:
         out.view(-1)[places] = 0
@@ -243,11 +243,11 @@ class RandomStructured(BasePruningMethod):
         self.dim = dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        dim, count = _sliced(t, self.dim, self.amount)
+        dim, count = _resolve_slices(t, self.dim, self.amount)
         if not count:
             return default_mask
         drawn = rand(t.shape[dim])
-        return default_mask * _slices(t, dim, drawn > drawn.sort()[0][count - 1]).to(default_mask.dtype)
+        return default_mask * _expand_slice_mask(t, dim, drawn > drawn.sort()[0][count - 1]).to(default_mask.dtype)
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, dim: int = -1) -> Any:  # type: ignore[override]
@@ -267,12 +267,12 @@ class LnStructured(BasePruningMethod):
         self.dim = dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        dim, count = _sliced(t, self.dim, self.amount)
+        dim, count = _resolve_slices(t, self.dim, self.amount)
         if not count:
             return default_mask
-        kept = zeros_like(norms(t, self.n, dim))
-        kept[topk(norms(t, self.n, dim), t.shape[dim] - count)[1]] = 1
-        return default_mask * _slices(t, dim, kept).to(default_mask.dtype)
+        kept = zeros_like(slice_norms(t, self.n, dim))
+        kept[topk(slice_norms(t, self.n, dim), t.shape[dim] - count)[1]] = 1
+        return default_mask * _expand_slice_mask(t, dim, kept).to(default_mask.dtype)
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:  # type: ignore[override]
@@ -280,26 +280,26 @@ class LnStructured(BasePruningMethod):
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
-def _sliced(t: Any, dim: int, amount: float) -> tuple[int, int]:
+def _resolve_slices(t: Any, dim: int, amount: float) -> tuple[int, int]:
     """The dimension from the front, and how many of its slices to leave out."""
     check_slices(t)
     check_dim(t, dim)
-    return dim % t.ndim, counted(amount, t.shape[dim])
+    return dim % t.ndim, count_to_prune(amount, t.shape[dim])
 
 
-def _slices(t: Any, dim: int, kept: Any) -> Any:
+def _expand_slice_mask(t: Any, dim: int, kept: Any) -> Any:
     shape = [1] * t.ndim
     shape[dim] = -1
     return kept.reshape(shape).expand(t.shape)
 
 
-def norms(t: Any, n: Any, dim: int) -> Any:
+def slice_norms(t: Any, n: Any, dim: int) -> Any:
     """The n-norm of each slice along `dim`."""
     check_dim(t, dim)
-    return norm(t, n, _others(t, dim))
+    return norm(t, n, _other_dims(t, dim))
 
 
-def _others(t: Any, dim: int) -> tuple[int, ...]:
+def _other_dims(t: Any, dim: int) -> tuple[int, ...]:
     return tuple(d for d in range(t.ndim) if d != dim % t.ndim)
 
 
@@ -317,7 +317,7 @@ def check_count(amount: Any, tensor_size: int) -> None:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
 
-def counted(amount: Any, tensor_size: int) -> int:
+def count_to_prune(amount: Any, tensor_size: int) -> int:
     """How many of `tensor_size` to leave out."""
     check_count(amount, tensor_size)
     return amount if isinstance(amount, int) else round(amount * tensor_size)

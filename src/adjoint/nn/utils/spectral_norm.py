@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.functions.creation.creation import empty
 from adjoint.functions.linalg.solve import pinv
 from adjoint.nn import functional as F
 from adjoint.nn.layers.conv_transpose import TransposedConvolution
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
-from adjoint.nn.module.uninitialized import refuse_lazy
+from adjoint.nn.module.uninitialized import check_initialized
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
-VERSION = 1  # of what a state dict holds: before it, there was no v
+STATE_VERSION = 1  # of what a state dict holds: before it, there was no v
 
 
 class SpectralNorm:
@@ -44,7 +44,7 @@ class SpectralNorm:
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
-            with Scope(recording=False):
+            with ModeScope(recording=False):
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.detach().mT @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix.detach() @ v, dim=0, eps=self.eps))
@@ -53,7 +53,7 @@ class SpectralNorm:
 
     def remove(self, module: Any) -> None:
         """Make the weight a parameter again."""
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             weight = self.compute_weight(module, do_power_iteration=False)
         for name in (self.name, f"{self.name}_u", f"{self.name}_v", f"{self.name}_orig"):
             delattr(module, name)
@@ -79,7 +79,7 @@ def spectral_norm(
     weight: Any = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
-    refuse_lazy(weight, "SpectralNorm", "spectral normalization")
+    check_initialized(weight, "SpectralNorm", "spectral normalization")
     rows, columns = made.reshape_weight_to_matrix(weight.detach()).shape
     u, v = (F.normalize(empty(n, dtype=weight.dtype).normal_(0, 1), dim=0, eps=eps) for n in (rows, columns))
     delattr(module, name)
@@ -88,22 +88,22 @@ def spectral_norm(
     module.register_buffer(f"{name}_u", u)
     module.register_buffer(f"{name}_v", v)
     module.register_forward_pre_hook(made)
-    module._register_state_dict_hook(Versioned(name))
-    module._register_load_state_dict_pre_hook(Older(made))
+    module._register_state_dict_hook(SpectralNormStateDictHook(name))
+    module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
     return module
 
 
-class Versioned:
+class SpectralNormStateDictHook:
     """Notes in a state dict's metadata that it has both u and v."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
-        local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = VERSION
+        local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = STATE_VERSION
 
 
-class Older:
+class SpectralNormLoadStateDictPreHook:
     """Brings what was saved before there were versions up to date: of σ = name_orig / name and u follows v."""
 
     def __init__(self, made: SpectralNorm) -> None:
@@ -115,7 +115,7 @@ class Older:
     ) -> None:  # fmt: skip
         name = prefix + self.made.name
         version = local_metadata.get("spectral_norm", {}).get(f"{self.made.name}.version")
-        if version is not None and version >= VERSION:
+        if version is not None and version >= STATE_VERSION:
             return
         new = all(name + part in state_dict for part in ("_orig", "_u", "_v")) and name not in state_dict
         if version is None and new:  # put together by a program, without metadata
@@ -124,7 +124,7 @@ class Older:
         if lacking:
             missing_keys.extend(lacking if strict else ())
             return
-        with Scope(recording=False):
+        with ModeScope(recording=False):
             original, u = state_dict[f"{name}_orig"], state_dict[f"{name}_u"]
             sigma = (original / state_dict.pop(name)).mean()
             matrix = self.made.reshape_weight_to_matrix(original)
@@ -140,7 +140,10 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
             del module._forward_pre_hooks[key]
             for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
                 for other, kept in list(hooks.items()):
-                    if isinstance(kept, (Versioned, Older)) and kept.name == name:
+                    if (
+                        isinstance(kept, (SpectralNormStateDictHook, SpectralNormLoadStateDictPreHook))
+                        and kept.name == name
+                    ):
                         del hooks[other]
             return module
     raise ValueError(f"spectral_norm of '{name}' not found in {module}")

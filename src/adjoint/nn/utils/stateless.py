@@ -31,4 +31,4 @@ def functional_call(
 def _reparametrize_module(
     module: Module, parameters_and_buffers: Any, tie_weights: bool = False, strict: bool = False
 ) -> AbstractContextManager[None]:
-    return transform.reparametrized(module, parameters_and_buffers, tie_weights, strict)
+    return transform.reparametrize_module(module, parameters_and_buffers, tie_weights, strict)

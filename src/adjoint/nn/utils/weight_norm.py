@@ -8,7 +8,7 @@ from typing import Any
 from adjoint.functions.linalg.norms import norm_except_dim
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
-from adjoint.nn.module.uninitialized import refuse_lazy
+from adjoint.nn.module.uninitialized import check_initialized
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -52,7 +52,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     made = WeightNorm(name, -1 if dim is None else dim)
     weight: Any = getattr(module, name)
-    refuse_lazy(weight, "WeightNorm", "weight normalization")
+    check_initialized(weight, "WeightNorm", "weight normalization")
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), 2, made.dim)))
     module.register_parameter(f"{name}_v", Parameter(weight.detach()))

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import Native, Routine, natively, source
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import binary, unary
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
 from adjoint.ops.elementwise.select import where
 
 BOOL = np.dtype(np.bool_)
-RELU = Routine("relu")
-NOWHERE = np.zeros((), np.bool_)
-MANY = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
-FLOOR_DIVIDE = Native("floor_divide", lambda x, y: floor_divide(x, y), 1e-8)
-REMAINDER = Native("remainder", lambda x, y: remainder(x, y), 1e-8)
+RELU = SmallArrayKernel("relu")
+FALSE_SCALAR = np.zeros((), np.bool_)
+MIN_KERNEL_ELEMENTS = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
+FLOOR_DIVIDE = KernelFunction("floor_divide", lambda x, y: floor_divide(x, y), 1e-8)
+REMAINDER = KernelFunction("remainder", lambda x, y: remainder(x, y), 1e-8)
 
 
 @binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
@@ -26,7 +26,7 @@ def add(x: Any, y: Any) -> Any:
     return np.add(x, y)
 
 
-@binary(scalar="sub", refuses="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
+@binary(scalar="sub", unsupported_kinds="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
 def sub(x: Any, y: Any) -> Any:
     """x - y."""
     return np.subtract(x, y)
@@ -49,15 +49,19 @@ def _check_divisor(name: str, y: Any) -> None:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
-def _level(g: Any) -> Any:
+def _zero_gradient(g: Any) -> Any:
     """The gradient of what is constant but for its steps: 0, even of ∞."""
-    return where(NOWHERE, g, 0.0)
+    return where(FALSE_SCALAR, g, 0.0)
 
 
-def _quickly(native: Native, x: Any, y: Any) -> Any:
+def _try_kernel(native: KernelFunction, x: Any, y: Any) -> Any:
     """What a kernel makes of many floats, row-major and of one shape, or one and a number; else None."""
     for a in (x, y):
-        if type(a) is np.ndarray and a.shape and not (a.dtype.kind == "f" and a.size >= MANY and a.flags.c_contiguous):
+        if (
+            type(a) is np.ndarray
+            and a.shape
+            and not (a.dtype.kind == "f" and a.size >= MIN_KERNEL_ELEMENTS and a.flags.c_contiguous)
+        ):
             return None
     shapes = {a.shape for a in (x, y) if type(a) is np.ndarray and a.shape}
     if len(shapes) != 1:
@@ -65,10 +69,10 @@ def _quickly(native: Native, x: Any, y: Any) -> Any:
     return native.find(tuple(float(a) if np.ndim(a) == 0 else a for a in (x, y)), {})
 
 
-@binary(scalar="floor_divide", refuses="bc", dx=_level, dy=_level)
+@binary(scalar="floor_divide", unsupported_kinds="bc", dx=_zero_gradient, dy=_zero_gradient)
 def floor_divide(x: Any, y: Any) -> Any:
     """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
-    if getattr(x, "size", 0) >= MANY and (found := _quickly(FLOOR_DIVIDE, x, y)) is not None:
+    if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(FLOOR_DIVIDE, x, y)) is not None:
         return found
     out = np.floor_divide(x, y)
     if out.dtype.kind != "f":
@@ -76,10 +80,10 @@ def floor_divide(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(scalar="remainder", refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+@binary(scalar="remainder", unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
 def remainder(x: Any, y: Any) -> Any:
     """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
-    if getattr(x, "size", 0) >= MANY and (found := _quickly(REMAINDER, x, y)) is not None:
+    if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(REMAINDER, x, y)) is not None:
         return found
     out = np.remainder(x, y)
     if out.dtype.kind != "f":
@@ -87,7 +91,7 @@ def remainder(x: Any, y: Any) -> Any:
     return out
 
 
-@binary(refuses="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+@binary(unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
 def fmod(x: Any, y: Any) -> Any:
     """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
     out = np.fmod(x, y)
@@ -98,7 +102,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 @binary(
     scalar="maximum",
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
 )
@@ -120,7 +124,7 @@ def maximum(x: Any, y: Any) -> Any:
 
 @binary(
     scalar="minimum",
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
 )
@@ -156,7 +160,7 @@ def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
     return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 
-@binary(scalar="pow", refuses="b", dx=_pow_dx, dy=_pow_dy)
+@binary(scalar="pow", unsupported_kinds="b", dx=_pow_dx, dy=_pow_dy)
 def pow(x: Any, y: Any) -> Any:
     """x to the power y."""
     if type(y) in (int, float) and y in (0.5, 2, 3):  # 20 times as fast as NumPy's power
@@ -166,24 +170,26 @@ def pow(x: Any, y: Any) -> Any:
         if whole and np.any(np.less(y, 0)):
             if not np.ndim(y):  # a number, as far as can be seen here
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
-            return _whole_part(x, y)
+            return _integer_power(x, y)
     return np.power(x, y)
 
 
-def _whole_part(x: Any, y: Any) -> Any:
+def _integer_power(x: Any, y: Any) -> Any:
     """xʸ of integers, without its fraction: of negative powers only those of 1 and -1 are left."""
     sign = np.where(np.remainder(y, 2) == 0, np.multiply(x, x), x)
     units = np.where(np.equal(np.abs(x), 1), sign, 0)
     return np.where(y < 0, units, np.power(x, np.maximum(y, 0))).astype(y.dtype)
 
 
-@unary(scalar="neg", refuses="b", dx=lambda g: -g)
+@unary(scalar="neg", unsupported_kinds="b", dx=lambda g: -g)
 def neg(x: Any) -> Any:
     """-x."""
     return np.negative(x)
 
 
-@unary(scalar="abs", real=True, refuses="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x)))
+@unary(
+    scalar="abs", real_result=True, unsupported_kinds="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x))
+)
 def abs(x: Any) -> Any:
     """Return |x|, element by element; the slope at 0 is taken as 0.
 
@@ -198,7 +204,7 @@ def abs(x: Any) -> Any:
     return np.absolute(x)
 
 
-@unary(scalar="sign", refuses="c", dx=_level)
+@unary(scalar="sign", unsupported_kinds="c", dx=_zero_gradient)
 def sign(x: Any) -> Any:
     """-1, 0 or 1; NaN stays; a truth is its own sign."""
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
@@ -239,36 +245,36 @@ def rsqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
-@unary(scalar="floor", refuses="bc", dx=_level)
+@unary(scalar="floor", unsupported_kinds="bc", dx=_zero_gradient)
 def floor(x: Any) -> Any:
     """The largest integer not above x."""
     return np.floor(x)
 
 
-@unary(scalar="ceil", refuses="bc", dx=_level)
+@unary(scalar="ceil", unsupported_kinds="bc", dx=_zero_gradient)
 def ceil(x: Any) -> Any:
     """The smallest integer not below x."""
     return np.ceil(x)
 
 
-@unary(scalar="trunc", refuses="bc", dx=_level)
+@unary(scalar="trunc", unsupported_kinds="bc", dx=_zero_gradient)
 def trunc(x: Any) -> Any:
     """x without its fraction."""
     return np.trunc(x)
 
 
-@unary(scalar="round", refuses="bc", dx=_level)
+@unary(scalar="round", unsupported_kinds="bc", dx=_zero_gradient)
 def round(x: Any) -> Any:
     """The nearest integer, halves to the even one."""
     return np.round(x)
 
 
-@natively(4e-9)
+@with_eager_kernel(4e-9)
 def _relu_dx(g: Any, out: Any) -> Any:
     return where(out <= 0, 0.0, g)
 
 
-@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), refuses="bc", dx=_relu_dx)
+@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), unsupported_kinds="bc", dx=_relu_dx)
 def relu(x: Any) -> Any:
     """Return max(x, 0), element by element; NaN stays.
 
@@ -282,6 +288,6 @@ def relu(x: Any) -> Any:
         >>> ad.relu(ad.tensor([-1.0, 0.0, 2.0]))
         tensor([0., 0., 2.])
     """
-    if source.enabled and (found := RELU.call(x)) is not None:
+    if kernel_provider.enabled and (found := RELU.call(x)) is not None:
         return found
     return np.maximum(x, 0)

@@ -9,37 +9,37 @@ import numpy as np
 from adjoint.core.op.families import binary, unary
 
 
-@binary(scalar="bitwise_and", refuses="fc")
+@binary(scalar="bitwise_and", unsupported_kinds="fc")
 def bitwise_and(x: Any, y: Any) -> Any:
     """The bits set in both; of truths: both."""
     return np.bitwise_and(x, y)
 
 
-@binary(scalar="bitwise_or", refuses="fc")
+@binary(scalar="bitwise_or", unsupported_kinds="fc")
 def bitwise_or(x: Any, y: Any) -> Any:
     """The bits set in either; of truths: either."""
     return np.bitwise_or(x, y)
 
 
-@binary(scalar="bitwise_xor", refuses="fc")
+@binary(scalar="bitwise_xor", unsupported_kinds="fc")
 def bitwise_xor(x: Any, y: Any) -> Any:
     """The bits set in exactly one; of truths: exactly one."""
     return np.bitwise_xor(x, y)
 
 
-@unary(scalar="bitwise_not", refuses="fc")
+@unary(scalar="bitwise_not", unsupported_kinds="fc")
 def bitwise_not(x: Any) -> Any:
     """The bits that are not set; of a truth: its contrary."""
     return np.bitwise_not(x)
 
 
-@binary(scalar="shl", refuses="bfc")
+@binary(scalar="shl", unsupported_kinds="bfc")
 def bitwise_left_shift(x: Any, y: Any) -> Any:
     """x 2ʸ: the bits moved up by y places; 0 where y is negative or not below the width."""
     return np.left_shift(x, y)
 
 
-@binary(scalar="shr", refuses="bfc")
+@binary(scalar="shr", unsupported_kinds="bfc")
 def bitwise_right_shift(x: Any, y: Any) -> Any:
     """⌊x / 2ʸ⌋: the bits moved down by y places; 0, or -1 below 0, where y is negative or not below the width."""
     return np.right_shift(x, y)

@@ -9,79 +9,79 @@ import numpy as np
 from adjoint.core.op.families import binary, unary
 
 
-@binary(truth=True, scalar="eq")
+@binary(bool_result=True, scalar="eq")
 def eq(x: Any, y: Any) -> Any:
     """x = y."""
     return np.equal(x, y)
 
 
-@binary(truth=True, scalar="ne")
+@binary(bool_result=True, scalar="ne")
 def ne(x: Any, y: Any) -> Any:
     """x ≠ y."""
     return np.not_equal(x, y)
 
 
-@binary(truth=True, refuses="c", scalar="lt")
+@binary(bool_result=True, unsupported_kinds="c", scalar="lt")
 def lt(x: Any, y: Any) -> Any:
     """x < y."""
     return np.less(x, y)
 
 
-@binary(truth=True, refuses="c", scalar="le")
+@binary(bool_result=True, unsupported_kinds="c", scalar="le")
 def le(x: Any, y: Any) -> Any:
     """x ≤ y."""
     return np.less_equal(x, y)
 
 
-@binary(truth=True, refuses="c", scalar="gt")
+@binary(bool_result=True, unsupported_kinds="c", scalar="gt")
 def gt(x: Any, y: Any) -> Any:
     """x > y."""
     return np.greater(x, y)
 
 
-@binary(truth=True, refuses="c", scalar="ge")
+@binary(bool_result=True, unsupported_kinds="c", scalar="ge")
 def ge(x: Any, y: Any) -> Any:
     """x ≥ y."""
     return np.greater_equal(x, y)
 
 
-@binary(truth=True, scalar=lambda b, x, y: b.logical_and(b.ne(x, 0), b.ne(y, 0)))
+@binary(bool_result=True, scalar=lambda b, x, y: b.logical_and(b.ne(x, 0), b.ne(y, 0)))
 def logical_and(x: Any, y: Any) -> Any:
     """True where both are not zero."""
     return np.logical_and(x, y)
 
 
-@binary(truth=True, scalar=lambda b, x, y: b.logical_or(b.ne(x, 0), b.ne(y, 0)))
+@binary(bool_result=True, scalar=lambda b, x, y: b.logical_or(b.ne(x, 0), b.ne(y, 0)))
 def logical_or(x: Any, y: Any) -> Any:
     """True where either is not zero."""
     return np.logical_or(x, y)
 
 
-@binary(truth=True, scalar=lambda b, x, y: b.logical_xor(b.ne(x, 0), b.ne(y, 0)))
+@binary(bool_result=True, scalar=lambda b, x, y: b.logical_xor(b.ne(x, 0), b.ne(y, 0)))
 def logical_xor(x: Any, y: Any) -> Any:
     """True where exactly one is not zero."""
     return np.logical_xor(x, y)
 
 
-@unary(truth=True, scalar=lambda b, x: b.eq(x, 0))
+@unary(bool_result=True, scalar=lambda b, x: b.eq(x, 0))
 def logical_not(x: Any) -> Any:
     """True where x is zero."""
     return np.logical_not(x)
 
 
-@unary(truth=True, scalar="isnan")
+@unary(bool_result=True, scalar="isnan")
 def isnan(x: Any) -> Any:
     """True where x is not a number."""
     return np.isnan(x)
 
 
-@unary(truth=True, scalar="isinf")
+@unary(bool_result=True, scalar="isinf")
 def isinf(x: Any) -> Any:
     """True where x is infinite."""
     return np.isinf(x)
 
 
-@unary(truth=True, scalar="isfinite")
+@unary(bool_result=True, scalar="isfinite")
 def isfinite(x: Any) -> Any:
     """True where x is neither infinite nor NaN."""
     return np.isfinite(x)

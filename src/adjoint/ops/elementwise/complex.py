@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.apply import apply
-from adjoint.core.op.families import movement, unary
+from adjoint.core.op.families import movement_op, unary
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.movement.movement import cat, reshape, select
@@ -26,7 +26,7 @@ def conj(x: Any) -> Any:
     return np.conjugate(x) if np.iscomplexobj(x) else np.array(x)
 
 
-@movement(
+@movement_op(
     spec=lambda x: Spec((*x.shape, 2), real_type(x.dtype)),
     leading=True,
     holomorphic=False,
@@ -37,7 +37,7 @@ def view_as_real(x: Any) -> Any:
     return x[..., None].view(real_type(x.dtype))
 
 
-@movement(
+@movement_op(
     spec=lambda x: Spec(x.shape[:-1], complex_type(x.dtype)),
     leading=True,
     holomorphic=False,
@@ -51,13 +51,13 @@ def view_as_complex(x: Any) -> Any:
     return out[..., 0]
 
 
-def joined(x: Any, y: Any) -> Any:
+def make_complex(x: Any, y: Any) -> Any:
     """x + iy of real numbers of one shape."""
     shape = (*x.shape, 1)
-    return paired(cat(reshape(x, shape=shape), reshape(y, shape=shape), axis=len(shape) - 1))
+    return view_as_complex_unshared(cat(reshape(x, shape=shape), reshape(y, shape=shape), axis=len(shape) - 1))
 
 
-def paired(parts: Any) -> Any:
+def view_as_complex_unshared(parts: Any) -> Any:
     """`view_as_complex` of parts that nobody else sees: no view, but the tensor that the memory belongs to."""
     return apply(view_as_complex.op, (parts,), {})  # type: ignore[attr-defined]
 
@@ -94,7 +94,7 @@ def _angle_dx(g: Any, x: Any) -> Any:
     return where(zero, 0.0, g * ((x * 1j) / where(zero, 1.0, squared)))
 
 
-@unary(promotion="float", real=True, holomorphic=False, dx=_angle_dx)
+@unary(promotion="float", real_result=True, holomorphic=False, dx=_angle_dx)
 def angle(x: Any) -> Any:
     """The angle in (-π, π] between x and the positive real axis: of a real number 0, or π if it is negative."""
     if x.dtype.kind == "c":

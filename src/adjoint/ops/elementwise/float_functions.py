@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.op.families import binary, primitive, unary
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.memory_format import keeping_order
+from adjoint.core.tensor.memory_format import preserve_strides
 from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
 from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.elementwise.select import where
@@ -46,7 +46,7 @@ def atanh(x: Any) -> Any:
     dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
     native=8e-8,
 )
-@keeping_order
+@preserve_strides
 def erfc(x: Any) -> Any:
     """1 - erf x, accurate where erf x is near 1."""
     wide = np.asarray(x, np.float64)
@@ -67,20 +67,20 @@ def sinc(x: Any) -> Any:
     return np.sinc(x).astype(x.dtype, copy=False)
 
 
-@unary(refuses="biuc", dx=lambda g: g)
+@unary(unsupported_kinds="biuc", dx=lambda g: g)
 def frac(x: Any) -> Any:
     """x - trunc x: the fraction with the sign of x."""
     return x - np.trunc(x)
 
 
-@unary(refuses="c", truth=True)
+@unary(unsupported_kinds="c", bool_result=True)
 def signbit(x: Any) -> Any:
     """True where x is negative, -0 too."""
     return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
 
 
 @binary(
-    refuses="c",
+    unsupported_kinds="c",
     promotion="float",
     dx=lambda g, x, out: g * _ratio(x, out),
     dy=lambda g, y, out: g * _ratio(y, out),
@@ -112,7 +112,7 @@ def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
     return g * where(logical_and(x == 0, le(y, 0)), 0.0, log(y))
 
 
-@binary(refuses="c", promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
+@binary(unsupported_kinds="c", promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
 def xlogy(x: Any, y: Any) -> Any:
     """x ln y; 0 where x = 0, whatever y is, except NaN."""
     # the logarithm of a number is float64 to NumPy, and would make float32 so
@@ -121,7 +121,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 
 @binary(
-    refuses="c",
+    unsupported_kinds="c",
     promotion="float",
     dx=lambda g, x, out: g * where(x == 0, 0.0, out / where(x == 0, 1.0, x)),
     dy=lambda g: g * 0.0,
@@ -131,13 +131,13 @@ def copysign(x: Any, y: Any) -> Any:
     return np.copysign(x, y)
 
 
-@binary(refuses="c", promotion="float", dx=lambda g: g, dy=lambda g: g * 0.0)
+@binary(unsupported_kinds="c", promotion="float", dx=lambda g: g, dy=lambda g: g * 0.0)
 def nextafter(x: Any, y: Any) -> Any:
     """The next number after x towards y."""
     return np.nextafter(x, y)
 
 
-@binary(refuses="c")
+@binary(unsupported_kinds="c")
 def heaviside(x: Any, y: Any) -> Any:
     """0 where x < 0, 1 where x > 0, y where x = 0."""
     out = np.where(np.equal(x, 0), y, np.greater(x, 0))
@@ -145,7 +145,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 
 @binary(
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0),
     dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g),
 )
@@ -155,7 +155,7 @@ def fmax(x: Any, y: Any) -> Any:
 
 
 @binary(
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0),
     dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g),
 )
@@ -169,13 +169,13 @@ def _first_of(better: Any, y: Any) -> Any:
     return logical_or(better, isnan(y))
 
 
-@binary(refuses="bfc")
+@binary(unsupported_kinds="bfc")
 def gcd(x: Any, y: Any) -> Any:
     """The greatest common divisor of integers."""
     return np.gcd(x, y)
 
 
-@binary(refuses="bfc")
+@binary(unsupported_kinds="bfc")
 def lcm(x: Any, y: Any) -> Any:
     """The least common multiple of integers."""
     return np.lcm(x, y)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import movement, primitive, unary
+from adjoint.core.op.families import movement_op, primitive, unary
 from adjoint.core.op.spec import Spec
 from adjoint.ops.special.chebyshev import in_double
 
@@ -16,7 +16,7 @@ def _read_as(x: Any, *, dtype: Any) -> Spec:
     return Spec(x.shape if old == new else (*x.shape[:-1], x.shape[-1] * old // new), dtype)
 
 
-@movement(spec=_read_as, leading=True)
+@movement_op(spec=_read_as, leading=True)
 def reinterpret(x: Any, *, dtype: Any) -> Any:
     """The same memory as elements of `dtype`: along the last dimension more of them, or fewer, where sizes differ."""
     if dtype.itemsize != x.dtype.itemsize and x.strides[-1] != x.itemsize:

@@ -9,15 +9,15 @@ import numpy as np
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op import bfloat16
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.tensor.memory_format import in_order
+from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.comparison import logical_not
 
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
-WHERE, FILL, KEEP = Routine("where"), Routine("masked_fill"), Routine("masked_keep")
+WHERE, FILL, KEEP = SmallArrayKernel("where"), SmallArrayKernel("masked_fill"), SmallArrayKernel("masked_keep")
 
 
 def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
@@ -32,7 +32,7 @@ def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    return _chosen(condition, x, y)
+    return _select(condition, x, y)
 
 
 @primitive(
@@ -45,11 +45,11 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where_(condition: Any, x: Any, y: Any) -> Any:
-    return _chosen(condition, x, y)
+    return _select(condition, x, y)
 
 
-def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    if source.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
+def _select(condition: Any, x: Any, y: Any) -> Any:
+    if kernel_provider.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
         found, shape = None, condition.shape
         if x.shape == y.shape == shape:
             found = WHERE.call(condition, x, y)
@@ -89,18 +89,18 @@ def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
         quick = known is not None and known.kind == "f" and numbers and numbers <= NUMBERS
         target = known if quick else promote(arrays)
         x, y = (
-            v if hasattr(a, "dtype") and a.dtype == target else _brought(v, a, target)
+            v if hasattr(a, "dtype") and a.dtype == target else _convert_operand(v, a, target)
             for v, a in zip((x, y), arrays, strict=True)
         )
     return apply(op, (condition, x, y), {})
 
 
-def _brought(value: Any, array: Any, target: Any) -> Any:
+def _convert_operand(value: Any, array: Any, target: Any) -> Any:
     """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
-    return cast(value, dtype=target) if hasattr(array, "dtype") else number_in(value, target)
+    return cast(value, dtype=target) if hasattr(array, "dtype") else number_as_array(value, target)
 
 
-def number_in(value: Any, dtype: Any) -> Any:
+def number_as_array(value: Any, dtype: Any) -> Any:
     """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
 
     Raises RuntimeError for one that is too large.
@@ -127,7 +127,7 @@ def cast(x: Any, *, dtype: Any) -> Any:
     """x with elements of another type, real ones of the real parts; the gradient takes the type of x again."""
     array = np.asarray(x)
     if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
-        return in_order(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
+        return call_row_major(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
     return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import binary, unary
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.special.erf import erf_array
 
-SIGMOID = Routine("sigmoid")
+SIGMOID = SmallArrayKernel("sigmoid")
 
 
 @unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
@@ -129,7 +129,7 @@ def _squared_distance(x: Any, y: Any) -> Any:
 @binary(
     promotion="float",
     scalar="atan2",
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
     dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
 )
@@ -179,7 +179,7 @@ def sigmoid(x: Any) -> Any:
         >>> ad.sigmoid(ad.tensor([-2.0, 0.0, 2.0]))
         tensor([0.1192, 0.5000, 0.8808])
     """
-    if source.enabled and (found := SIGMOID.call(x)) is not None:
+    if kernel_provider.enabled and (found := SIGMOID.call(x)) is not None:
         return found
     return np.reciprocal(np.add(np.exp(np.negative(x)), 1))
 
@@ -187,7 +187,7 @@ def sigmoid(x: Any) -> Any:
 @unary(
     promotion="float",
     scalar="erf",
-    refuses="c",
+    unsupported_kinds="c",
     dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     native=5e-8,
 )

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import Routine, source
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.runtime.mode import unusual
+from adjoint.core.runtime.mode import nondefault
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.reduction.reduction import all
 
-GATHER = Routine("gather")
+GATHER = SmallArrayKernel("gather")
 # Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
 # for a dimension that is kept whole.
 Pattern = tuple[int | None, ...]
@@ -93,7 +93,7 @@ def _gather_spec(x: Any, indices: Any, *, axis: int) -> Spec:
     return Spec(indices.shape, x.dtype)
 
 
-def grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
     """Index arrays that take, along `axis`, the elements `indices`, and elsewhere the element's own position."""
     rank = indices.ndim
     return tuple([
@@ -110,11 +110,11 @@ def grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
 )
 def gather(x: Any, indices: Any, *, axis: int) -> Any:
     """out[i…] = x[i…] with `indices[i…]` in place of the index along `axis`."""
-    if source.enabled and axis == x.ndim - 1 and indices.shape[:-1] == x.shape[:-1]:
+    if kernel_provider.enabled and axis == x.ndim - 1 and indices.shape[:-1] == x.shape[:-1]:
         found = GATHER.call(x, indices)
         if found is not None:
             return found
-    return x[grid(x.shape, indices, axis)]
+    return x[index_grid(x.shape, indices, axis)]
 
 
 @primitive(
@@ -126,7 +126,7 @@ def gather(x: Any, indices: Any, *, axis: int) -> Any:
 def scatter_add(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Any:
     """Zeros of `shape`, to which x is added at `indices` along `axis`: the transpose of `gather`."""
     out = np.zeros(shape, x.dtype)
-    np.add.at(out, grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
+    np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
     return out
 
 
@@ -146,15 +146,15 @@ def check_range(
 
     Compiled steps check it on each run.
     """
-    if low == 0 and within(indices, size):
+    if low == 0 and all_in_range(indices, size):
         return
     params = {"low": -size if low is None else low, "size": size, "complaint": complaint, "error": error}
     apply(_check_range.op, (indices,), params)  # type: ignore[attr-defined]
 
 
-def within(indices: Any, size: int) -> bool:
+def all_in_range(indices: Any, size: int) -> bool:
     """True if all indices are seen to lie in [0, size); an eager look that costs half of `check_range`."""
-    if unusual.count or indices.array.dtype != np.int64:
+    if nondefault.count or indices.array.dtype != np.int64:
         return False
     unsigned = indices.array.view(np.uint64)  # negative ones become the largest
     return not unsigned.size or bool(np.maximum.reduce(unsigned, None) < size)
@@ -167,11 +167,11 @@ def _check_composite(indices: Any, *, low: int, size: int, complaint: str, error
     return require(holds, indices, low=low, size=size, complaint=complaint, error=error)
 
 
-def _nothing(*_: Any, **__: Any) -> Spec:
+def _flag_spec(*_: Any, **__: Any) -> Spec:
     return Spec((), np.dtype(np.bool_))
 
 
-@primitive(effect=True, composite=_check_composite, spec=_nothing)
+@primitive(effect=True, composite=_check_composite, spec=_flag_spec)
 def _check_range(indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
     if indices.size:
         lowest, highest = indices.min(), indices.max()
@@ -180,7 +180,7 @@ def _check_range(indices: Any, *, low: int, size: int, complaint: str, error: ty
     return np.True_
 
 
-@primitive(family="check", effect=True, spec=_nothing)
+@primitive(family="check", effect=True, spec=_flag_spec)
 def require(holds: Any, indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
     """Nothing if `holds`; else raises the error for the index that lies outside."""
     if holds:

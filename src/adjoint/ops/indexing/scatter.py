@@ -12,7 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
-from adjoint.ops.indexing.indexing import gather, grid, scatter_add
+from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
 
 
 def _same(x: Any, *_: Any, **__: Any) -> Spec:
@@ -29,7 +29,7 @@ def _same(x: Any, *_: Any, **__: Any) -> Spec:
 def scatter(x: Any, source: Any, indices: Any, *, axis: int) -> Any:
     """x with `source` at `indices` along `axis`; at a repeated position the last one stays."""
     out = x.copy()
-    out[grid(x.shape, indices, axis)] = source
+    out[index_grid(x.shape, indices, axis)] = source
     return out
 
 
@@ -45,31 +45,31 @@ def _array(x: Any) -> Any:
     return x.array if isinstance(x, Tensor) else x
 
 
-def _among_equals(
+def _extreme_gradients(
     g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
     """The gradient of an extreme, divided equally among all that attain it."""
     kind = _array(g).dtype
-    mine = cast(_alike(x, out), dtype=kind)
-    theirs = cast(_alike(source, gather(out, indices, axis=axis)), dtype=kind)
+    mine = cast(_equal_or_nan(x, out), dtype=kind)
+    theirs = cast(_equal_or_nan(source, gather(out, indices, axis=axis)), dtype=kind)
     if not include_self:
-        mine = mine * _untouched(mine, indices, axis)
+        mine = mine * _unwritten_mask(mine, indices, axis)
     count = mine + scatter_add(theirs, indices, shape=tuple(x.shape), axis=axis)
     each = g / maximum(count, 1.0)
     return mine * each, theirs * gather(each, indices, axis=axis)
 
 
-def _alike(x: Any, y: Any) -> Any:
+def _equal_or_nan(x: Any, y: Any) -> Any:
     """True where x and y are equal, or both are NaN, which is every extreme that it takes part in."""
     return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)))
 
 
-def _untouched(x: Any, indices: Any, axis: int) -> Any:
+def _unwritten_mask(x: Any, indices: Any, axis: int) -> Any:
     """1 where nothing is written, else 0."""
     return scatter(_ones(x), 0.0, indices, axis=axis)
 
 
-def _shares_of_product(
+def _product_gradients(
     g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
     """The product of all others that meet at a position: out / factor, or without the only factor that is zero."""
@@ -77,7 +77,7 @@ def _shares_of_product(
     shape = tuple(x.shape)
     zeros = cast(eq(source, 0), dtype=kind)
     factors = where(eq(source, 0), 1.0, source)
-    start = x if include_self else where(eq(_untouched(x, indices, axis), 0), 1.0, x)
+    start = x if include_self else where(eq(_unwritten_mask(x, indices, axis), 0), 1.0, x)
     zeros_before = cast(eq(start, 0), dtype=kind)
     count = zeros_before + scatter_add(zeros, indices, shape=shape, axis=axis)
     if isinstance(g, Tensor) and type(_array(count)) is np.ndarray and (_array(count) > 1).any():
@@ -89,14 +89,14 @@ def _shares_of_product(
     lone = where(eq(count, 1), product, 0.0)
     without_x = where(eq(start, 0), lone, out / start_or_one)
     if not include_self:
-        without_x = without_x * _untouched(x, indices, axis)
+        without_x = without_x * _unwritten_mask(x, indices, axis)
     rest = where(eq(source, 0), gather(lone, indices, axis=axis), gather(out, indices, axis=axis) / factors)
     return g * without_x, gather(g, indices, axis=axis) * rest
 
 
 def _rule(which: int) -> Any:
     def rule(g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, reduce: str, include_self: bool) -> Any:
-        shares = _shares_of_product if reduce == "prod" else _among_equals
+        shares = _product_gradients if reduce == "prod" else _extreme_gradients
         return shares(g, x, source, out, indices, axis, include_self)[which]
 
     return rule
@@ -109,7 +109,7 @@ def scatter_reduce(x: Any, source: Any, indices: Any, *, axis: int, reduce: str,
     Not `include_self`: of what source brings alone.
     """
     out = x.copy()
-    at = grid(x.shape, indices, axis)
+    at = index_grid(x.shape, indices, axis)
     if not include_self:
         identity = IDENTITIES[reduce]
         if x.dtype.kind in "iu" and reduce != "prod":

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 
-WORTH_PARTING = 64  # elements: shorter rows are sorted as fast as they are parted
+MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they are parted
 
 
 @primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
@@ -74,7 +74,7 @@ def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
     """The first `count` of the indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     size = rows.shape[-1]
-    if size < WORTH_PARTING or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
+    if size < MIN_PARTITION_LENGTH or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
         places = _in_order(rows, descending)[..., :count]
     else:
         last = size - count if descending else count - 1
@@ -101,12 +101,12 @@ def middle_of_present(x: Any, *, axis: int) -> Any:
     present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
     places = (np.maximum(present, 1) - 1) // 2
     if places.size and (places == places.flat[0]).all():
-        return ranked.op.evaluate(x, axis=axis, rank=int(places.flat[0]))  # type: ignore[attr-defined]
+        return index_at_rank.op.evaluate(x, axis=axis, rank=int(places.flat[0]))  # type: ignore[attr-defined]
     return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
 
 
 @primitive(spec=lambda x, *, axis, rank: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
-def ranked(x: Any, *, axis: int, rank: int) -> Any:
+def index_at_rank(x: Any, *, axis: int, rank: int) -> Any:
     """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]

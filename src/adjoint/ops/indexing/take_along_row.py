@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import fused
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement.movement import reshape
 
@@ -23,7 +23,7 @@ def _dx(g: Any, indices: Any, x_shape: tuple[int, ...]) -> Any:
     return indexing.scatter_add(_column(g), _column(indices), shape=x_shape, axis=len(x_shape) - 1)
 
 
-@fused(composite=_composite, node="MaxBackward0", linear=True, dx=_dx)
-def picked(x: Any, indices: Any) -> Any:
+@with_eager_fast_path(composite=_composite, node="MaxBackward0", linear=True, dx=_dx)
+def take_along_row(x: Any, indices: Any) -> Any:
     """x[…, indices[…]], without the last dimension."""
     return np.take_along_axis(x, indices[..., None], -1)[..., 0]

@@ -14,8 +14,8 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import describe
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, one_info, same
-from adjoint.ops.linalg.packed_factors import Shapes, lower, packed, packed_spec, triangle, unpacked
+from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
+from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
 from adjoint.ops.linalg.triangular import solve_triangular
 from adjoint.ops.movement.movement import cat, slice
 
@@ -36,7 +36,7 @@ def _cholesky_dx(g: Any, out: Any) -> Any:
 
 
 @primitive(
-    spec=lambda x, **_: same(x), node="LinalgCholeskyExBackward0", leading=True, holomorphic=False, dx=_cholesky_dx
+    spec=lambda x, **_: same_spec(x), node="LinalgCholeskyExBackward0", leading=True, holomorphic=False, dx=_cholesky_dx
 )
 def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
     """The lower triangle L with L Lᵀ = (x + xᵀ) / 2.
@@ -48,7 +48,7 @@ def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
     try:
         return np.linalg.cholesky(whole)
     except np.linalg.LinAlgError:
-        found = _orders(x)
+        found = _minor_orders(x)
         fault = first_fault(found) if name else None
         if fault is not None:
             raise LinAlgError(
@@ -62,13 +62,13 @@ def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
         return out
 
 
-@primitive(spec=one_info, leading=True)
+@primitive(spec=info_spec, leading=True)
 def minor_not_positive(x: Any) -> Any:
     """The order of the first leading minor of each matrix that is not positive-definite, or 0."""
-    return _orders(x)
+    return _minor_orders(x)
 
 
-def _orders(x: Any) -> Any:
+def _minor_orders(x: Any) -> Any:
     whole = symmetric(x)
     n = x.shape[-1]
     matrices = whole.reshape(math.prod(x.shape[:-2]), n, n)
@@ -117,7 +117,7 @@ def _qr_dx(g: Any, out: Any, x_shape: Shape, mode: str) -> Any:
         )
     if mode == "complete" and m > n:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
-    (q, r), (gq, gr) = (unpacked(array, qr_shapes(x_shape, mode)) for array in (out, g))
+    (q, r), (gq, gr) = (unpack_parts(array, qr_shapes(x_shape, mode)) for array in (out, g))
     if m >= n:
         return _tall_dx(gq, gr, q, r)
     # A = [A₁ A₂], of which A₁ = Q R₁ is square, and A₂ = Q R₂
@@ -139,8 +139,8 @@ def _tall_dx(gq: Any, gr: Any, q: Any, r: Any) -> Any:
 def qr(x: Any, *, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
     if mode == "r":
-        return packed(x, np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r"))
-    return packed(x, *(np.linalg.qr(x, "complete") if mode == "complete" else np.linalg.qr(x)))
+        return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r"))
+    return pack_parts(x, *(np.linalg.qr(x, "complete") if mode == "complete" else np.linalg.qr(x)))
 
 
 def reflector_shapes(shape: Shape) -> Shapes:
@@ -152,4 +152,4 @@ def reflector_shapes(shape: Shape) -> Shapes:
 def geqrf(x: Any) -> Any:
     """R, and below it the reflectors v whose product I - τ v vᵀ is Q, with the factors τ."""
     turned, tau = np.linalg.qr(x, "raw")
-    return packed(x, np.swapaxes(turned, -1, -2), tau)
+    return pack_parts(x, np.swapaxes(turned, -1, -2), tau)

@@ -18,8 +18,8 @@ from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.inverse_det_solve import solve
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import LinAlgError, adjoint, transposed
-from adjoint.ops.linalg.packed_factors import Shapes, diagonal, over_gaps, packed, packed_spec, unpacked
+from adjoint.ops.linalg.matrices import LinAlgError, adjoint, transpose_matrix
+from adjoint.ops.linalg.packed_factors import Shapes, diagonal, divide_by_gaps, pack_parts, packed_spec, unpack_parts
 from adjoint.ops.movement.movement import reshape, slice
 from adjoint.ops.reduction import reduction
 
@@ -31,7 +31,7 @@ def eigh_shapes(shape: Shape) -> Shapes:
     return (shape[-1],), (shape[-1], shape[-1])
 
 
-def _finite(name: str, x: Any, function: Any) -> Any:
+def _check_convergence(name: str, x: Any, function: Any) -> Any:
     """`function()`, its failure to converge told in PyTorch's words."""
     try:
         return function()
@@ -43,8 +43,8 @@ def _finite(name: str, x: Any, function: Any) -> Any:
 
 
 def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
-    (values, vectors), (gw, gv) = (unpacked(array, eigh_shapes(x_shape)) for array in (out, g))
-    inner = diagonal(gw) + over_gaps(bmm(adjoint(vectors), gv), values)
+    (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
+    inner = diagonal(gw) + divide_by_gaps(bmm(adjoint(vectors), gv), values)
     slope = bmm(vectors, bmm(inner, adjoint(vectors)))
     return (slope + adjoint(slope)) * 0.5
 
@@ -52,11 +52,11 @@ def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
 @primitive(spec=packed_spec(eigh_shapes), leading=True, holomorphic=False, dx=_eigh_dx)
 def eigh(x: Any) -> Any:
     """Eigenvalues, rising, and eigenvectors, as columns, of (x + xᵀ) / 2."""
-    return packed(x, *_finite("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
+    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
 
 
 def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
-    vectors = unpacked(eigh(x), eigh_shapes(x_shape))[1]
+    vectors = unpack_parts(eigh(x), eigh_shapes(x_shape))[1]
     return bmm(vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
 
 
@@ -65,7 +65,7 @@ def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
 )
 def eigvalsh(x: Any) -> Any:
     """The eigenvalues, rising, of (x + xᵀ) / 2."""
-    return _finite("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
+    return _check_convergence("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
 
 
 def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
@@ -77,7 +77,7 @@ def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
 
 def _svd_dx(g: Any, out: Any, x_shape: Shape, full: bool) -> Any:
     """Columns of U and rows of Vᵀ beyond the singular values are anything orthogonal: no gradient goes through them."""
-    (u, s, vh), (gu, gs, gvh) = (_first(unpacked(array, svd_shapes(x_shape, full)), full) for array in (out, g))
+    (u, s, vh), (gu, gs, gvh) = (_first(unpack_parts(array, svd_shapes(x_shape, full)), full) for array in (out, g))
     ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
     row = reshape(s, shape=(*s.shape[:-1], 1, s.shape[-1]))
     left, right = bmm(ut, gu), bmm(vh, gv)
@@ -85,8 +85,8 @@ def _svd_dx(g: Any, out: Any, x_shape: Shape, full: bool) -> Any:
     if is_complex(u):
         gs = (gs + conj(gs)) * 0.5  # singular values are real
     turning = left - adjoint(left)
-    inner = diagonal(gs) + over_gaps(turning, squares) * row
-    inner = inner + transposed(row) * over_gaps(right - adjoint(right), squares)
+    inner = diagonal(gs) + divide_by_gaps(turning, squares) * row
+    inner = inner + transpose_matrix(row) * divide_by_gaps(right - adjoint(right), squares)
     if is_complex(u):
         inner = inner + where(np.eye(s.shape[-1], dtype=bool), turning / (row * 2.0), 0.0)
     slope = bmm(u, bmm(inner, vh))
@@ -111,11 +111,11 @@ def _first(parts: list[Any], full: bool) -> list[Any]:
 @primitive(spec=packed_spec(svd_shapes), leading=True, holomorphic=False, dx=_svd_dx)
 def svd(x: Any, *, full: bool = False) -> Any:
     """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S falling; U and V are square if `full`."""
-    return packed(x, *_finite("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
+    return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
 
 
 def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
-    u, _, vh = unpacked(svd(x), svd_shapes(x_shape))
+    u, _, vh = unpack_parts(svd(x), svd_shapes(x_shape))
     return bmm(u * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), vh)
 
 
@@ -127,16 +127,16 @@ def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
 )
 def svdvals(x: Any) -> Any:
     """The singular values, falling."""
-    return _finite("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
+    return _check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
 
 
 def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
     """Vectors of length 1 do not grow: what of their gradient is along them is taken off."""
-    (values, vectors), (gw, gv) = (unpacked(array, eigh_shapes(x_shape)) for array in (out, g))
+    (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
     turned, one = adjoint(vectors), np.eye(x_shape[-1], dtype=bool)
     inside = bmm(turned, gv)
     along = reduction.sum(where(one, (inside + conj(inside)) * 0.5, 0.0), axes=(len(x_shape) - 2,), keepdims=True)
-    inner = diagonal(gw) + over_gaps(inside - bmm(turned, vectors) * along, conj(values))
+    inner = diagonal(gw) + divide_by_gaps(inside - bmm(turned, vectors) * along, conj(values))
     return solve(turned, bmm(inner, turned), name="")
 
 
@@ -153,4 +153,4 @@ def eig(x: Any) -> Any:
     """
     if not np.isfinite(x).all():
         raise RuntimeError(f"torch.linalg.eig: input tensor should not contain infs or NaNs. Given {describe(x)}")
-    return packed(x, *np.linalg.eig(x)).astype(complex_type(x.dtype), copy=False)
+    return pack_parts(x, *np.linalg.eig(x)).astype(complex_type(x.dtype), copy=False)

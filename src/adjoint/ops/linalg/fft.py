@@ -17,7 +17,7 @@ from adjoint.core.op.spec import Spec
 Axes = tuple[int, ...]
 
 
-def _scaled(out: Any, scale: float, dtype: Any) -> Any:
+def _apply_scale(out: Any, scale: float, dtype: Any) -> Any:
     out = out.astype(dtype, copy=False)
     return out if scale == 1 else out * dtype.type(scale)
 
@@ -33,7 +33,7 @@ def _scaled(out: Any, scale: float, dtype: Any) -> Any:
 def fft_c2c(x: Any, *, axes: Axes, inverse: bool, scale: float) -> Any:
     """scale · Σₙ x[n] e^(∓2πikn/N) over `axes`, with the sign + for the inverse."""
     out = np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
-    return _scaled(out, scale, x.dtype)
+    return _apply_scale(out, scale, x.dtype)
 
 
 def _half(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ def _half(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 )
 def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
     """scale · Σₙ x[n] e^(-2πikn/N) of real x over `axes`, the first half of the last of them."""
-    return _scaled(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
+    return _apply_scale(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
 
 
 def _real_shape(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
@@ -65,15 +65,15 @@ def _real_shape(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
     leading=True,
     holomorphic=False,
     node="FftC2RBackward0",
-    dx=lambda g, axes, n, scale: _doubled(fft_r2c(g, axes=axes, scale=scale), n, axes[-1]),
+    dx=lambda g, axes, n, scale: _double_mirrored(fft_r2c(g, axes=axes, scale=scale), n, axes[-1]),
 )
 def fft_c2r(x: Any, *, axes: Axes, n: int, scale: float) -> Any:
     """scale · Σₖ x[k] e^(2πikn/N) of half a spectrum over `axes`: n real numbers along the last of them."""
     sizes = [n if axis == axes[-1] else x.shape[axis] for axis in axes]
-    return _scaled(np.fft.irfftn(x, sizes, axes=axes, norm="forward"), scale, real_type(x.dtype))
+    return _apply_scale(np.fft.irfftn(x, sizes, axes=axes, norm="forward"), scale, real_type(x.dtype))
 
 
-def _doubled(spectrum: Any, n: int, axis: int) -> Any:
+def _double_mirrored(spectrum: Any, n: int, axis: int) -> Any:
     return spectrum * _weights(spectrum, n, axis, 2.0)
 
 

@@ -12,19 +12,28 @@ import numpy as np
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
-from adjoint.ops.elementwise.complex import conj, imag, is_complex, joined
+from adjoint.ops.elementwise.complex import conj, imag, is_complex, make_complex
 from adjoint.ops.linalg.lu import zero_pivots
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, one_info, same, solution, transposed
+from adjoint.ops.linalg.matrices import (
+    INFO,
+    LinAlgError,
+    adjoint,
+    first_fault,
+    info_spec,
+    same_spec,
+    solve_spec,
+    transpose_matrix,
+)
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction import reduction
 
 
-def _number(x: Any) -> Spec:
+def _number_spec(x: Any) -> Spec:
     return Spec(x.shape[:-2], x.dtype)
 
 
-def spread(g: Any) -> Any:
+def as_1x1_matrix(g: Any) -> Any:
     """Numbers as 1 × 1 matrices."""
     return reshape(g, shape=(*g.shape, 1, 1))
 
@@ -42,13 +51,13 @@ def _one_by_one(function: Any, *stacks: Any) -> Any:
     return out
 
 
-@primitive(spec=one_info, leading=True)
+@primitive(spec=info_spec, leading=True)
 def singular_at(x: Any) -> Any:
     """Of each matrix the first zero on the diagonal of its factor U, counted from 1; 0 where it has an inverse."""
-    return _zeros(x)
+    return _zero_pivot_positions(x)
 
 
-def _zeros(x: Any) -> Any:
+def _zero_pivot_positions(x: Any) -> Any:
     found = np.zeros(x.shape[:-2], INFO)
     singular = np.asarray(np.linalg.slogdet(x)[0] == 0)
     if singular.any():
@@ -57,17 +66,17 @@ def _zeros(x: Any) -> Any:
 
 
 def _inv_dx(g: Any, out: Any) -> Any:
-    turned = transposed(out)
+    turned = transpose_matrix(out)
     return -bmm(turned, bmm(g, turned))
 
 
-@primitive(spec=lambda x, **_: same(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
+@primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
 def inv(x: Any, *, name: str = "linalg.inv") -> Any:
     """x⁻¹. Raises LinAlgError for a singular matrix, with the `name` of the function that was called, if any."""
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
-        fault = first_fault(_zeros(x)) if name else None
+        fault = first_fault(_zero_pivot_positions(x)) if name else None
         if fault is None:
             return _one_by_one(np.linalg.inv, x)
         raise LinAlgError(
@@ -78,12 +87,12 @@ def inv(x: Any, *, name: str = "linalg.inv") -> Any:
 
 def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
     """From det(x) x⁻ᵀ, where x has an inverse."""
-    slope, rank = transposed(inv(x, name="")), len(x.shape)
+    slope, rank = transpose_matrix(inv(x, name="")), len(x.shape)
     along = reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True)
-    return along * out - bmm(out, bmm(transposed(g), slope))
+    return along * out - bmm(out, bmm(transpose_matrix(g), slope))
 
 
-@primitive(spec=same, leading=True, dx=_cofactors_dx)
+@primitive(spec=same_spec, leading=True, dx=_cofactors_dx)
 def cofactors(x: Any) -> Any:
     """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
     size = np.linalg.det(x)
@@ -98,7 +107,7 @@ def cofactors(x: Any) -> Any:
     return out
 
 
-@primitive(spec=_number, node="LinalgDetBackward0", leading=True, dx=lambda g, x: spread(g) * cofactors(x))
+@primitive(spec=_number_spec, node="LinalgDetBackward0", leading=True, dx=lambda g, x: as_1x1_matrix(g) * cofactors(x))
 def det(x: Any) -> Any:
     """The determinant."""
     return np.linalg.det(x)
@@ -108,7 +117,7 @@ def det(x: Any) -> Any:
     spec=lambda x: Spec(x.shape[:-2], real_type(x.dtype)),
     node="LinalgSlogdetBackward0",
     leading=True,
-    dx=lambda g, x: spread(g) * adjoint(inv(x, name="")),
+    dx=lambda g, x: as_1x1_matrix(g) * adjoint(inv(x, name="")),
 )
 def logabsdet(x: Any) -> Any:
     """ln |det x|."""
@@ -118,29 +127,29 @@ def logabsdet(x: Any) -> Any:
 def _sign_dx(g: Any, x: Any, out: Any) -> Any:
     """For real numbers 0; a complex sign turns with the imaginary part of tr(x⁻¹ dx)."""
     if not is_complex(x):
-        return spread(g * 0.0) * x
+        return as_1x1_matrix(g * 0.0) * x
     turning = imag(conj(g) * out)
-    return spread(joined(turning * 0.0, -turning)) * adjoint(inv(x, name=""))
+    return as_1x1_matrix(make_complex(turning * 0.0, -turning)) * adjoint(inv(x, name=""))
 
 
-@primitive(spec=_number, leading=True, holomorphic=False, dx=_sign_dx)
+@primitive(spec=_number_spec, leading=True, holomorphic=False, dx=_sign_dx)
 def sign_of_det(x: Any) -> Any:
     """The sign of the determinant."""
     return np.linalg.slogdet(x)[0]
 
 
 @primitive(
-    spec=solution,
+    spec=solve_spec,
     node="LinalgSolveExBackward0",
-    da=lambda g, a, out: -bmm(solve(transposed(a), g, name=""), transposed(out)),
-    db=lambda g, a: solve(transposed(a), g, name=""),
+    da=lambda g, a, out: -bmm(solve(transpose_matrix(a), g, name=""), transpose_matrix(out)),
+    db=lambda g, a: solve(transpose_matrix(a), g, name=""),
 )
 def solve(a: Any, b: Any, *, name: str = "linalg.solve") -> Any:
     """The matrix x with a x = b. Raises LinAlgError for a singular a, with the `name` of what was called, if any."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
-        fault = first_fault(_zeros(a)) if name else None
+        fault = first_fault(_zero_pivot_positions(a)) if name else None
         if fault is None:
             return _one_by_one(np.linalg.solve, a, b)
         raise LinAlgError(

@@ -9,8 +9,8 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.complex import conj, is_complex
-from adjoint.ops.linalg.matrices import solution
-from adjoint.ops.linalg.packed_factors import Shapes, packed, packed_spec, pivot_size
+from adjoint.ops.linalg.matrices import solve_spec
+from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, packed_spec, pivot_size
 
 GROWTH = (1 + 17**0.5) / 8  # Bunch and Kaufman's threshold, for which the elements grow least
 
@@ -32,7 +32,7 @@ def ldl(x: Any, *, hermitian: bool = False) -> Any:
     faults = np.zeros(x.shape[:-2], x.dtype)
     for at in np.ndindex(*x.shape[:-2]):
         faults[at] = _factor(a[at], rows[at], hermitian)
-    return packed(x, a, rows, faults)
+    return pack_parts(x, a, rows, faults)
 
 
 def _factor(a: Any, rows: Any, hermitian: bool) -> int:
@@ -97,8 +97,8 @@ def _exchange(a: Any, k: int, i: int, j: int, turned: Any) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _ldl_solution(a: Any, pivots: Any, b: Any, **_: Any) -> Spec:
-    return solution(a, b)
+def _ldl_solve_spec(a: Any, pivots: Any, b: Any, **_: Any) -> Spec:
+    return solve_spec(a, b)
 
 
 def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
@@ -108,7 +108,7 @@ def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
 
 
 @primitive(
-    spec=_ldl_solution,
+    spec=_ldl_solve_spec,
     node="LinalgLdlSolveBackward0",
     holomorphic=False,
     leading=True,

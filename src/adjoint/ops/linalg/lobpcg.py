@@ -12,8 +12,8 @@ from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.eig_svd import eigh, eigh_shapes
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import transposed
-from adjoint.ops.linalg.packed_factors import Shapes, packed, unpacked
+from adjoint.ops.linalg.matrices import transpose_matrix
+from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, unpack_parts
 from adjoint.ops.movement.movement import reshape
 
 
@@ -29,15 +29,15 @@ def _spec(a: Any, x: Any, preconditioner: Any, *, k: int, **_: Any) -> Spec:
 def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
     """From all eigenpairs: dvᵢ = Σⱼ qⱼ (qⱼᵀ dA vᵢ) / (eᵢ - wⱼ) over the others."""
     n = a.shape[-1]
-    (e, v), (ge, gv) = (unpacked(array, pair_shapes(a.shape, k)) for array in (out, g))
-    w, q = unpacked(eigh(a), eigh_shapes(a.shape))
+    (e, v), (ge, gv) = (unpack_parts(array, pair_shapes(a.shape, k)) for array in (out, g))
+    w, q = unpack_parts(eigh(a), eigh_shapes(a.shape))
     same = np.eye(n, k, dtype=bool)
     same = same[::-1] if largest else same
     gaps = reshape(e, shape=(*e.shape[:-1], 1, k)) - reshape(w, shape=(*w.shape, 1))
-    inner = where(same, 0.0, bmm(transposed(q), gv) / where(same, 1.0, gaps))
-    turned = transposed(v)
+    inner = where(same, 0.0, bmm(transpose_matrix(q), gv) / where(same, 1.0, gaps))
+    turned = transpose_matrix(v)
     slope = bmm(bmm(q, inner) + v * reshape(ge, shape=(*ge.shape[:-1], 1, k)), turned)
-    return (slope + transposed(slope)) * 0.5
+    return (slope + transpose_matrix(slope)) * 0.5
 
 
 @primitive(spec=_spec, node="LOBPCGAutogradFunctionBackward", leading=True, da=_da)
@@ -51,12 +51,12 @@ def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, ni
     x, near = (np.broadcast_to(y, (*lead, *y.shape[-2:])) for y in (x, preconditioner))
     values, vectors = np.empty((*lead, k), a.dtype), np.empty((*lead, a.shape[-1], k), a.dtype)
     for at in np.ndindex(*lead):
-        e, v = _searched(a[at], x[at], near[at], largest, niter, tol)
+        e, v = _run_lobpcg(a[at], x[at], near[at], largest, niter, tol)
         values[at], vectors[at] = e[:k], v[:, :k]
-    return packed(a, values, vectors)
+    return pack_parts(a, values, vectors)
 
 
-def _searched(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
+def _run_lobpcg(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
     n = x.shape[-1]
     size = np.linalg.norm(a, 2)
     e, x = _best(a, x, n, largest)

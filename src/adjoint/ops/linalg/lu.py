@@ -10,12 +10,12 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import INFO, transposed
-from adjoint.ops.linalg.packed_factors import integers, lower, packed, packed_spec, pivot_size, unpacked, upper
+from adjoint.ops.linalg.matrices import INFO, transpose_matrix
+from adjoint.ops.linalg.packed_factors import integers, lower, pack_parts, packed_spec, pivot_size, unpack_parts, upper
 from adjoint.ops.linalg.triangular import solve_triangular, substitute
 from adjoint.ops.movement.movement import cat, slice
 
-NARROW = 8  # columns: so many are eliminated one after another
+PANEL_COLUMNS = 8  # columns: so many are eliminated one after another
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -35,23 +35,23 @@ def _lu_dx(g: Any, out: Any, x_shape: tuple[int, ...]) -> Any:
     """A = P [L; L₂] [U U₂]: first towards what L₂ = (Pᵀ A)₂ U⁻¹ or U₂ = L⁻¹ (Pᵀ A)₂ is made of, then L U."""
     m, n = x_shape[-2:]
     k = min(m, n)
-    factors, gf = (unpacked(array, lu_shapes(x_shape))[0] for array in (out, g))
+    factors, gf = (unpack_parts(array, lu_shapes(x_shape))[0] for array in (out, g))
     square = _block(factors, 0, k, 0, k)
-    turned, gl, gu = transposed(square), _block(gf, 0, k, 0, k), _block(gf, 0, k, 0, k)
+    turned, gl, gu = transpose_matrix(square), _block(gf, 0, k, 0, k), _block(gf, 0, k, 0, k)
     beyond = None
     if n > k:
         beyond = solve_triangular(turned, _block(gf, 0, k, k, n), upper=True, unitriangular=True)
-        gl = gl - bmm(beyond, transposed(_block(factors, 0, k, k, n)))
+        gl = gl - bmm(beyond, transpose_matrix(_block(factors, 0, k, k, n)))
     elif m > k:
-        beyond = transposed(solve_triangular(square, transposed(_block(gf, k, m, 0, k)), upper=True))
-        gu = gu - bmm(transposed(_block(factors, k, m, 0, k)), beyond)
+        beyond = transpose_matrix(solve_triangular(square, transpose_matrix(_block(gf, k, m, 0, k)), upper=True))
+        gu = gu - bmm(transpose_matrix(_block(factors, k, m, 0, k)), beyond)
     unit = where(np.eye(k, dtype=bool), 1.0, lower(square))
-    inner = lower(bmm(transposed(unit), lower(gl))) + upper(bmm(upper(gu), transposed(upper(square))))
-    inner = transposed(solve_triangular(square, transposed(inner), upper=True))
+    inner = lower(bmm(transpose_matrix(unit), lower(gl))) + upper(bmm(upper(gu), transpose_matrix(upper(square))))
+    inner = transpose_matrix(solve_triangular(square, transpose_matrix(inner), upper=True))
     slope = solve_triangular(turned, inner, upper=True, unitriangular=True)
     if beyond is not None:
         slope = cat(slope, beyond, axis=len(x_shape) - (1 if n > k else 2))
-    return bmm(exchanged(pivots_of(out, x_shape), rows=m, dtype=getattr(out, "array", out).dtype), slope)
+    return bmm(permutation_matrix(pivots_of(out, x_shape), rows=m, dtype=getattr(out, "array", out).dtype), slope)
 
 
 def _block(x: Any, top: int, bottom: int, left: int, right: int) -> Any:
@@ -62,13 +62,13 @@ def _block(x: Any, top: int, bottom: int, left: int, right: int) -> Any:
 @primitive(spec=packed_spec(lu_shapes), node="LinalgLuFactorExBackward0", leading=True, dx=_lu_dx)
 def lu(x: Any) -> Any:
     """L, without its diagonal of ones, and U in one matrix; rows exchanged, from 1; the first zero pivot, or 0."""
-    factors, rows = _eliminated(x)
-    return packed(x, factors, (rows + 1).astype(x.dtype), _first_zero(factors).astype(x.dtype))
+    factors, rows = _factorize(x)
+    return pack_parts(x, factors, (rows + 1).astype(x.dtype), _first_zero(factors).astype(x.dtype))
 
 
 def zero_pivots(x: Any) -> Any:
     """The place of the first zero on the diagonal of each U, counted from 1, or 0."""
-    return _first_zero(_eliminated(x)[0])
+    return _first_zero(_factorize(x)[0])
 
 
 def _first_zero(factors: Any) -> Any:
@@ -78,7 +78,7 @@ def _first_zero(factors: Any) -> Any:
     return np.where(zero.any(-1), zero.argmax(-1) + 1, 0)
 
 
-def _eliminated(x: Any) -> tuple[Any, Any]:
+def _factorize(x: Any) -> tuple[Any, Any]:
     m, n = x.shape[-2:]
     a = x.reshape(int(np.prod(x.shape[:-2])), m, n).copy()
     rows = np.zeros((a.shape[0], min(m, n)), np.intp)
@@ -94,7 +94,7 @@ def _eliminate(a: Any, rows: Any) -> None:
     Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997: half of the columns, then the rest.
     """
     k = min(a.shape[-2:])
-    if k > NARROW:
+    if k > PANEL_COLUMNS:
         half = k // 2
         _eliminate(a[:, :, :half], rows[:, :half])
         _exchange(a[:, :, half:], rows[:, :half])
@@ -130,7 +130,7 @@ def permutation(rows: Any, count: int) -> Any:
 
 
 @primitive(spec=lambda x, *, rows, dtype: Spec((*x.shape[:-1], rows, rows), dtype), leading=True)
-def exchanged(x: Any, *, rows: int, dtype: Any) -> Any:
+def permutation_matrix(x: Any, *, rows: int, dtype: Any) -> Any:
     """P with A = P L U, from the rows exchanged, counted from 1."""
     order = permutation(x.astype(np.intp) - 1, rows)
     out = np.zeros((*order.shape, rows), dtype)

@@ -17,31 +17,31 @@ class LinAlgError(RuntimeError):
     """The numbers in a matrix do not allow what was asked for: it is singular, or not positive-definite."""
 
 
-def same(x: Any) -> Spec:
+def same_spec(x: Any) -> Spec:
     """Spec of matrices like x."""
     return Spec(x.shape, x.dtype)
 
 
-def one_info(x: Any) -> Spec:
+def info_spec(x: Any) -> Spec:
     """Spec of an integer for each matrix of x."""
     return Spec(x.shape[:-2], INFO)
 
 
-def solution(a: Any, b: Any, **_: Any) -> Spec:
+def solve_spec(a: Any, b: Any, **_: Any) -> Spec:
     """Spec of the x with a x = b."""
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"sizes differ, {a.shape[-1]} and {b.shape[-2]}")
     return Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
 
 
-def transposed(x: Any) -> Any:
+def transpose_matrix(x: Any) -> Any:
     """Matrices with rows and columns exchanged."""
     return swap(x, -1, -2)
 
 
 def adjoint(x: Any) -> Any:
     """Matrices transposed and conjugated."""
-    turned = transposed(x)
+    turned = transpose_matrix(x)
     return conj(turned) if is_complex(x) else turned
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import primitive
-from adjoint.ops.linalg.matrices import same, transposed
+from adjoint.ops.linalg.matrices import same_spec, transpose_matrix
 from adjoint.ops.movement.movement import cat, slice
 
 # Of Padé's approximants of these degrees, the largest norm for which the error is a rounding error of float64, from
 # Higham, "The scaling and squaring method for the matrix exponential revisited", 2005, table 2.3.
-REACH = {3: 1.495585217958292e-2, 5: 2.539398330063230e-1, 7: 9.504178996162932e-1, 9: 2.097847961257068}
-REACH_13 = 5.371920351148152
+MAX_NORM_BY_DEGREE = {3: 1.495585217958292e-2, 5: 2.539398330063230e-1, 7: 9.504178996162932e-1, 9: 2.097847961257068}
+MAX_NORM_13 = 5.371920351148152
 COEFFICIENTS: dict[int, tuple[float, ...]] = {
     3: (120.0, 60.0, 12.0, 1.0),
     5: (30240.0, 15120.0, 3360.0, 420.0, 30.0, 1.0),
@@ -40,12 +40,14 @@ def _block(x: Any, row: int, column: int) -> Any:
 
 def _along_dx(g: Any, x: Any, e: Any) -> Any:
     """The derivative of a block of exp [[x, e], [0, x]], by both x."""
-    nothing, turned = x * 0.0, transposed(x)
-    slope = exp_along(_blocks(turned, nothing, transposed(e), turned), _blocks(nothing, g, nothing, nothing))
+    nothing, turned = x * 0.0, transpose_matrix(x)
+    slope = exp_along(_blocks(turned, nothing, transpose_matrix(e), turned), _blocks(nothing, g, nothing, nothing))
     return _block(slope, 0, 0) + _block(slope, 1, 1)
 
 
-@primitive(spec=lambda x, e: same(x), leading=True, dx=_along_dx, de=lambda g, x: exp_along(transposed(x), g))
+@primitive(
+    spec=lambda x, e: same_spec(x), leading=True, dx=_along_dx, de=lambda g, x: exp_along(transpose_matrix(x), g)
+)
 def exp_along(x: Any, e: Any) -> Any:
     """d exp(x + t e) / dt at 0: the upper right block of exp [[x, e], [0, x]]. Source: Najfeld and Havel, 1995."""
     n = x.shape[-1]
@@ -53,7 +55,9 @@ def exp_along(x: Any, e: Any) -> Any:
     return np.ascontiguousarray(_exponential(np.concatenate(rows, -2))[..., :n, n:])
 
 
-@primitive(spec=same, node="LinalgMatrixExpBackward0", leading=True, dx=lambda g, x: exp_along(transposed(x), g))
+@primitive(
+    spec=same_spec, node="LinalgMatrixExpBackward0", leading=True, dx=lambda g, x: exp_along(transpose_matrix(x), g)
+)
 def matrix_exp(x: Any) -> Any:
     """Σ xᵏ / k!, by a rational approximation of exp(x / 2ˢ), squared s times; float32 is computed in float64."""
     return _exponential(x)
@@ -64,19 +68,19 @@ def _exponential(x: Any) -> Any:
     out = np.empty_like(wide)
     if x.size:
         norms = np.abs(wide).sum(-2).max(-1)
-        degrees = np.searchsorted(list(REACH.values()), norms)
+        degrees = np.searchsorted(list(MAX_NORM_BY_DEGREE.values()), norms)
         for at in np.unique(degrees):
             chosen = degrees == at
-            if at < len(REACH):
-                out[chosen] = _approximant(wide[chosen], COEFFICIENTS[list(REACH)[at]])
+            if at < len(MAX_NORM_BY_DEGREE):
+                out[chosen] = _approximant(wide[chosen], COEFFICIENTS[list(MAX_NORM_BY_DEGREE)[at]])
             else:
-                out[chosen] = _scaled(wide[chosen], norms[chosen])
+                out[chosen] = _scale_and_square(wide[chosen], norms[chosen])
     return np.ascontiguousarray(out.reshape(x.shape), x.dtype)
 
 
-def _scaled(x: Any, norms: Any) -> Any:
+def _scale_and_square(x: Any, norms: Any) -> Any:
     finite = np.isfinite(norms)
-    halvings = np.where(finite, np.ceil(np.log2(np.maximum(np.where(finite, norms, 1.0) / REACH_13, 1.0))), 0.0)
+    halvings = np.where(finite, np.ceil(np.log2(np.maximum(np.where(finite, norms, 1.0) / MAX_NORM_13, 1.0))), 0.0)
     x = np.where(finite[:, None, None], x, 0.0) / 2.0 ** halvings[:, None, None]
     out = _approximant_13(x)
     for k in range(int(halvings.max(initial=0.0))):

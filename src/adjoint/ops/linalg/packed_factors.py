@@ -12,14 +12,14 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or
 from adjoint.ops.elementwise.select import where
-from adjoint.ops.linalg.matrices import INFO, transposed
+from adjoint.ops.linalg.matrices import INFO, transpose_matrix
 from adjoint.ops.movement.movement import reshape, slice
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
 
 
-def packed(x: Any, *parts: Any) -> Any:
+def pack_parts(x: Any, *parts: Any) -> Any:
     """The parts, arrays (…, *shape) where x is (…, m, n), as one array."""
     lead = x.shape[:-2]
     return np.concatenate([part.reshape(*lead, prod(part.shape[len(lead) :])) for part in parts], -1)
@@ -30,7 +30,7 @@ def packed_spec(shapes: Callable[..., Shapes]) -> Callable[..., Spec]:
     return lambda x, **params: Spec((*x.shape[:-2], sum(map(prod, shapes(x.shape, **params)))), x.dtype)
 
 
-def unpacked(packed: Any, shapes: Shapes) -> list[Any]:
+def unpack_parts(packed: Any, shapes: Shapes) -> list[Any]:
     """The parts of these shapes."""
     lead = tuple(packed.shape[:-1])
     found, start = [], 0
@@ -69,10 +69,10 @@ def diagonal(values: Any) -> Any:
     return where(np.eye(n, dtype=bool), reshape(values, shape=(*values.shape, 1)), 0.0)
 
 
-def over_gaps(x: Any, values: Any) -> Any:
+def divide_by_gaps(x: Any, values: Any) -> Any:
     """x[i, j] / (values[j] - values[i]); 0 on the diagonal, and for a zero over a zero: equal values, all alike."""
     row = reshape(values, shape=(*values.shape[:-1], 1, values.shape[-1]))
-    gaps = row - transposed(row)
+    gaps = row - transpose_matrix(row)
     nothing = logical_or(np.eye(values.shape[-1], dtype=bool), logical_and(eq(gaps, 0.0), eq(x, 0.0)))
     return where(nothing, 0.0, x / where(nothing, 1.0, gaps))
 

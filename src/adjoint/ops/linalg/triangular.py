@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import solution, transposed
+from adjoint.ops.linalg.matrices import solve_spec, transpose_matrix
 
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 
@@ -22,16 +22,16 @@ def _triangle(x: Any, upper: bool, unitriangular: bool) -> Any:
 
 
 def _da(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
-    back = solve_triangular(transposed(a), g, upper=not upper, unitriangular=unitriangular)
-    return -_triangle(bmm(back, transposed(out)), upper, unitriangular)
+    back = solve_triangular(transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular)
+    return -_triangle(bmm(back, transpose_matrix(out)), upper, unitriangular)
 
 
 @primitive(
-    spec=solution,
+    spec=solve_spec,
     node="LinalgSolveTriangularBackward0",
     da=_da,
     db=lambda g, a, upper, unitriangular: solve_triangular(
-        transposed(a), g, upper=not upper, unitriangular=unitriangular
+        transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular
     ),
 )
 def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:

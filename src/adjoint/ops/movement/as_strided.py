@@ -8,20 +8,28 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.families import movement, primitive
+from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import mode, unrecorded, unusual
-from adjoint.core.tensor.as_strided import dense_strides, offset, owner, places, reach, region, steps
+from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
+from adjoint.core.tensor.as_strided import (
+    dense_strides,
+    element_positions,
+    element_strides,
+    memory_span,
+    offset,
+    owner,
+    strided_view,
+)
 from adjoint.core.tensor.storage import share_view, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.select import where
-from adjoint.ops.mutation.view_update import replay
+from adjoint.ops.mutation.view_update import replay_view
 
 Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, int]  # the strides of a view in elements, and the place of its first element
 
 
-def _as_it_lies(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Spec:
+def _as_strided_spec(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Spec:
     return Spec(size, x.dtype)
 
 
@@ -30,7 +38,7 @@ def _start(storage_offset: int | None, geometry: Geometry) -> int:
 
 
 @primitive(
-    spec=_as_it_lies,
+    spec=_as_strided_spec,
     linear=True,
     dx=lambda g, x_shape, size, stride, storage_offset, geometry: strided_sum(
         g, shape=x_shape, stride=stride, start=_start(storage_offset, geometry), geometry=geometry
@@ -39,16 +47,16 @@ def _start(storage_offset: int | None, geometry: Geometry) -> int:
 def as_strided(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Any:
     """The memory of x at other strides: a view, where x lies in it as `geometry` says; else `restride`."""
     start = _start(storage_offset, geometry)
-    if steps(x) == geometry[0] and offset(x) == geometry[1]:
-        return region(x, size, stride, start)
-    return _restrided(x, size, stride, start, geometry)
+    if element_strides(x) == geometry[0] and offset(x) == geometry[1]:
+        return strided_view(x, size, stride, start)
+    return _restride_array(x, size, stride, start, geometry)
 
 
-def _restrided(x: Any, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
-    own = places(x.shape, *geometry)
-    memory = np.zeros(max(reach(x.shape, *geometry), reach(size, stride, start)), x.dtype)
+def _restride_array(x: Any, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+    own = element_positions(x.shape, *geometry)
+    memory = np.zeros(max(memory_span(x.shape, *geometry), memory_span(size, stride, start)), x.dtype)
     np.add.at(memory, own, x)
-    return (memory / _count(memory, own))[places(size, stride, start)].astype(x.dtype, copy=False)
+    return (memory / _count(memory, own))[element_positions(size, stride, start)].astype(x.dtype, copy=False)
 
 
 def _count(memory: Any, own: Any) -> Any:
@@ -65,7 +73,7 @@ def _count(memory: Any, own: Any) -> Any:
 )
 def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
     """x laid into memory as `geometry` says, zeros elsewhere, and read at other strides."""
-    return _restrided(x, size, stride, start, geometry)
+    return _restride_array(x, size, stride, start, geometry)
 
 
 @primitive(
@@ -77,29 +85,29 @@ def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geomet
 )
 def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
     """x added into memory at its strides, and read as `geometry` says: the transpose of `restride`."""
-    own = places(shape, *geometry)
-    memory = np.zeros(max(reach(shape, *geometry), reach(x.shape, stride, start)), x.dtype)
-    np.add.at(memory, places(x.shape, stride, start), x)
+    own = element_positions(shape, *geometry)
+    memory = np.zeros(max(memory_span(shape, *geometry), memory_span(x.shape, stride, start)), x.dtype)
+    np.add.at(memory, element_positions(x.shape, stride, start), x)
     return (memory / _count(memory, own))[own].astype(x.dtype, copy=False)
 
 
 def geometry_of(x: Tensor) -> Geometry:
     """How a tensor lies in its memory; a symbolic one, or what that is a view of, as if in memory of its own."""
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(x)
     if type(x.array) is np.ndarray:
-        return steps(x.array), offset(x.array)
+        return element_strides(x.array), offset(x.array)
     view = view_of(x)
     base = x if view is None else view.base
     if not base.is_contiguous():
         x.array.refuse("as_strided of a tensor whose memory is not in row-major order")
     shape = base.array.shape
-    array = region(np.empty(1, np.int8), shape, dense_strides(shape), 0)  # without memory: only look at it
-    array = array if view is None else replay(array, view.steps)
-    return steps(array), offset(array)
+    array = strided_view(np.empty(1, np.int8), shape, dense_strides(shape), 0)  # without memory: only look at it
+    array = array if view is None else replay_view(array, view.steps)
+    return element_strides(array), offset(array)
 
 
-def memory_of(x: Tensor) -> int:
+def storage_size(x: Tensor) -> int:
     """The number of elements in the memory that the tensor lies in."""
     if type(x.array) is np.ndarray:
         return int(owner(x.array).nbytes // x.element_size())
@@ -119,10 +127,10 @@ def _unfold_spec(x: Any, *, dimension: int, size: int, step: int) -> Spec:
 )
 def unfold(x: Any, *, dimension: int, size: int, step: int) -> Any:
     """The pieces of `size` at every `step` along a dimension, as a last dimension: a view."""
-    strides = steps(x)
+    strides = element_strides(x)
     shape = _unfold_spec(x, dimension=dimension, size=size, step=step).shape
     moved = (*strides[:dimension], strides[dimension] * step, *strides[dimension + 1 :], strides[dimension])
-    return region(x, shape, moved, offset(x))
+    return strided_view(x, shape, moved, offset(x))
 
 
 @primitive(
@@ -140,7 +148,7 @@ def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
     return out
 
 
-def seen(op: Any, x: Tensor, **params: Any) -> Tensor:
+def apply_as_view(op: Any, x: Tensor, **params: Any) -> Tensor:
     """op(x), noted as a view of x where it lies in its memory; one at strides of its own as a view of what x is of."""
     out, around = apply(op, (x,), params), view_of(x)
     symbolic = type(out.array) is not np.ndarray
@@ -152,18 +160,20 @@ def seen(op: Any, x: Tensor, **params: Any) -> Tensor:
     start = _start(params["storage_offset"], params["geometry"])
     whole = {**params, "storage_offset": start, "geometry": geometry_of(around.base)}
     if symbolic:
-        out = _completed(op, x, out, around.base, whole, params["geometry"])
+        out = _complete_from_base(op, x, out, around.base, whole, params["geometry"])
     share_view(around.base, out, op, whole, around.made)
     return out
 
 
-def _completed(op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry) -> Tensor:
+def _complete_from_base(
+    op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry
+) -> Tensor:
     """`as_strided` of a symbolic view, which has its own elements alone: the others are taken from its base."""
-    wanted = places(whole["size"], whole["stride"], whole["storage_offset"])
-    own = np.isin(wanted, places(x.array.shape, *geometry))
+    wanted = element_positions(whole["size"], whole["stride"], whole["storage_offset"])
+    own = np.isin(wanted, element_positions(x.array.shape, *geometry))
     if own.all():
         return out
-    with unrecorded():
+    with recorded_by_caller():
         beyond = apply(op, (base,), whole)
     return where(own, out, beyond)
 
@@ -189,7 +199,7 @@ def _diagonal(x: Any, *, at: Corner) -> Any:
     return found
 
 
-@movement(
+@movement_op(
     spec=_diagonal_spec,
     part=_diagonal,
     dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at),
@@ -199,7 +209,7 @@ def diagonal(x: Any, *, at: Corner) -> Any:
     return _diagonal(x, at=at)
 
 
-@movement(
+@movement_op(
     view=False,
     spec=lambda x, *, shape, at: Spec(shape, x.dtype),
     node="DiagEmbedBackward0",

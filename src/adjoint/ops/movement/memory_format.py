@@ -20,16 +20,16 @@ CHANNELS_LAST = {4: channels_last.order, 5: channels_last_3d.order}  # by the nu
     scalar=lambda b, x: x,
     linear=True,
     node="CloneBackward0",
-    dx=lambda g, back: laid(g, order=back) if back else g,
+    dx=lambda g, back: copy_in_order(g, order=back) if back else g,
 )
-def laid(x: Any, *, order: Order, back: Order = ()) -> Any:
+def copy_in_order(x: Any, *, order: Order, back: Order = ()) -> Any:
     """x in memory of its own, row-major when the dimensions are taken in `order`; its gradient in the order `back`."""
-    out = dense(x.shape, x.dtype, order)
+    out = empty_in_order(x.shape, x.dtype, order)
     out[...] = x
     return out
 
 
-def dense(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
+def empty_in_order(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
     """A new array whose dimensions, taken in `order`, are row-major; it owns its memory, as no transposed one does."""
     steps, step = [0] * len(shape), np.dtype(dtype).itemsize
     for d in reversed(order):
@@ -38,7 +38,7 @@ def dense(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
     return np.ndarray(shape, dtype, strides=steps)
 
 
-def channels_lie_last(array: Any) -> bool:
+def is_channels_last(array: Any) -> bool:
     """True where steps grow from the channels through the innermost dimension to the outermost, as PyTorch decides.
 
     Where sizes of 1 leave it open the strides of those dimensions tell; where they do not either, False.

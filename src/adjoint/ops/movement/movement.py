@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.families import movement, primitive
+from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
 
@@ -22,7 +22,7 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
     return title
 
 
-@movement(
+@movement_op(
     spec=lambda x, *, shape: Spec(shape, x.dtype),
     index=lambda view, *, shape: view.reshape(shape),
     node="ViewBackward0",
@@ -33,7 +33,7 @@ def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape)
 
 
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+def reshape_unshared(x: Any, shape: tuple[int, ...]) -> Any:
     """`reshape` of a result that nobody else sees: no view, but the tensor that the memory belongs to."""
     return apply(reshape.op, (x,), {"shape": shape})  # type: ignore[attr-defined]
 
@@ -50,7 +50,7 @@ def _permute_spec(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> 
     return Spec(tuple(x.shape[a] for a in axes), x.dtype)
 
 
-@movement(
+@movement_op(
     spec=_permute_spec,
     index=lambda view, *, axes, called="permute": view.permute(axes),
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
@@ -74,7 +74,7 @@ def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
     return tuple(axes)
 
 
-@movement(
+@movement_op(
     spec=lambda x, *, shape: Spec(shape, x.dtype),
     index=lambda view, *, shape: view.expand(shape),
     dx=lambda g: g,
@@ -90,20 +90,20 @@ def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
         strides = tuple([0 if n == 1 else step for n, step in zip(x.shape, x.strides, strict=True)])
     if not x.flags.c_contiguous or not x.size:
         return np.broadcast_to(x, shape)
-    strides = (0, *strides) if lead == 1 and shape[0] != 1 else _led(strides, shape)
+    strides = (0, *strides) if lead == 1 and shape[0] != 1 else _prepend_strides(strides, shape)
     out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `broadcast_to`
     out.setflags(write=False)  # a sixth of the time of `out.flags.writeable = False`
     return out
 
 
-def _led(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _prepend_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """`strides` of the last dimensions with those of the new ones in front: what one of size 1 would step over."""
     for n in reversed(shape[: len(shape) - len(strides)]):
         strides = (shape[len(shape) - len(strides)] * strides[0] if n == 1 and strides else 0, *strides)
     return strides
 
 
-@movement(
+@movement_op(
     view=False,
     spec=lambda x, *, axes: Spec(x.shape, x.dtype),
     index=lambda view, *, axes: view.flip(axes),
@@ -122,7 +122,7 @@ def _slice_spec(x: Any, *, bounds: Bounds) -> Spec:
     return Spec(tuple(len(range(*b)) for b in bounds), x.dtype)
 
 
-@movement(
+@movement_op(
     spec=_slice_spec,
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
@@ -138,7 +138,7 @@ def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
     return tuple(builtins.slice(*b) for b in bounds)
 
 
-@movement(
+@movement_op(
     view=False,
     spec=lambda x, *, shape, bounds: Spec(shape, x.dtype),
     dx=lambda g, bounds: slice(g, bounds=bounds),
@@ -154,7 +154,7 @@ def _select_spec(x: Any, *, axis: int, at: int) -> Spec:
     return Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype)
 
 
-@movement(
+@movement_op(
     spec=_select_spec,
     index=lambda view, *, axis, at: view.select(axis, at),
     part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
@@ -174,7 +174,7 @@ def _unselect(g: Any, shape: tuple[int, ...], axis: int, at: int) -> Any:
 Widths = tuple[tuple[int, int], ...]
 
 
-@movement(
+@movement_op(
     view=False,
     spec=lambda x, *, widths, value=0.0: Spec(
         tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype
@@ -195,7 +195,7 @@ def _cat_spec(*tensors: Any, axis: int) -> Spec:
     return Spec(tuple(shape), tensors[0].dtype)
 
 
-def _piece(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Any:
+def _cat_slice(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Any:
     start = sum(s[axis] for s in tensors_shape[:i])
     bounds = tuple(
         (start, start + tensors_shape[i][axis], 1) if d == axis else (0, n, 1) for d, n in enumerate(g.shape)
@@ -203,7 +203,7 @@ def _piece(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int
     return slice(g, bounds=bounds)
 
 
-@primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_piece)
+@primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_cat_slice)
 def cat(*tensors: Any, axis: int) -> Any:
     """Tensors of one type joined along `axis`."""
     return np.asarray(np.concatenate(tensors, axis), order="C")  # of transposed parts NumPy makes a transposed whole

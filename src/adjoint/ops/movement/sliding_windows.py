@@ -13,14 +13,14 @@ from adjoint.core.op.spec import Spec
 Sizes = tuple[int, ...]
 
 
-def positions(length: int, size: int, stride: int, dilation: int) -> int:
+def count_windows(length: int, size: int, stride: int, dilation: int) -> int:
     """How many windows of `size` taps, `dilation` apart, fit `length` elements at every `stride`."""
     return (length - dilation * (size - 1) - 1) // stride + 1
 
 
 def _windows_spec(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spec:
     n = len(size)
-    places = tuple(map(positions, x.shape[-n:], size, stride, dilation))
+    places = tuple(map(count_windows, x.shape[-n:], size, stride, dilation))
     return Spec((*x.shape[:-n], *places, *size), x.dtype)
 
 
@@ -33,7 +33,7 @@ def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
     """(…, D₁…Dₙ) seen as (…, P₁…Pₙ, size₁…sizeₙ): the elements under a window at each position. A view."""
     n = len(size)
     lead, steps = x.shape[: x.ndim - n], x.strides[x.ndim - n :]
-    places = tuple(map(positions, x.shape[x.ndim - n :], size, stride, dilation))
+    places = tuple(map(count_windows, x.shape[x.ndim - n :], size, stride, dilation))
     return np.lib.stride_tricks.as_strided(
         x,
         (*lead, *places, *size),

@@ -12,26 +12,26 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.iterative_dealloc import freed_without_recursion
-from adjoint.core.graph.node import Output, Recorded, tick
-from adjoint.core.graph.source_location import user_place
+from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
+from adjoint.core.graph.node import GraphNode, OutputSlot, next_sequence_nr
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.recorder import make
-from adjoint.core.runtime.mode import mode, unrecorded, unusual
-from adjoint.core.tensor.storage import Made, Storage, View, share_view, storage_of
+from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
+from adjoint.core.tensor.storage import CreationMeta, Storage, View, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.ops.movement.movement import cat, reshape, select, slice
 
-MANY = Made.AS_ONE_OF_MANY
+MULTI_OUTPUT = CreationMeta.MULTI_OUTPUT_NODE
 
 
-def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
+def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[SplitOutputs]) -> tuple[Tensor, ...]:
     """Slices of these sizes along `axis`, one after another."""
-    pieces = _views(x, slice, *_places(x.array.shape, tuple(sizes), axis))
-    return _recorded(x, pieces, axis, called)
+    pieces = _make_views(x, slice, *_slice_params(x.array.shape, tuple(sizes), axis))
+    return _record_pieces(x, pieces, axis, called)
 
 
 @lru_cache(256)
-def _places(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
+def _slice_params(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
     """For slices of these sizes the parameters of each, and what NumPy calls it."""
     whole = [(0, n, 1) for n in shape]
     before, after = whole[:axis], whole[axis + 1 :]
@@ -50,14 +50,14 @@ def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
     count, rest = x.array.shape[axis], (builtins.slice(None),) * axis
     places = [{"axis": axis, "at": i} for i in range(count)]
-    pieces = _views(x, select, places, [(*rest, i, ...) for i in range(count)])
-    return _recorded(x, pieces, axis, UnbindBackward0)
+    pieces = _make_views(x, select, places, [(*rest, i, ...) for i in range(count)])
+    return _record_pieces(x, pieces, axis, UnbindBackward0)
 
 
-def _views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
+def _make_views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
     """`move` of x to each of these places, without history. `keys`: what NumPy calls them."""
-    if unusual.count or default.narrow:
-        with unrecorded():
+    if nondefault.count or default.narrow:
+        with recorded_by_caller():
             return [move(x, **params) for params in places]
     op, array = move.op, x.array
     storage_of(x)
@@ -72,22 +72,22 @@ def _views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) 
     return pieces
 
 
-def _recorded(x: Tensor, pieces: list[Tensor], axis: int, called: type[Pieces]) -> tuple[Tensor, ...]:
-    if unusual.count and not mode.recording:
+def _record_pieces(x: Tensor, pieces: list[Tensor], axis: int, called: type[SplitOutputs]) -> tuple[Tensor, ...]:
+    if nondefault.count and not mode.recording:
         return tuple(pieces)
     for piece in pieces:
         if type(piece.memory) is View:
-            piece.memory.made = MANY
+            piece.memory.made = MULTI_OUTPUT
     node = x.node
     if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
         maker = called(x, [piece.array.shape for piece in pieces], axis)
         for i, piece in enumerate(pieces):
-            piece.node = Output(maker, i, piece.array.shape, piece.array.dtype)
+            piece.node = OutputSlot(maker, i, piece.array.shape, piece.array.dtype)
     return tuple(pieces)
 
 
-@freed_without_recursion
-class Pieces(Recorded):
+@with_iterative_dealloc
+class SplitOutputs(GraphNode):
     """The node that several pieces of one tensor come from."""
 
     __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
@@ -103,8 +103,8 @@ class Pieces(Recorded):
         self.pieces, self.axis = pieces, axis
         self.shape, self.dtype = pieces[0], x.array.dtype
         self.hooks = None
-        self.code, self.at = user_place()
-        self.order = tick()
+        self.code, self.at = user_instruction()
+        self.order = next_sequence_nr()
 
     @property
     def outputs(self) -> int:
@@ -114,32 +114,32 @@ class Pieces(Recorded):
     def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
         """The gradient of the whole: those of the pieces, zeros where none came, put together again."""
         joined = [
-            self._widened(constant(np.zeros(shape, self.dtype)) if g is None else g)
+            self._reshape_for_cat(constant(np.zeros(shape, self.dtype)) if g is None else g)
             for g, shape in zip(arrived, self.pieces, strict=True)
         ]
         return [cat(*joined, axis=self.axis) if len(joined) > 1 else joined[0]]
 
-    def _widened(self, g: Tensor) -> Tensor:
+    def _reshape_for_cat(self, g: Tensor) -> Tensor:
         return g
 
 
-class SplitBackward0(Pieces):
+class SplitBackward0(SplitOutputs):
     """Of `split` and `chunk`."""
 
     __slots__ = ()
 
 
-class SplitWithSizesBackward0(Pieces):
+class SplitWithSizesBackward0(SplitOutputs):
     """Of `split` into given sizes."""
 
     __slots__ = ()
 
 
-class UnbindBackward0(Pieces):
+class UnbindBackward0(SplitOutputs):
     """Of `unbind`, whose pieces have lost the dimension."""
 
     __slots__ = ()
 
-    def _widened(self, g: Tensor) -> Tensor:
+    def _reshape_for_cat(self, g: Tensor) -> Tensor:
         shape = g.array.shape
         return reshape(g, shape=(*shape[: self.axis], 1, *shape[self.axis :]))

@@ -14,92 +14,94 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.hooks import hooks_of
-from adjoint.core.graph.node import Leaf, Node, Packed, edge
-from adjoint.core.graph.source_location import user_place
-from adjoint.core.op.apply import bare_node
+from adjoint.core.graph.node import Leaf, Node, PackedValue, edge
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.op.apply import make_node
 from adjoint.core.op.op import Op
-from adjoint.core.runtime.mode import mode, unrecorded, unusual
-from adjoint.core.tensor.as_strided import writable
-from adjoint.core.tensor.meta import any_absent, replay_slot
-from adjoint.core.tensor.mutation_log import writes
-from adjoint.core.tensor.shape_tracer import without, write_slot
-from adjoint.core.tensor.storage import InferenceStorage, Made, View, mark_written, storage_of, view_of
-from adjoint.core.tensor.tensor import Tensor, twin, wrap
+from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
+from adjoint.core.tensor.as_strided import as_writable
+from adjoint.core.tensor.meta import any_meta, replay_slot
+from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.tensor.shape_tracer import call_on_meta, write_slot
+from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, mark_written, storage_of, view_of
+from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.mutation.view_update import (
-    bypassed,
-    left_behind,
-    overtaken,
+    invalid_function_view,
+    invalid_inference_view,
+    invalid_no_grad_view,
     put_slice,
     put_steps,
     put_view,
-    replay,
-    taken,
+    replace_content,
+    replay_view,
 )
 
 ndarray = np.ndarray
 
 
-def write(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tensor:
+def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tensor:
     """Let `x` hold the values and the history of `out`, as `x.called(…)` does once it has computed `out`.
 
     `since`: the tick at which computing `out` from `x` began; what that computation kept of `x` is kept as a copy.
     Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, a view of which PyTorch
     forbids it, a shape or type that `x` cannot take, and memory that repeats elements.
     """
-    if unusual.absent and mode.tracer is None and any_absent((x, out)):
-        made: Tensor = without(write, x, out, called, since)
+    if nondefault.absent and mode.tracer is None and any_meta((x, out)):
+        made: Tensor = call_on_meta(write_in_place, x, out, called, since)
         return made
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         replacement = mode.tracer.replacement(x, out, called, since)
         if replacement is None:
             if mode.duals is not None:
                 mode.duals.write(x, out, since)
             return x
         out = replacement
-    recording = not unusual.count or mode.recording
+    recording = not nondefault.count or mode.recording
     view = view_of(x)
-    history = recording and (x.node is not None or out.node is not None or _of_recorded(view))
-    if history or view is not None or unusual.inferred:
+    history = recording and (x.node is not None or out.node is not None or _is_view_of_recorded(view))
+    if history or view is not None or nondefault.inferred:
         check_writable(x, called, history)
     if out.array.shape != x.array.shape or out.array.dtype is not x.array.dtype:
-        _check_fits(x, out, called)
+        _check_shape_and_dtype(x, out, called)
         if out.array.dtype != x.array.dtype:
             out = cast(out, dtype=x.array.dtype)
     if history and out.node is None and view is None:
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         _check_expanded(view, called)
         _rebind(x, out, called, since)
     else:
         array = check_separate(x.array, called, view)
         if history and since is not None:
-            _keep_what_goes(x, out.node, since)
-        if unusual.count:
+            _preserve_saved_values(x, out.node, since)
+        if nondefault.count:
             for packer in mode.packers:
                 packer.spare(x)
             if mode.duals is not None and since is not None:
-                for node in mode.duals.histories(out):
-                    _keep_what_goes(x, node, since)
+                for node in mode.duals.tangent_nodes(out):
+                    _preserve_saved_values(x, node, since)
         array[...] = out.array  # np.copyto takes 0.15 µs longer
-    mark_written(x, user_place(2), x.array if view is not None and not history and _of_twin(view) else None)
+    mark_written(
+        x, user_instruction(2), x.array if view is not None and not history and _is_view_of_detached(view) else None
+    )
     if history:
         rebase(x, out.node)
-    if unusual.count and mode.duals is not None:
+    if nondefault.count and mode.duals is not None:
         mode.duals.write(x, out, since)
     return x
 
 
 def content_of(value: Tensor, x: Tensor) -> Tensor:
     """`value` as something to write into x: it shares the memory, and has a node of its own, which x takes."""
-    if unusual.count and mode.tracer is not None:
+    if nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(value)
-    out = twin(value)
+    out = shallow_copy(value)
     if value.node is not None and mode.recording:
         parents = (x.node if view_of(x) is None else None, value.node)
         shapes = (value.array.shape,) * 2
-        out.node = bare_node(taken.op, parents, {}, shapes, value.array)  # type: ignore[attr-defined]
+        out.node = make_node(replace_content.op, parents, {}, shapes, value.array)  # type: ignore[attr-defined]
     return out
 
 
@@ -112,21 +114,21 @@ def check_writable(x: Tensor, called: str, history: bool) -> None:
         )
     view = view_of(x)
     if not history:
-        if view is not None and view.made is Made.NORMALLY and mode.recording and type(view.base.node) is Leaf:
-            raise RuntimeError(_LEAF.format(called, "a view of "))
+        if view is not None and view.made is CreationMeta.NORMALLY and mode.recording and type(view.base.node) is Leaf:
+            raise RuntimeError(_LEAF_ERROR.format(called, "a view of "))
         return
-    if view is not None and view.made is not Made.NORMALLY:
-        raise RuntimeError(f"{called}: {_FORBIDDEN[view.made].format(_described(x, view))}")
+    if view is not None and view.made is not CreationMeta.NORMALLY:
+        raise RuntimeError(f"{called}: {_VIEW_ERRORS[view.made].format(_describe_view(x, view))}")
     if type(x.node) is Leaf:
-        raise RuntimeError(_LEAF.format(called, ""))
-    if view is not None and view.base.is_leaf and (x.node is not None or _of_recorded(view)):
-        raise RuntimeError(_LEAF.format(called, "a view of "))
+        raise RuntimeError(_LEAF_ERROR.format(called, ""))
+    if view is not None and view.base.is_leaf and (x.node is not None or _is_view_of_recorded(view)):
+        raise RuntimeError(_LEAF_ERROR.format(called, "a view of "))
 
 
-_LEAF = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
+_LEAF_ERROR = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."
 
 
-def _of_recorded(view: View[Tensor] | None) -> bool:
+def _is_view_of_recorded(view: View[Tensor] | None) -> bool:
     """True for a view of what requires grad: it may have been made before that did, or where nothing was recorded."""
     return view is not None and view.base.node is not None
 
@@ -138,9 +140,9 @@ def check_separate(array: Any, called: str, view: View[Tensor] | None = None) ->
     """
     flags = array.flags
     if not flags.writeable and is_expanded(view):
-        array = writable(array)
+        array = as_writable(array)
         flags = array.flags
-    if not flags.writeable or (not flags.forc and _repeats(array)):
+    if not flags.writeable or (not flags.forc and _has_internal_overlap(array)):
         if called in ("fill_", "zero_") and flags.writeable:
             return array  # one value, at whatever place
         raise RuntimeError(
@@ -158,10 +160,10 @@ def is_expanded(view: View[Tensor] | None) -> bool:
 def _check_expanded(view: View[Tensor] | None, called: str) -> None:
     """`check_separate` for a view whose memory is not there yet: an array that is laid out as it tells."""
     if view is not None and is_expanded(view):
-        check_separate(replay(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
+        check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
 
 
-def _repeats(array: Any) -> bool:
+def _has_internal_overlap(array: Any) -> bool:
     """True if two elements of an array with gaps lie at one place."""
     places, reach = np.zeros(1, np.intp), 0
     nested = True  # each dimension steps over all that the ones before it reach
@@ -175,33 +177,33 @@ def _repeats(array: Any) -> bool:
     return len(np.unique(places)) < array.size
 
 
-_FORBIDDEN = {
-    Made.AS_ONE_OF_MANY: (
+_VIEW_ERRORS = {
+    CreationMeta.MULTI_OUTPUT_NODE: (
         "{} is a view and is being modified inplace. This view is the output of a function that returns multiple "
         "views. Such functions do not allow the output views to be modified inplace. Use the op without the trailing "
         "underscore, or make the views one by one."
     ),
-    Made.WITHOUT_GRAD: (
+    CreationMeta.NO_GRAD_MODE: (
         "{} created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write to "
         "it both inside the no_grad block, or both outside."
     ),
-    Made.BY_FUNCTION: (
+    CreationMeta.IN_CUSTOM_FUNCTION: (
         "{} is a view and is being modified inplace. This view was created inside a custom Function (or because an "
         "input was returned as-is), whose backward the write would bypass. clone() the output of the Function first."
     ),
-    Made.IN_INFERENCE: (
+    CreationMeta.INFERENCE_MODE: (
         "{} created in inference mode and is being modified inplace in normal mode. Make the view and write to it both "
         "inside the inference_mode block, or both outside."
     ),
-    Made.OVERTAKEN: (
+    CreationMeta.STALE_INFERENCE: (
         "{} created in inference mode and its base or another view of its base has been modified inplace in normal "
         "mode. Make the view and write to it both inside the inference_mode block, or both outside."
     ),
 }
 
 
-def _described(x: Tensor, view: View[Tensor]) -> str:
-    by_mode = view.made in (Made.WITHOUT_GRAD, Made.IN_INFERENCE, Made.OVERTAKEN)
+def _describe_view(x: Tensor, view: View[Tensor]) -> str:
+    by_mode = view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.INFERENCE_MODE, CreationMeta.STALE_INFERENCE)
     if x.node is None or type(x.node) is Leaf:
         return "A view was" if by_mode else f"A tensor of shape {list(x.array.shape)}"
     node, number = edge(x.node)
@@ -213,46 +215,51 @@ def rebase(x: Tensor, node: Any) -> None:
     view = view_of(x)
     base = x if view is None else view.base
     if view is None:
-        _give(x, node)
+        _set_node(x, node)
     else:
         shapes = (base.array.shape, x.array.shape)
         op: Op = put_view.op  # type: ignore[attr-defined]
-        _give(base, bare_node(op, (base.node, node), {"steps": view.steps}, shapes, base.array))
+        _set_node(base, make_node(op, (base.node, node), {"steps": view.steps}, shapes, base.array))
     if x.memory is None:
         return
-    for alias in storage_of(x).living():
+    for alias in storage_of(x).alive_aliases():
         seen = view_of(alias)
         if seen is None or seen.base is not base:
             continue
-        if seen.made in (Made.IN_INFERENCE, Made.OVERTAKEN):
-            seen.made = Made.OVERTAKEN
+        if seen.made in (CreationMeta.INFERENCE_MODE, CreationMeta.STALE_INFERENCE):
+            seen.made = CreationMeta.STALE_INFERENCE
             if type(alias.node) is Leaf:
-                alias.node = bare_node(overtaken, (base.node,), {}, (alias.array.shape,), alias.array)
+                alias.node = make_node(invalid_inference_view, (base.node,), {}, (alias.array.shape,), alias.array)
         else:
-            _give(alias, _derived(base.node, seen, alias))
+            _set_node(alias, _regenerate_view_node(base.node, seen, alias))
 
 
-def _derived(node: Any, view: View[Tensor], tensor: Tensor) -> Any:
+def _regenerate_view_node(node: Any, view: View[Tensor], tensor: Tensor) -> Any:
     """The nodes that lead from the base's node to a view of it."""
-    if view.made in (Made.WITHOUT_GRAD, Made.BY_FUNCTION):
+    if view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.IN_CUSTOM_FUNCTION):
         shape = tensor.array.shape
-        refusing = left_behind if view.made is Made.WITHOUT_GRAD else bypassed
-        return bare_node(refusing, (node,), {}, (shape,), tensor.array)
+        refusing = invalid_no_grad_view if view.made is CreationMeta.NO_GRAD_MODE else invalid_function_view
+        return make_node(refusing, (node,), {}, (shape,), tensor.array)
     for op, params, before, after in view.steps:
-        node = bare_node(op, (node,), params, (before,), tensor.array, after)
+        node = make_node(op, (node,), params, (before,), tensor.array, after)
     return node
 
 
-def _give(tensor: Tensor, node: Any) -> None:
+def _set_node(tensor: Tensor, node: Any) -> None:
     """Set the tensor's node; if it retains its gradient, the new node sees to that from now on."""
     hooks = None if tensor.node is None else tensor.node.hooks
-    if hooks is not None and hooks.retained_by is not None and node is not None and hooks.retained_by() is tensor:
-        hooks_of(node).retained_by = hooks.retained_by
-        hooks.retained_by = None
+    if (
+        hooks is not None
+        and hooks.retaining_tensor is not None
+        and node is not None
+        and hooks.retaining_tensor() is tensor
+    ):
+        hooks_of(node).retaining_tensor = hooks.retaining_tensor
+        hooks.retaining_tensor = None
     tensor.node = node
 
 
-def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
+def _preserve_saved_values(x: Tensor, made_by: Any, since: int) -> None:
     """Copies in place of the memory of `x` wherever nodes recorded since then have kept it."""
     stack, seen = [made_by], set()
     while stack:
@@ -262,21 +269,21 @@ def _keep_what_goes(x: Tensor, made_by: Any, since: int) -> None:
         seen.add(node)
         stack.extend(node.parents)
         if node.saved:
-            node.saved = type(node.saved)(_copied(kept, x.array) for kept in node.saved)
+            node.saved = type(node.saved)(_copy_if_sharing(kept, x.array) for kept in node.saved)
 
 
-def _of_twin(view: View[Tensor]) -> bool:
+def _is_view_of_detached(view: View[Tensor]) -> bool:
     """True for a view of what `data` gave, or `detach()`: only what is written by it counts as written."""
     return view.memory.aliases[0]() is not view.base
 
 
-def _copied(kept: Any, memory: Any) -> Any:
+def _copy_if_sharing(kept: Any, memory: Any) -> Any:
     if type(kept) is ndarray and (np.may_share_memory(kept, memory) or not kept.size):
         return kept.copy()
-    return kept.apart(memory) if isinstance(kept, Packed) else kept
+    return kept.copy_before_write(memory) if isinstance(kept, PackedValue) else kept
 
 
-def _check_fits(x: Tensor, out: Tensor, called: str) -> None:
+def _check_shape_and_dtype(x: Tensor, out: Tensor, called: str) -> None:
     if out.array.shape != x.array.shape:
         raise RuntimeError(
             f"{called}: output with shape {list(x.array.shape)} doesn't match the broadcast shape "
@@ -304,17 +311,17 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     for tensor in (x, out, base):
         tracer.adopt(tensor)
     before = {id(tensor.array) for tensor in (x, base)}
-    writes.record(x.array, user_place(), since)
-    with unrecorded():
+    mutation_log.record(x.array, user_instruction(), since)
+    with recorded_by_caller():
         whole = out if view is None else put_steps(wrap(base.array), out, view.steps)
         # one that the step has not met will stand for its part of the base when it does
-        met = [t for t in storage_of(x).living() if type(t.array) is not ndarray and t.memory is not None]
+        met = [t for t in storage_of(x).alive_aliases() if type(t.array) is not ndarray and t.memory is not None]
         others = [t for t in met if t is not x and t is not base and storage_of(t) is storage_of(x)]
         parts = []
         for alias in others:
             seen = view_of(alias)
             if seen is not None and seen.base is base and type(alias.array) is type(whole.array):
-                parts.append(replay(whole, seen.steps))
+                parts.append(replay_view(whole, seen.steps))
             elif id(alias.array) in before and view is None:
                 parts.append(whole)
             elif alias.array is not out.array:
@@ -325,5 +332,5 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         alias.array = part.array
 
 
-write_slot.fill(write)
-replay_slot.fill(replay)
+write_slot.fill(write_in_place)
+replay_slot.fill(replay_view)

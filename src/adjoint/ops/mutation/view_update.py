@@ -11,12 +11,12 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.as_strided import writable
-from adjoint.core.tensor.storage import Step
+from adjoint.core.tensor.as_strided import as_writable
+from adjoint.core.tensor.storage import ViewStep
 from adjoint.ops.indexing.indexing import Pattern, index
 from adjoint.ops.movement.movement import Bounds, reshape, slice
 
-Steps = tuple[Step, ...]
+Steps = tuple[ViewStep, ...]
 
 
 @primitive(
@@ -26,12 +26,12 @@ Steps = tuple[Step, ...]
     dx=lambda g: put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
     dvalue=lambda g: g,
 )
-def taken(x: Any, value: Any) -> Any:
+def replace_content(x: Any, value: Any) -> Any:
     """`value`, as the content that x takes over: what x was stays in the graph, with a gradient of zero."""
     return value
 
 
-def _refuse(g: Any) -> Any:
+def _raise_for_no_grad_view(g: Any) -> Any:
     raise RuntimeError(
         "A view was created in no_grad mode and its base or another view of its base has been modified "
         "inplace with grad mode enabled: whether the gradient is to flow through the view cannot be told. Make the "
@@ -39,7 +39,7 @@ def _refuse(g: Any) -> Any:
     )
 
 
-def _refuse_to_bypass(g: Any) -> Any:
+def _raise_for_function_view(g: Any) -> Any:
     raise RuntimeError(
         "A view was created inside a custom Function and its base or another view of its base has been modified "
         "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
@@ -47,25 +47,31 @@ def _refuse_to_bypass(g: Any) -> Any:
     )
 
 
-def _refuse_to_go_on(g: Any) -> Any:
+def _raise_for_inference_view(g: Any) -> Any:
     raise RuntimeError(
         "A view was created in inference mode and its base or another view of its base has been modified inplace in "
         "normal mode: the gradient cannot go through what the view was. Make the view and write to it in the same mode."
     )
 
 
-def _same(x: Any, *_: Any, **__: Any) -> Spec:
+def _same_spec(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
 # Of a view that was made where nothing is recorded, by a Function, or in inference mode, when its base was then written
 # with history.
-left_behind = Op(lambda x: x, {"dx": _refuse}, call=apply, family="call", spec=_same, node="Invalid")
-bypassed = Op(lambda x: x, {"dx": _refuse_to_bypass}, call=apply, family="call", spec=_same, node="Invalid")
-overtaken = Op(lambda x: x, {"dx": _refuse_to_go_on}, call=apply, family="call", spec=_same, node="Invalid")
+invalid_no_grad_view = Op(
+    lambda x: x, {"dx": _raise_for_no_grad_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+)
+invalid_function_view = Op(
+    lambda x: x, {"dx": _raise_for_function_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+)
+invalid_inference_view = Op(
+    lambda x: x, {"dx": _raise_for_inference_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+)
 
 
-def replay(x: Any, steps: Steps) -> Any:
+def replay_view(x: Any, steps: Steps) -> Any:
     """The view of `x` to which the steps lead: arrays to arrays, tensors to tensors."""
     for op, params, _, _ in steps:
         x = op.evaluate(x, **params) if type(x) is np.ndarray else op.public(x, **params)
@@ -73,19 +79,19 @@ def replay(x: Any, steps: Steps) -> Any:
 
 
 @primitive(
-    spec=_same,
+    spec=_same_spec,
     node="CopySlices",
     dx=lambda g, steps: put_view(g, 0.0, steps=steps),
-    dvalue=lambda g, steps: replay(g, steps),
+    dvalue=lambda g, steps: replay_view(g, steps),
 )
 def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
     """x with `value` in place of the view to which `steps` lead."""
     out = np.array(x, order="C")
-    region = writable(replay(out, steps))
+    region = as_writable(replay_view(out, steps))
     if _lies_in(region, out):
         region[...] = value
     else:  # in row-major order a reshape among the steps had to copy
-        positions = replay(np.arange(out.size).reshape(out.shape), steps)
+        positions = replay_view(np.arange(out.size).reshape(out.shape), steps)
         out.reshape(-1)[positions] = value
     return out
 
@@ -124,7 +130,7 @@ def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
 
 
 @primitive(
-    spec=_same,
+    spec=_same_spec,
     node="CopySlices",
     dx=lambda g, bounds: put_slice(g, 0.0, bounds=bounds),
     dvalue=lambda g, bounds: slice(g, bounds=bounds),
@@ -137,7 +143,7 @@ def put_slice(x: Any, value: Any, *, bounds: Bounds) -> Any:
 
 
 @primitive(
-    spec=_same,
+    spec=_same_spec,
     node="IndexPutBackward0",
     dx=lambda g, indices, pattern: put_index(g, 0.0, *indices, pattern=pattern),
     dvalue=lambda g, indices, pattern: index(g, *indices, pattern=pattern),

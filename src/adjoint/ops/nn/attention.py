@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from adjoint.core.op.evaluation import compute
-from adjoint.core.op.families import fused, primitive
+from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import constant
@@ -25,9 +25,9 @@ from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
 Shape = tuple[int, ...]
-BLOCK = 2**16  # weights computed at a time, unless one row has more
-EACH = 4e-9  # seconds that NumPy takes for a weight
-ROWS = 128  # of one head at a time where later keys are left out
+BLOCK_WEIGHTS = 2**16  # weights computed at a time, unless one row has more
+SECONDS_PER_WEIGHT = 4e-9  # seconds that NumPy takes for a weight
+MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
 
 
 def _spec(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Spec:
@@ -38,12 +38,12 @@ def _spec(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: boo
 @primitive(
     family="attention",
     leading=True,
-    native=lambda q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * EACH,
+    native=lambda q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT,
     spec=_spec,
     node="ScaledDotProductAttentionBackward0",
-    dq=lambda g, q, k, v, mask, scale, causal: _slope(0, g, q, k, v, mask, scale, causal),
-    dk=lambda g, q, k, v, mask, scale, causal: _slope(1, g, q, k, v, mask, scale, causal),
-    dv=lambda g, q, k, v, mask, scale, causal: _slope(2, g, q, k, v, mask, scale, causal),
+    dq=lambda g, q, k, v, mask, scale, causal: _input_gradient(0, g, q, k, v, mask, scale, causal),
+    dk=lambda g, q, k, v, mask, scale, causal: _input_gradient(1, g, q, k, v, mask, scale, causal),
+    dv=lambda g, q, k, v, mask, scale, causal: _input_gradient(2, g, q, k, v, mask, scale, causal),
 )
 def attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
     """softmax(q kᵀ · scale + mask) v of each head: (…, H, L, E), (…, H, S, E), (…, H, S, Ev) give (…, L, H, Ev).
@@ -72,7 +72,7 @@ def _gradient_spec(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: f
 @primitive(
     family="attention",
     leading=True,
-    native=lambda g, q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * EACH * 2,
+    native=lambda g, q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT * 2,
     spec=_gradient_spec,
 )
 def attention_gradient(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
@@ -117,17 +117,17 @@ def gradient_part(gradient: Any, i: int, q: Shape, k: Shape, v: Shape) -> Any:
     return movement.swap(part, -2, -3)
 
 
-def _slope(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
+def _input_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
     """The gradient in the i-th input; composed of other ops where it is itself to be differentiated."""
     if mode.recording or mode.duals is not None:
-        return _composed_slope(i, movement.swap(g, -2, -3), q, k, v, mask, scale, causal)
+        return _composed_gradient(i, movement.swap(g, -2, -3), q, k, v, mask, scale, causal)
     shapes = tuple(q.shape), tuple(k.shape), tuple(v.shape)
     if isinstance(g, np.ndarray):
-        return gradient_part(_latest.gradient(i, (g, q, k, v, mask), scale, causal), i, *shapes)
+        return gradient_part(_gradient_cache.gradient(i, (g, q, k, v, mask), scale, causal), i, *shapes)
     return gradient_part(attention_gradient(g, q, k, v, mask, scale=scale, causal=causal), i, *shapes)
 
 
-class _Latest(threading.local):
+class _GradientCache(threading.local):
     """The gradient computed last: three rules ask for it, one after the other."""
 
     def __init__(self) -> None:
@@ -158,10 +158,10 @@ def _nothing() -> None:
     return None
 
 
-_latest = _Latest()
+_gradient_cache = _GradientCache()
 
 
-def _composed_slope(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
+def _composed_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
     weights = attention_weights(q, k, mask, scale, causal)
     if i == 2:
         return matmul.bmm(movement.swap(weights, -1, -2), g)
@@ -197,7 +197,7 @@ def _softmax_dx(g: Any, out: Any) -> Any:
     return weighed - out * reduction.sum(weighed, axes=(len(out.shape) - 1,), keepdims=True)
 
 
-@fused(composite=_composed_softmax, node="SafeSoftmaxBackward0", dx=_softmax_dx)
+@with_eager_fast_path(composite=_composed_softmax, node="SafeSoftmaxBackward0", dx=_softmax_dx)
 def safe_softmax(x: Any) -> Any:
     """eˣ / Σ eˣ over the last dimension; a row of nothing but -inf gives zeros."""
     e, total = _exponentials(x.copy())
@@ -205,7 +205,7 @@ def safe_softmax(x: Any) -> Any:
     return e
 
 
-class _Block(NamedTuple):
+class _AttentionBlock(NamedTuple):
     """Rows of some heads, and the keys that they see."""
 
     heads: slice
@@ -213,16 +213,18 @@ class _Block(NamedTuple):
     keys: slice
 
 
-def _blocks(q: Any, k: Any, causal: bool) -> Iterator[_Block]:
+def _blocks(q: Any, k: Any, causal: bool) -> Iterator[_AttentionBlock]:
     (heads, rows, _), keys = q.shape, k.shape[1]
-    high = max(min(rows, BLOCK // max(keys, 1), ROWS if causal else rows), 1)
-    many = max(BLOCK // max(high * keys, 1), 1) if high == rows else 1
+    high = max(min(rows, BLOCK_WEIGHTS // max(keys, 1), MAX_CAUSAL_ROWS if causal else rows), 1)
+    many = max(BLOCK_WEIGHTS // max(high * keys, 1), 1) if high == rows else 1
     for h in range(0, heads, many):
         for i in range(0, rows, high):
-            yield _Block(slice(h, h + many), slice(i, i + high), slice(min(keys, i + high) if causal else keys))
+            yield _AttentionBlock(
+                slice(h, h + many), slice(i, i + high), slice(min(keys, i + high) if causal else keys)
+            )
 
 
-def _scores(at: _Block, q: Any, k: Any, mask: Any, lead: Shape, causal: bool) -> Any:
+def _scores(at: _AttentionBlock, q: Any, k: Any, mask: Any, lead: Shape, causal: bool) -> Any:
     """q kᵀ + mask of a block; -inf where a key takes no part."""
     x = q[at.heads, at.rows] @ k[at.heads, at.keys].swapaxes(1, 2)
     if causal:
@@ -238,7 +240,7 @@ def _scores(at: _Block, q: Any, k: Any, mask: Any, lead: Shape, causal: bool) ->
     return x
 
 
-def _part_of_mask(at: _Block, mask: Any, lead: Shape) -> Any:
+def _part_of_mask(at: _AttentionBlock, mask: Any, lead: Shape) -> Any:
     rows, keys = (s if n > 1 else slice(None) for s, n in zip((at.rows, at.keys), mask.shape[-2:], strict=True))
     if math.prod(mask.shape[:-2]) == 1:
         return mask[(*(0,) * (mask.ndim - 2), rows, keys)]

@@ -12,21 +12,21 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.ops.movement.sliding_windows import Sizes, fold, positions, windows
+from adjoint.ops.movement.sliding_windows import Sizes, count_windows, fold, windows
 
 Shape = tuple[int, ...]
-EACH = 2e-9  # seconds that NumPy takes for an element under a window
+SECONDS_PER_TAP = 2e-9  # seconds that NumPy takes for an element under a window
 
 
-def seconds(x: Any, weight: Any, *_: Any, **__: Any) -> float:
+def estimate_seconds(x: Any, weight: Any, *_: Any, **__: Any) -> float:
     """About how long NumPy takes to convolve."""
-    return float(x.size * math.prod(weight.shape[2:]) * EACH)
+    return float(x.size * math.prod(weight.shape[2:]) * SECONDS_PER_TAP)
 
 
-def out_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Spec:
+def convolution_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Spec:
     """Spec of a convolution of (N, C, D…) with (O, C/groups, K…)."""
     places = tuple(
-        positions(n + 2 * p, k, s, d)
+        count_windows(n + 2 * p, k, s, d)
         for n, k, s, p, d in zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     )
     return Spec((x.shape[0], weight.shape[0], *places), x.dtype)
@@ -35,8 +35,8 @@ def out_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Si
 @primitive(
     family="convolution",
     linear=True,
-    native=seconds,
-    spec=out_spec,
+    native=estimate_seconds,
+    spec=convolution_spec,
     dx=lambda g, weight, x_shape, stride, padding, dilation, groups: convolution_input(
         g, weight, shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
     ),
@@ -46,7 +46,7 @@ def out_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Si
 )
 def convolution(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Any:
     """out[n, o, p…] = Σ weight[o, c, k…] x[n, c, p·stride + k·dilation - padding]."""
-    spec = out_spec(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    spec = convolution_spec(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = _by_group(weight, groups) @ _columns(x, weight.shape[2:], stride, padding, dilation, groups)
     return _from_channels(out, spec.shape)
 
@@ -54,7 +54,7 @@ def convolution(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation:
 @primitive(
     family="convolution",
     linear=True,
-    native=seconds,
+    native=estimate_seconds,
     spec=lambda g, weight, *, shape, stride, padding, dilation, groups: Spec(shape, g.dtype),
     dg=lambda gg, weight, stride, padding, dilation, groups: convolution(
         gg, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -83,7 +83,7 @@ def convolution_input(
 @primitive(
     family="convolution",
     linear=True,
-    native=lambda x, g, *, shape, **_: x.size * math.prod(shape[2:]) * EACH,
+    native=lambda x, g, *, shape, **_: x.size * math.prod(shape[2:]) * SECONDS_PER_TAP,
     spec=lambda x, g, *, shape, stride, padding, dilation, groups: Spec(shape, x.dtype),
     dx=lambda gg, g, x_shape, stride, padding, dilation, groups: convolution_input(
         g, gg, shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import Native, Routine, natively, source
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import wrap
@@ -15,8 +15,10 @@ from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.reduction import reduction
 
 Axes = tuple[int, ...]
-LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(Routine, ("layer_norm", "layer_norm_dx", "layer_norm_dweight"))
-EACH = 4e-9  # seconds that NumPy takes for an element
+LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(
+    SmallArrayKernel, ("layer_norm", "layer_norm_dx", "layer_norm_dweight")
+)
+SECONDS_PER_ELEMENT = 4e-9  # seconds that NumPy takes for an element
 
 
 def with_moments(x: Any, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
@@ -27,7 +29,7 @@ def with_moments(x: Any, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
     return centred * arithmetic.rsqrt(var + eps), mean, var
 
 
-def composed(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
+def standardize_by_ops(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
     """What `standardize` computes, in ops."""
     out = with_moments(x, axes, eps)[0]
     out = out if weight is None else out * weight
@@ -46,13 +48,13 @@ def _mean_and_variance(x: Any, axes: Axes) -> tuple[Any, Any]:
     return with_moments(x, axes, 0.0)[1:]
 
 
-_moments = Native("moments", _mean_and_variance, EACH)
+_moments = KernelFunction("moments", _mean_and_variance, SECONDS_PER_ELEMENT)
 
 
-@natively(2 * EACH)
+@with_eager_kernel(2 * SECONDS_PER_ELEMENT)
 def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
     """(ĝ - mean ĝ - x̂ mean(ĝ x̂)) / √(var + eps), with ĝ = g weight and x̂ the normalised x."""
-    if source.enabled and weight is not None and axes == (len(x.shape) - 1,) and weight.shape == x.shape[-1:]:
+    if kernel_provider.enabled and weight is not None and axes == (len(x.shape) - 1,) and weight.shape == x.shape[-1:]:
         found = LAYER_NORM_DX.call(g, x, weight, eps)
         if found is not None:
             return found
@@ -65,9 +67,9 @@ def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
     return (g - reduction.mean(g, axes=axes, keepdims=True) - out * along) * scale
 
 
-@natively(EACH)
+@with_eager_kernel(SECONDS_PER_ELEMENT)
 def _dweight(g: Any, x: Any, weight_shape: tuple[int, ...], axes: Axes, eps: float) -> Any:
-    if source.enabled and axes == (len(x.shape) - 1,) and weight_shape == x.shape[-1:]:
+    if kernel_provider.enabled and axes == (len(x.shape) - 1,) and weight_shape == x.shape[-1:]:
         found = LAYER_NORM_DWEIGHT.call(g, x, eps)
         if found is not None:
             return found
@@ -84,8 +86,8 @@ def _title(made: Any) -> str:
 
 
 @primitive(
-    composite=composed,
-    native=EACH,
+    composite=standardize_by_ops,
+    native=SECONDS_PER_ELEMENT,
     node=_title,
     spec=lambda x, weight=None, bias=None, *, axes, eps: Spec(x.shape, x.dtype),
     dx=_dx,
@@ -94,7 +96,7 @@ def _title(made: Any) -> str:
 )
 def standardize(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
     """(x - mean) / √(var + eps) over `axes`, then · weight + bias, which broadcast to x or are None."""
-    if source.enabled and axes == (x.ndim - 1,) and _shape(weight) == _shape(bias) == x.shape[-1:]:
+    if kernel_provider.enabled and axes == (x.ndim - 1,) and _shape(weight) == _shape(bias) == x.shape[-1:]:
         found = LAYER_NORM.call(x, weight, bias, eps)
         if found is not None:
             return found

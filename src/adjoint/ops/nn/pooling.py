@@ -18,24 +18,24 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.ops.movement.sliding_windows import Sizes, positions
+from adjoint.ops.movement.sliding_windows import Sizes, count_windows
 
 
 def pooled_shape(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
     """The shape of x pooled: its first dimensions, and how many windows stand along each other one."""
     rank = len(size)
     framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
-    return (*x.shape[:-rank], *map(positions, framed, size, stride, dilation))
+    return (*x.shape[:-rank], *map(count_windows, framed, size, stride, dilation))
 
 
-EACH = 8e-9  # seconds that NumPy takes for an element of the input
+SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the input
 
 
 @primitive(
     linear=True,
     family="pooling",
     leading=True,
-    native=EACH,
+    native=SECONDS_PER_ELEMENT,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x_shape, size, stride, padding, dilation, extra: window_sum_input(
         g, lengths=x_shape[len(x_shape) - len(size) :], size=size, stride=stride, padding=padding, dilation=dilation,
@@ -45,7 +45,7 @@ EACH = 8e-9  # seconds that NumPy takes for an element of the input
 def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
-    framed = _framed(x, padding, extra, 0)
+    framed = _pad_input(x, padding, extra, 0)
     out = np.zeros(shape, x.dtype)
     for where in _taps(shape, size, stride, dilation):
         out += framed[(..., *where)]
@@ -56,7 +56,7 @@ def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: 
     linear=True,
     family="pooling",
     leading=True,
-    native=EACH,
+    native=SECONDS_PER_ELEMENT,
     spec=lambda g, *, lengths, size, stride, padding, dilation, extra: Spec(
         (*g.shape[: len(g.shape) - len(size)], *lengths), g.dtype
     ),
@@ -69,33 +69,33 @@ def window_sum_input(
 ) -> Any:
     """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
     lead = g.shape[: g.ndim - len(size)]
-    framed = _frame((*lead, *lengths), padding, extra, g.dtype)
+    framed = _padded_zeros((*lead, *lengths), padding, extra, g.dtype)
     for where in _taps(g.shape, size, stride, dilation):
         framed[(..., *where)] += g
-    return _inner(framed, lengths, padding)
+    return _crop_padding(framed, lengths, padding)
 
 
 @primitive(
     family="pooling",
     leading=True,
-    native=EACH,
+    native=SECONDS_PER_ELEMENT,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
-        g, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+        g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
 def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The largest element of each window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
-    framed = _framed(x, padding, extra, _lowest(x.dtype))
+    framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     best: Any = None
-    hollow = _hollow(x)
+    hollow = _has_nan(x)
     for where in _taps(shape, size, stride, dilation):
         tap = framed[(..., *where)]
         if best is None:
             best = tap.copy()
         else:
-            _replace(best, tap, _better(tap, best, hollow))
+            _replace(best, tap, _is_better(tap, best, hollow))
     return best
 
 
@@ -103,35 +103,35 @@ def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Si
     linear=True,
     family="pooling",
     leading=True,
-    native=EACH,
+    native=SECONDS_PER_ELEMENT,
     spec=lambda g, x, **windows: Spec(x.shape, g.dtype),
     dg=lambda gg, x, size, stride, padding, dilation, extra: at_max(
-        gg, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+        gg, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
 def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
-    framed = _frame(x.shape, padding, extra, g.dtype)
+    framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     winners = _winners(x, size, stride, padding, dilation, extra)
     for i, where in enumerate(_taps(g.shape, size, stride, dilation)):
-        framed[(..., *where)] += _masked(g, winners == i)
-    return _inner(framed, x.shape[x.ndim - len(size) :], padding)
+        framed[(..., *where)] += _zero_unchosen(g, winners == i)
+    return _crop_padding(framed, x.shape[x.ndim - len(size) :], padding)
 
 
 @primitive(
     linear=True,
     family="pooling",
     leading=True,
-    native=EACH,
+    native=SECONDS_PER_ELEMENT,
     spec=lambda values, x, **windows: Spec(pooled_shape(x, **windows), values.dtype),
     dvalues=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
-        g, _settled(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
+        g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
 def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """Of each window the value that stands where x is largest."""
     winners = _winners(x, size, stride, padding, dilation, extra)
-    framed = _framed(values, padding, extra, 0)
+    framed = _pad_input(values, padding, extra, 0)
     out: Any = np.zeros(winners.shape, values.dtype)
     for i, where in enumerate(_taps(winners.shape, size, stride, dilation)):
         _replace(out, framed[(..., *where)], winners == i)
@@ -165,7 +165,7 @@ def _grid(along: list[Any]) -> Any:
     return functools.reduce(np.add.outer, along)
 
 
-def _settled(x: Any) -> Any:
+def _detach_input(x: Any) -> Any:
     """x without its history: which element is largest does not change with it, but at a jump."""
     return detach(x) if isinstance(x, Tensor) else x
 
@@ -173,11 +173,11 @@ def _settled(x: Any) -> Any:
 def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The number of each window's first largest tap; never one outside of x."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
-    framed = _framed(x, padding, extra, _lowest(x.dtype))
+    framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     rank = len(size)
-    inside = None if framed is x else _framed(np.ones(x.shape[x.ndim - rank :], bool), padding, extra, False)
+    inside = None if framed is x else _pad_input(np.ones(x.shape[x.ndim - rank :], bool), padding, extra, False)
     winners: Any = np.zeros(shape, np.int8 if math.prod(size) < 128 else np.int64)
-    hollow = _hollow(x)
+    hollow = _has_nan(x)
     best: Any = None
     found: Any = None
     for i, where in enumerate(_taps(shape, size, stride, dilation)):
@@ -185,7 +185,7 @@ def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
         if best is None:
             best, found = tap.copy(), None if inside is None else inside[where]
             continue
-        better = _better(tap, best, hollow)
+        better = _is_better(tap, best, hollow)
         if inside is not None:
             # Elements as low as the frame win against it.
             better |= inside[where] & ~found
@@ -195,7 +195,7 @@ def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
     return winners
 
 
-def _better(tap: Any, best: Any, hollow: bool) -> Any:
+def _is_better(tap: Any, best: Any, hollow: bool) -> Any:
     better: Any = tap > best
     if hollow:
         better |= (tap != tap) & (best == best)
@@ -209,13 +209,13 @@ def _replace(best: Any, tap: Any, better: Any) -> None:
     held ^= (held ^ tap.view(bits)) & -better.astype(bits)
 
 
-def _masked(g: Any, chosen: Any) -> Any:
+def _zero_unchosen(g: Any, chosen: Any) -> Any:
     """g where chosen, else 0."""
     bits = np.dtype(f"i{g.itemsize}")
     return (g.view(bits) & -chosen.astype(bits)).view(g.dtype)
 
 
-def _hollow(x: Any) -> bool:
+def _has_nan(x: Any) -> bool:
     """Whether there is a NaN in x."""
     return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
 
@@ -234,21 +234,21 @@ def _taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator
         )
 
 
-def _framed(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
+def _pad_input(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
     if not any(padding) and not any(extra):
         return x
     widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
     return np.pad(x, widths, constant_values=value)
 
 
-def _frame(shape: Sizes, padding: Sizes, extra: Sizes, dtype: Any) -> Any:
+def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: Any) -> Any:
     """Zeros for an input of `shape` and what is around it."""
     lead = len(shape) - len(padding)
     lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))
     return np.zeros((*shape[:lead], *lengths), dtype)
 
 
-def _inner(framed: Any, lengths: Sizes, padding: Sizes) -> Any:
+def _crop_padding(framed: Any, lengths: Sizes, padding: Sizes) -> Any:
     if framed.shape[framed.ndim - len(lengths) :] == tuple(lengths):
         return framed
     return np.ascontiguousarray(framed[(..., *(slice(p, p + n) for p, n in zip(padding, lengths, strict=True)))])

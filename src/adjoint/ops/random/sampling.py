@@ -16,7 +16,7 @@ from adjoint.ops.special import implicit_reparam
 Shape = tuple[int, ...]
 
 
-def _drawn(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
+def _draw_spec(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
     return Spec(shape, dtype)
 
 
@@ -24,19 +24,19 @@ def _like(x: Any, *rest: Any, **_: Any) -> Spec:
     return Spec(broadcast_shapes(x.shape, *(y.shape for y in rest)), x.dtype)
 
 
-@primitive(family="random", effect=True, spec=_drawn)
+@primitive(family="random", effect=True, spec=_draw_spec)
 def cauchy(*, shape: Shape, dtype: Any, median: float, sigma: float, generator: Any) -> Any:
     """Of Cauchy's distribution with this median and half width at half height."""
     return samplers.cauchy(generator, shape, dtype, median, sigma)
 
 
-@primitive(family="random", effect=True, spec=_drawn)
+@primitive(family="random", effect=True, spec=_draw_spec)
 def log_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
     """Numbers whose logarithm is normal with this mean and standard deviation."""
     return samplers.log_normal(generator, shape, dtype, mean, std)
 
 
-@primitive(family="random", effect=True, spec=_drawn)
+@primitive(family="random", effect=True, spec=_draw_spec)
 def geometric(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
     """How many trials the first success takes, at probability p each."""
     return samplers.geometric(generator, shape, dtype, p)

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import Routine, folded
+from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
-from adjoint.core.op.unary_call import of_one
+from adjoint.core.op.unary_call import make_one_input_call
 from adjoint.ops.elementwise.comparison import eq
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.movement.movement import expand, flip, numel, reshape, reshaped
+from adjoint.ops.movement.movement import expand, flip, numel, reshape, reshape_unshared
 
-SUM, SUM_OF_ALL = Routine("sum"), Routine("sum_of_all")
-MEAN, MEAN_OF_ALL = Routine("mean"), Routine("mean_of_all")
+SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
+MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
 add_reduce: Any = np.add.reduce
 multiply_reduce: Any = np.multiply.reduce
@@ -30,7 +30,7 @@ or_reduce: Any = np.logical_or.reduce
 and_reduce: Any = np.logical_and.reduce
 
 
-def reduction(
+def reduction_op(
     *,
     combine: str | None = None,
     identity: Any = None,
@@ -48,10 +48,11 @@ def reduction(
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
         op = Op(
-            function, kept, call=apply, family="reduction", spec=spec or reduced, combine=combine, identity=identity,
+            function, kept, call=apply, family="reduction", spec=spec or reduction_spec, combine=combine,
+            identity=identity,
             node=node or _title, composite=composite, linear=linear,
         )  # fmt: skip
-        return publish(of_one(op) if op.differentiable else op.public, op)
+        return publish(make_one_input_call(op) if op.differentiable else op.public, op)
 
     return declare
 
@@ -61,13 +62,13 @@ def _title(node: Any) -> str:
     return f"{node.op.name.capitalize()}Backward{0 if over_all else 1}"
 
 
-def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+def reduction_spec(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
     """Spec of `x` folded over `axes`."""
     return Spec(tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes), x.dtype)
 
 
-def _truth(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
-    return Spec(reduced(x, axes=axes, keepdims=keepdims).shape, np.dtype(np.bool_))
+def _bool_spec(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+    return Spec(reduction_spec(x, axes=axes, keepdims=keepdims).shape, np.dtype(np.bool_))
 
 
 def _with_kept_axes(rule: Rule) -> Rule:
@@ -89,7 +90,7 @@ def _with_kept_axes(rule: Rule) -> Rule:
     return with_kept_axes
 
 
-def share(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
+def share_among_winners(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
     """`g` divided equally among the elements where `winners` is true."""
     ones = cast(winners, dtype=g.dtype if isinstance(g, np.ndarray) else g.array.dtype)
     return g * (ones / sum(ones, axes=axes, keepdims=True))
@@ -102,10 +103,10 @@ def _is_extreme(x: Any, out: Any) -> Any:
     return logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
 
 
-@reduction(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
+@reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
 def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
-    if not keepdims and (found := folded(SUM, SUM_OF_ALL, x, axes)) is not None:
+    if not keepdims and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found
     return row_major(add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
 
@@ -126,43 +127,43 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
     return float(prod_of([shape[a] for a in axes]))
 
 
-@reduction(
+@reduction_op(
     composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes),
     linear=True,
     dx=_mean_dx,
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
-    if not keepdims and (found := folded(MEAN, MEAN_OF_ALL, x, axes)) is not None:
+    if not keepdims and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
         return found
     return row_major(add_reduce(x, axis=axes, keepdims=keepdims), keepdims) / _count(x.shape, axes)
 
 
-@reduction(
+@reduction_op(
     combine="maximum", identity=-np.inf, node="AmaxBackward0",
-    dx=lambda g, x, out, axes: share(_is_extreme(x, out), g, axes),
+    dx=lambda g, x, out, axes: share_among_winners(_is_extreme(x, out), g, axes),
 )  # fmt: skip
 def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Largest element along `axes`; ties share the gradient equally."""
     return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-@reduction(
+@reduction_op(
     combine="minimum", identity=np.inf, node="AminBackward0",
-    dx=lambda g, x, out, axes: share(_is_extreme(x, out), g, axes),
+    dx=lambda g, x, out, axes: share_among_winners(_is_extreme(x, out), g, axes),
 )  # fmt: skip
 def min(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Smallest element along `axes`; ties share the gradient equally."""
     return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-@reduction(combine="mul", identity=1, dx=lambda g, x, axes: g * others(x, axes))
+@reduction_op(combine="mul", identity=1, dx=lambda g, x, axes: g * products_of_others(x, axes))
 def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Π over `axes`; zeros are differentiated exactly."""
     return row_major(multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
 
 
-def others(x: Any, axes: tuple[int, ...]) -> Any:
+def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
     """For each element the product of all the others along `axes`: products from both sides, so zeros need no care."""
     from adjoint.ops.movement.movement import inverse, permute
 
@@ -184,33 +185,33 @@ def _products_before(x: Any) -> Any:
     lead = tuple((0, s, 1) for s in x.shape[:-1])
     still = tuple((0, 0) for _ in x.shape[:-1])
 
-    def shifted(y: Any, by: int) -> Any:
+    def shift(y: Any, by: int) -> Any:
         return pad(slice(y, bounds=(*lead, (0, n - by, 1))), widths=(*still, (by, 0)), value=1.0)
 
     if n == 0:
         return x
-    y = shifted(x, 1)
+    y = shift(x, 1)
     step = 1
     while step < n:
-        y = y * shifted(y, step)
+        y = y * shift(y, step)
         step *= 2
     return y
 
 
-@reduction(spec=_truth, combine="logical_or", identity=False)
+@reduction_op(spec=_bool_spec, combine="logical_or", identity=False)
 def any(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """True if an element along `axes` is not zero."""
     return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-@reduction(spec=_truth, combine="logical_and", identity=True)
+@reduction_op(spec=_bool_spec, combine="logical_and", identity=True)
 def all(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """True if no element along `axes` is zero."""
     return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 def _index_spec(x: Any, *, axis: int, keepdims: bool) -> Spec:
-    return Spec(reduced(x, axes=(axis,), keepdims=keepdims).shape, np.dtype(np.int64))
+    return Spec(reduction_spec(x, axes=(axis,), keepdims=keepdims).shape, np.dtype(np.int64))
 
 
 @primitive(spec=_index_spec)
@@ -240,4 +241,4 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)
     out = sum(g, axes=axes, keepdims=True) if axes else g
-    return reshaped(out, shape) if lead else out
+    return reshape_unshared(out, shape) if lead else out

@@ -21,20 +21,20 @@ def recurrence(g: Any, factor: Any, axis: int) -> Any:
     """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`, in log₂ n steps of doubling, each differentiable."""
     n, step = g.shape[axis], 1
     while step < n:
-        g = g + factor * ahead(g, axis, step, 0.0)
-        factor = factor * ahead(factor, axis, step, 0.0)
+        g = g + factor * shift_forward(g, axis, step, 0.0)
+        factor = factor * shift_forward(factor, axis, step, 0.0)
         step *= 2
     return g
 
 
-def ahead(x: Any, axis: int, by: int, beyond: float) -> Any:
+def shift_forward(x: Any, axis: int, by: int, beyond: float) -> Any:
     """For each element the one `by` places later along `axis`; after the end, `beyond`."""
     bounds: Bounds = tuple((by if d == axis else 0, n, 1) for d, n in enumerate(x.shape))
     widths = tuple((0, by if d == axis else 0) for d in range(len(x.shape)))
     return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
 
 
-def _before(x: Any, axis: int, first: float) -> Any:
+def _shift_backward(x: Any, axis: int, first: float) -> Any:
     """For each element the one before it along `axis`; `first` for the first."""
     bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
     widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
@@ -45,7 +45,7 @@ def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
     """The product of what comes before, times g and what comes after: nothing is divided, so zeros need no care."""
     if not x.shape[axis]:
         return g
-    return _before(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, ahead(x, axis, 1, 0.0), axis)
+    return _shift_backward(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, shift_forward(x, axis, 1, 0.0), axis)
 
 
 @primitive(spec=_same, dx=_cumprod_dx)
@@ -60,7 +60,7 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
         return g
     nothing = out == -np.inf
     finite = where(nothing, 0.0, out)
-    later = ahead(finite, axis, 1, np.inf)  # nothing comes after the last: the factor there is 0
+    later = shift_forward(finite, axis, 1, np.inf)  # nothing comes after the last: the factor there is 0
     ratio = where(nothing, 0.0, exp(finite - later))
     return where(nothing, 0.0, exp(x - finite)) * recurrence(g, ratio, axis)
 

@@ -7,45 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import Routine, folded
-from adjoint.core.op.families import fused
+from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
 Axes = tuple[int, ...]
-VARIANCE, VARIANCE_OF_ALL = Routine("variance"), Routine("variance_of_all")
+VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
 
 
-def _centred(x: Any, axes: Axes) -> Any:
+def _center(x: Any, axes: Axes) -> Any:
     return arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
 
 
 def _variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
-    total = reduction.sum(arithmetic.square(_centred(x, axes)), axes=axes, keepdims=keepdims)
+    total = reduction.sum(arithmetic.square(_center(x, axes)), axes=axes, keepdims=keepdims)
     return arithmetic.div(total, freedom)
 
 
-def _kept(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+def _keep_axes(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
     """x, a result, with the reduced axes as size 1."""
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
 def _variance_dx(g: Any, x: Any, axes: Axes, freedom: float) -> Any:
-    return _kept(g, x.shape, axes) * _centred(x, axes) * (2.0 / freedom)
+    return _keep_axes(g, x.shape, axes) * _center(x, axes) * (2.0 / freedom)
 
 
-@fused(composite=_variance, node="VarBackward0", dx=_variance_dx)
+@with_eager_fast_path(composite=_variance, node="VarBackward0", dx=_variance_dx)
 def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     """Σ(x - mean)² / freedom over `axes`."""
-    if not keepdims and (found := folded(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
+    if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
         return found
     centred = x - reduction.add_reduce(x, axes, None, None, True) / float(prod([x.shape[a] for a in axes]))
     squares = np.square(centred, out=centred if x.ndim else None)
     return reduction.row_major(reduction.add_reduce(squares, axes, None, None, keepdims), keepdims) / freedom
 
 
-def root(x: Any) -> Any:
+def safe_sqrt(x: Any) -> Any:
     """√x, with the gradient 0 where x = 0."""
     zero = comparison.eq(x, 0.0)
     return select.where(zero, 0.0, arithmetic.sqrt(select.where(zero, 1.0, x)))
@@ -54,10 +54,12 @@ def root(x: Any) -> Any:
 def _deviation_dx(g: Any, x: Any, out: Any, axes: Axes, freedom: float) -> Any:
     still = comparison.eq(out, 0.0)
     slope = select.where(still, 0.0, g / select.where(still, 1.0, out * freedom))
-    return _kept(slope, x.shape, axes) * _centred(x, axes)
+    return _keep_axes(slope, x.shape, axes) * _center(x, axes)
 
 
-@fused(composite=lambda x, **params: root(_variance(x, **params)), node="StdBackward0", dx=_deviation_dx)
+@with_eager_fast_path(
+    composite=lambda x, **params: safe_sqrt(_variance(x, **params)), node="StdBackward0", dx=_deviation_dx
+)
 def deviation(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     """√ of `variance`; at 0 its gradient is taken as 0."""
     return np.sqrt(variance.op.evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))  # type: ignore[attr-defined]

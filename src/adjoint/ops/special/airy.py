@@ -11,14 +11,14 @@ import numpy as np
 
 from adjoint.core.op.families import unary
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, in_double, in_pieces
+from adjoint.ops.special.chebyshev import chebyshev, in_double, piecewise
 
 
-@unary(promotion="float", refuses="c")
+@unary(promotion="float", unsupported_kinds="c")
 @in_double
 def airy_ai(x: Any) -> Any:
     """Ai(x), the solution of y″ = x y that vanishes at ∞; NaN at either infinity."""
-    return in_pieces(
+    return piecewise(
         x,
         ((x > -np.inf) & (x < -5), _oscillating),
         ((x >= -5) & (x < -2), lambda x: chebyshev(tables.AIRY_LEFT, (2 * x + 7) / 3)),

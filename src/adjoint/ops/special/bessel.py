@@ -16,21 +16,21 @@ from adjoint.ops.elementwise.comparison import le
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import cos
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_pieces, in_wide_lanes
+from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_wide_lanes, piecewise
 
-SMALL = 1e-15  # nearer to 0 than this a slope is what it is at 0
+LINEAR_BELOW = 1e-15  # nearer to 0 than this a slope is what it is at 0
 
 
 def _at_zero(x: Any, slope: float, elsewhere: Callable[[Any], Any]) -> Any:
     """The slope where x is 0 or nearly, elsewhere what the function makes of x."""
-    near = le(abs(x), SMALL)
+    near = le(abs(x), LINEAR_BELOW)
     return where(near, slope, elsewhere(where(near, 1.0, x)))
 
 
-def _growing(near: Any, far: Any, x: Any) -> Any:
+def _scaled_i(near: Any, far: Any, x: Any) -> Any:
     """exp(-|x|) Iₙ(|x|) / |x|ⁿ up to 8, and without the power beyond."""
     size = np.abs(x)
-    return in_pieces(
+    return piecewise(
         size,
         (size <= 8, lambda s: chebyshev(near, s / 4 - 1)),
         (size > 8, lambda s: chebyshev(far, 16 / s - 1) / np.sqrt(s)),
@@ -38,15 +38,15 @@ def _growing(near: Any, far: Any, x: Any) -> Any:
 
 
 def _i0e_array(x: Any) -> Any:
-    return _growing(tables.I0_NEAR, tables.I0_FAR, x)
+    return _scaled_i(tables.I0_NEAR, tables.I0_FAR, x)
 
 
 def _i1e_array(x: Any) -> Any:
     scale = np.where(np.abs(x) <= 8, x, np.copysign(1.0, x))
-    return _growing(tables.I1_NEAR, tables.I1_FAR, x) * scale
+    return _scaled_i(tables.I1_NEAR, tables.I1_FAR, x) * scale
 
 
-def _growing_lanes(b: Any, near: Sequence[float], far: Sequence[float], x: Any, bits: int) -> tuple[Any, Any]:
+def _scaled_i_lanes(b: Any, near: Sequence[float], far: Sequence[float], x: Any, bits: int) -> tuple[Any, Any]:
     """The same in a kernel, and whether |x| is at most 8."""
     size = b.abs(x)
     close = b.le(size, 8.0)
@@ -56,17 +56,17 @@ def _growing_lanes(b: Any, near: Sequence[float], far: Sequence[float], x: Any, 
 
 
 def _i0e_lanes(b: Any, x: Any, bits: int) -> Any:
-    return _growing_lanes(b, tables.I0_NEAR, tables.I0_FAR, x, bits)[0]
+    return _scaled_i_lanes(b, tables.I0_NEAR, tables.I0_FAR, x, bits)[0]
 
 
 def _i1e_lanes(b: Any, x: Any, bits: int) -> Any:
-    size, close = _growing_lanes(b, tables.I1_NEAR, tables.I1_FAR, x, bits)
+    size, close = _scaled_i_lanes(b, tables.I1_NEAR, tables.I1_FAR, x, bits)
     return b.mul(size, b.select(close, x, b.copysign(1.0, x)))
 
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(_i0e_lanes),
     native=7e-8,
     node="SpecialI0EBackward0",
@@ -80,7 +80,7 @@ def i0e(x: Any) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(_i1e_lanes),
     native=7e-8,
     node="SpecialI1EBackward0",
@@ -94,7 +94,7 @@ def i1e(x: Any) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i0e_lanes(b, x, bits))),
     native=7e-8,
     dx=lambda g, x: g * i1(x),
@@ -107,7 +107,7 @@ def i0(x: Any) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i1e_lanes(b, x, bits))),
     native=7e-8,
     node="SpecialI1Backward0",
@@ -136,34 +136,38 @@ def _within_8(coefficients: Sequence[float], size: Any) -> Any:
     return chebyshev(coefficients, size * size / 32 - 1)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x: -(g * bessel_j1(x)))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * bessel_j1(x)))
 @in_double
 def bessel_j0(x: Any) -> Any:
     """J₀(x), the Bessel function of the first kind; NaN at infinity."""
     size = np.abs(x)
-    return in_pieces(
+    return piecewise(
         size,
         (size <= 8, lambda s: _within_8(tables.J0_NEAR, s)),
         (size > 8, lambda s: _wave(s, tables.P0, tables.Q0, False)[0]),
     )
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: bessel_j0(x) - out / z))
+@unary(
+    promotion="float",
+    unsupported_kinds="c",
+    dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: bessel_j0(x) - out / z),
+)
 @in_double
 def bessel_j1(x: Any) -> Any:
     """J₁(x), the Bessel function of the first kind; NaN at infinity."""
-    return in_pieces(
+    return piecewise(
         x,
         (np.abs(x) <= 8, lambda x: x * _within_8(tables.J1_NEAR, x)),
         (np.abs(x) > 8, lambda x: np.sign(x) * _wave(np.abs(x), tables.P1, tables.Q1, True)[0]),
     )
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x: -(g * bessel_y1(x)))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * bessel_y1(x)))
 @in_double
 def bessel_y0(x: Any) -> Any:
     """Y₀(x), the Bessel function of the second kind; -∞ at 0, NaN below and at infinity."""
-    return in_pieces(
+    return piecewise(
         x,
         (
             (x >= 0) & (x <= 8),
@@ -179,11 +183,11 @@ def _near_y1(x: Any) -> Any:
     return np.where(x == 0, -np.inf, out - 2 / np.pi / safe)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: g * (bessel_y0(x) - out / x))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (bessel_y0(x) - out / x))
 @in_double
 def bessel_y1(x: Any) -> Any:
     """Y₁(x), the Bessel function of the second kind; -∞ at 0, NaN below and at infinity."""
-    return in_pieces(x, ((x >= 0) & (x <= 8), _near_y1), (x > 8, lambda x: _wave(x, tables.P1, tables.Q1, True)[1]))
+    return piecewise(x, ((x >= 0) & (x <= 8), _near_y1), (x > 8, lambda x: _wave(x, tables.P1, tables.Q1, True)[1]))
 
 
 def _near_k0(x: Any) -> Any:
@@ -201,38 +205,42 @@ def _decaying(x: Any, near: Any, far: Any, scaled: bool) -> Any:
         out = chebyshev(far, 4 / x - 1) / np.sqrt(x)
         return out if scaled else out * np.exp(-x)
 
-    return in_pieces(x, ((x >= 0) & (x <= 2), lambda x: near(x) * np.exp(x) if scaled else near(x)), (x > 2, beyond))
+    return piecewise(x, ((x >= 0) & (x <= 2), lambda x: near(x) * np.exp(x) if scaled else near(x)), (x > 2, beyond))
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x: -(g * modified_bessel_k1(x)))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * modified_bessel_k1(x)))
 @in_double
 def modified_bessel_k0(x: Any) -> Any:
     """K₀(x), the modified Bessel function of the second kind; ∞ at 0, NaN below."""
     return _decaying(x, _near_k0, tables.K0_FAR, False)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: -(g * (modified_bessel_k0(x) + out / x)))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: -(g * (modified_bessel_k0(x) + out / x)))
 @in_double
 def modified_bessel_k1(x: Any) -> Any:
     """K₁(x), the modified Bessel function of the second kind; ∞ at 0, NaN below."""
     return _decaying(x, _near_k1, tables.K1_FAR, False)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)))
+@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)))
 @in_double
 def scaled_modified_bessel_k0(x: Any) -> Any:
     """eˣ K₀(x); ∞ at 0, NaN below."""
     return _decaying(x, _near_k0, tables.K0_FAR, True)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x))
+@unary(
+    promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x)
+)
 @in_double
 def scaled_modified_bessel_k1(x: Any) -> Any:
     """eˣ K₁(x); ∞ at 0, NaN below."""
     return _decaying(x, _near_k1, tables.K1_FAR, True)
 
 
-@unary(promotion="float", refuses="c", dx=lambda g, x, out: g * _at_zero(x, 0.0, lambda z: (cos(x) - out) / z))
+@unary(
+    promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * _at_zero(x, 0.0, lambda z: (cos(x) - out) / z)
+)
 @in_double
 def spherical_bessel_j0(x: Any) -> Any:
     """sin x / x, and 1 at 0: the spherical Bessel function of the first kind."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.signature import parameters_of
-from adjoint.core.tensor.memory_format import in_order
+from adjoint.core.tensor.memory_format import call_row_major
 
 Evaluate = Callable[..., Any]
-SINGLE = 1e-11  # of the largest term: what is smaller does not reach a float32
+FLOAT32_TERM_TOLERANCE = 1e-11  # of the largest term: what is smaller does not reach a float32
 
 
 def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
@@ -29,7 +29,7 @@ def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
 
 def chebyshev_lanes(b: Any, coefficients: Sequence[float], t: Any, bits: int) -> Any:
     """The same in a kernel, of float64 `t`, as exact as a result of that many bits needs."""
-    least = 0.0 if bits == 64 else SINGLE * max(map(abs, coefficients))
+    least = 0.0 if bits == 64 else FLOAT32_TERM_TOLERANCE * max(map(abs, coefficients))
     coefficients = coefficients[: max(i for i, c in enumerate(coefficients) if abs(c) > least) + 1]
     twice = b.add(t, t)
     this = before = b.mul(t, 0.0)
@@ -47,7 +47,7 @@ def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, An
     return lanes
 
 
-def in_pieces(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
+def piecewise(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
     """Where the condition of a piece holds, its function of the chosen elements; NaN where none does."""
     out = np.full_like(x, np.nan)
     for chosen, piece in pieces:
@@ -65,7 +65,7 @@ def in_double(function: Evaluate) -> Evaluate:
     def call(*operands: Any) -> Any:
         kind = next(x.dtype for x in operands if hasattr(x, "dtype"))
         if len(operands) == 1 and operands[0].ndim > 1 and not operands[0].flags.c_contiguous:
-            return in_order(call, operands[0])
+            return call_row_major(call, operands[0])
         wide = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
         with np.errstate(all="ignore"):
             out = function(*[x.reshape(-1) for x in wide])

@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor.memory_format import keeping_order
+from adjoint.core.tensor.memory_format import preserve_strides
 
 # Each row is a polynomial, lowest power first: numerator, denominator.
-SMALL = (
+CENTRAL_COEFFICIENTS = (
     (1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02,
      -5.77027029648944159157e-03, -2.37630166566501626084e-05),
     (1.0, 3.97917223959155352819e-01, 6.50222499887672944485e-02, 5.08130628187576562776e-03,
      1.32494738004321644526e-04, -3.96022827877536812320e-06),
 )  # fmt: skip
-NEAR_ONE = (
+NEAR_ONE_COEFFICIENTS = (
     (-2.36211856075265944077e-03, 4.14856118683748331666e-01, -3.72207876035701323847e-01, 3.18346619901161753674e-01,
      -1.10894694282396677476e-01, 3.54783043256182359371e-02, -2.16637559486879084300e-03),
     (1.0, 1.06420880400844228286e-01, 5.40397917702171048937e-01, 7.18286544141962662868e-02,
      1.26171219808761642112e-01, 1.36370839120290507362e-02, 1.19844998467991074170e-02),
 )  # fmt: skip
-MIDDLE = (
+MIDDLE_COEFFICIENTS = (
     (-9.86494403484714822705e-03, -6.93858572707181764372e-01, -1.05586262253232909814e01, -6.23753324503260060396e01,
      -1.62396669462573470355e02, -1.84605092906711035994e02, -8.12874355063065934246e01, -9.81432934416914548592e00),
     (1.0, 1.96512716674392571292e01, 1.37657754143519042600e02, 4.34565877475229228821e02, 6.45387271733267880336e02,
      4.29008140027567833386e02, 1.08635005541779435134e02, 6.57024977031928170135e00, -6.04244152148580987438e-02),
 )  # fmt: skip
-LARGE = (
+TAIL_COEFFICIENTS = (
     (-9.86494292470009928597e-03, -7.99283237680523006574e-01, -1.77579549177547519889e01, -1.60636384855821916062e02,
      -6.37566443368389627722e02, -1.02509513161107724954e03, -4.83519191608651397019e02),
     (1.0, 3.03380607434824582924e01, 3.25792512996573918826e02, 1.53672958608443695994e03, 3.19985821950859553908e03,
@@ -39,8 +39,8 @@ LARGE = (
 )  # fmt: skip
 ERF_NEAR_ONE = 8.45062911510467529297e-01  # erf(1), rounded to float32, about which NEAR_ONE is the correction
 
-EDGE = 3.95  # from here on erf(x) rounds to 1 in float32
-QUOTIENT = np.array(
+FLOAT32_SATURATION = 3.95  # from here on erf(x) rounds to 1 in float32
+FLOAT32_COEFFICIENTS = np.array(
     [[1.1283791692239131, 0.18517060331771654, 0.05427485633342759, 0.0038434195558251726, 0.00037793301608469185,
       4.640290731175578e-06, -1.296641075404897e-08],
      [1.0, 0.497436583512912, 0.11391153674749159, 0.015443801491660034, 0.0013040675749559794,
@@ -48,12 +48,12 @@ QUOTIENT = np.array(
 BATCH = 4096  # elements whose powers stay in the cache
 
 
-@keeping_order
+@preserve_strides
 def erf_array(x: Any) -> Any:
     """erf(x), element by element, in the type of x (float64 inside)."""
     if x.dtype.kind == "f" and x.itemsize < 8:
         flat = x.ravel()
-        parts = [_rounded(flat[i : i + BATCH]) for i in range(0, x.size, BATCH)]
+        parts = [_erf_float32(flat[i : i + BATCH]) for i in range(0, x.size, BATCH)]
         return (parts[0] if len(parts) == 1 else np.concatenate([flat[:0], *parts])).reshape(x.shape)
     wide = x.astype(np.float64).ravel()
     size = np.abs(wide)
@@ -66,14 +66,14 @@ def erf_array(x: Any) -> Any:
     return out.astype(x.dtype, copy=False).reshape(x.shape)
 
 
-def _rounded(x: Any) -> Any:
+def _erf_float32(x: Any) -> Any:
     """erf(x) of a vector, exact enough for float32."""
-    wide = np.clip(x, -EDGE, EDGE, dtype=np.float64)
-    powers = np.ones((QUOTIENT.shape[1], x.size))
+    wide = np.clip(x, -FLOAT32_SATURATION, FLOAT32_SATURATION, dtype=np.float64)
+    powers = np.ones((FLOAT32_COEFFICIENTS.shape[1], x.size))
     square = np.multiply(wide, wide, out=powers[1])
     for i in range(2, len(powers)):
         np.multiply(powers[i - 1], square, out=powers[i])
-    above, below = QUOTIENT @ powers
+    above, below = FLOAT32_COEFFICIENTS @ powers
     above *= wide
     above /= below
     return above.astype(x.dtype)
@@ -84,23 +84,23 @@ def _ratio(coefficients: Any, t: Any) -> Any:
     return above / below
 
 
-def _small(x: Any) -> Any:
-    return x + x * _ratio(SMALL, x * x)
+def _erf_central(x: Any) -> Any:
+    return x + x * _ratio(CENTRAL_COEFFICIENTS, x * x)
 
 
-def _near_one(x: Any) -> Any:
-    return np.copysign(ERF_NEAR_ONE + _ratio(NEAR_ONE, np.abs(x) - 1.0), x)
+def _erf_near_one(x: Any) -> Any:
+    return np.copysign(ERF_NEAR_ONE + _ratio(NEAR_ONE_COEFFICIENTS, np.abs(x) - 1.0), x)
 
 
-def _middle(x: Any) -> Any:
-    return _tail(MIDDLE, x)
+def _erf_middle(x: Any) -> Any:
+    return _erf_by_complement(MIDDLE_COEFFICIENTS, x)
 
 
-def _large(x: Any) -> Any:
-    return _tail(LARGE, x)
+def _erf_tail(x: Any) -> Any:
+    return _erf_by_complement(TAIL_COEFFICIENTS, x)
 
 
-def _tail(coefficients: Any, x: Any) -> Any:
+def _erf_by_complement(coefficients: Any, x: Any) -> Any:
     """±(1 - exp(-x²) e^(R(1/x²)) / |x|), with x² split so that its rounding does not reach the exponential."""
     size = np.abs(x)
     head = (size.view(np.int64) & np.int64(-4294967296)).view(np.float64)
@@ -109,4 +109,9 @@ def _tail(coefficients: Any, x: Any) -> Any:
     return np.copysign(1.0 - complement, x)
 
 
-INTERVALS = ((0.0, 0.84375, _small), (0.84375, 1.25, _near_one), (1.25, 2.857142, _middle), (2.857142, 6.0, _large))
+INTERVALS = (
+    (0.0, 0.84375, _erf_central),
+    (0.84375, 1.25, _erf_near_one),
+    (1.25, 2.857142, _erf_middle),
+    (2.857142, 6.0, _erf_tail),
+)

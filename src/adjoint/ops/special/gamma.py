@@ -15,12 +15,12 @@ import numpy as np
 
 from adjoint.core.op.families import primitive, unary
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.memory_format import in_order
+from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.ops.special.chebyshev import in_wide_lanes
 
 Evaluate = Callable[..., Any]
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B₂, B₄, …
-FAR = 10.0  # from here on the series have converged
+ASYMPTOTIC_FROM = 10.0  # from here on the series have converged
 
 
 def in_float64(function: Evaluate) -> Evaluate:
@@ -30,7 +30,7 @@ def in_float64(function: Evaluate) -> Evaluate:
     def call(x: Any, **params: Any) -> Any:
         array = np.asarray(x)
         if array.ndim > 1 and not array.flags.c_contiguous:
-            return in_order(lambda x: call(x, **params), array)
+            return call_row_major(lambda x: call(x, **params), array)
         with np.errstate(all="ignore"):
             out = function(array.astype(np.float64).reshape(-1), **params)
         return out.reshape(array.shape).astype(array.dtype, copy=False)
@@ -79,7 +79,7 @@ def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
 
 
 @unary(
-    refuses="c",
+    unsupported_kinds="c",
     promotion="float",
     scalar=in_wide_lanes(_lgamma_lanes),
     native=1.2e-7,
@@ -95,8 +95,8 @@ def _digamma_array(x: Any) -> Any:
     left = x < 0.5
     y = np.where(left, 1.0 - x, x)
     total = np.zeros_like(y)
-    for _ in range(int(FAR)):
-        near = y < FAR
+    for _ in range(int(ASYMPTOTIC_FROM)):
+        near = y < ASYMPTOTIC_FROM
         total -= np.where(near, 1.0 / np.where(near, y, 1.0), 0.0)
         y = y + near
     square = 1.0 / (y * y)
@@ -111,8 +111,8 @@ def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
     left = b.lt(x, 0.5)
     y = b.select(left, b.sub(1.0, x), x)
     above, below = b.mul(y, 0.0), b.add(b.mul(y, 0.0), 1.0)  # the sum of 1 / y, 1 / (y + 1), … up to FAR
-    for _ in range(int(FAR)):
-        near = b.lt(y, FAR)
+    for _ in range(int(ASYMPTOTIC_FROM)):
+        near = b.lt(y, ASYMPTOTIC_FROM)
         above = b.select(near, b.fma(above, y, below), above)
         below = b.select(near, b.mul(below, y), below)
         y = b.select(near, b.add(y, 1.0), y)
@@ -129,7 +129,7 @@ def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
 
 
 @unary(
-    refuses="c",
+    unsupported_kinds="c",
     promotion="float",
     scalar=in_wide_lanes(_digamma_lanes),
     native=1e-7,
@@ -158,8 +158,8 @@ def _polygamma_array(x: Any, *, n: int) -> Any:
 def _hurwitz(x: Any, s: float) -> Any:
     """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to FAR, then the integral of the rest and its corrections."""
     total, y = np.zeros_like(x), x.copy()
-    for _ in range(int(FAR)):
-        near = y < FAR
+    for _ in range(int(ASYMPTOTIC_FROM)):
+        near = y < ASYMPTOTIC_FROM
         total += np.where(near, np.where(near, y, 1.0) ** -s, 0.0)
         y = y + near
     total += y ** (1.0 - s) / (s - 1.0) + 0.5 * y**-s

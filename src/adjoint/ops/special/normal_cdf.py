@@ -14,12 +14,12 @@ from adjoint.ops.elementwise.float_functions import erfc
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_pieces, in_wide_lanes
+from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_wide_lanes, piecewise
 
 ROOT_HALF = math.sqrt(0.5)
 
 
-def _scaled(x: Any) -> Any:
+def _erfcx_right(x: Any) -> Any:
     """exp(x²) erfc x for x ≥ 0: a series of (1 + 2x) times that in (x - a) / (x + a) (Shepherd & Laframboise, 1981)."""
     far = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
     return chebyshev(tables.ERFCX, far) / (1 + 2 * x)
@@ -32,23 +32,23 @@ def _square_exp(x: Any) -> Any:
 
 
 def _erfcx_left(x: Any) -> Any:
-    return np.where(x < -27, np.inf, 2 * _square_exp(np.maximum(x, -27)) - _scaled(-x))
+    return np.where(x < -27, np.inf, 2 * _square_exp(np.maximum(x, -27)) - _erfcx_right(-x))
 
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     node="SpecialErfcxBackward0",
     dx=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)),
 )
 @in_double
 def erfcx(x: Any) -> Any:
     """exp(x²) erfc x."""
-    return in_pieces(x, (x >= 0, _scaled), (x < 0, _erfcx_left))
+    return piecewise(x, (x >= 0, _erfcx_right), (x < 0, _erfcx_left))
 
 
 def _log_ndtr_far(x: Any) -> Any:
-    return np.log(_scaled(-x * ROOT_HALF) / 2) - x * x / 2
+    return np.log(_erfcx_right(-x * ROOT_HALF) / 2) - x * x / 2
 
 
 def _log_ndtr_near(x: Any) -> Any:
@@ -66,14 +66,14 @@ def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     node="SpecialLogNdtrBackward0",
     dx=_log_ndtr_dx,
 )
 @in_double
 def log_ndtr(x: Any) -> Any:
     """ln Φ(x), Φ the normal distribution function."""
-    return in_pieces(x, (x < -1, _log_ndtr_far), (x >= -1, _log_ndtr_near))
+    return piecewise(x, (x < -1, _log_ndtr_far), (x >= -1, _log_ndtr_near))
 
 
 def _quantile_middle(p: Any) -> Any:
@@ -84,7 +84,7 @@ def _quantile_middle(p: Any) -> Any:
 def _quantile_below(p: Any) -> Any:
     """Φ⁻¹ for p < 1/8: (ln x + R(1/x)) / x - x, where p = exp(-x²/2)."""
     x = np.sqrt(-2 * np.log(p))
-    rest = in_pieces(
+    rest = piecewise(
         x,
         (x <= 8, lambda x: chebyshev(tables.QUANTILE_NEAR, (1 / x - 5 / 16) * (16 / 3))),
         (x > 8, lambda x: chebyshev(tables.QUANTILE_FAR, (1 / x - (1 / 8 + 1 / 39) / 2) * (2 / (1 / 8 - 1 / 39)))),
@@ -119,7 +119,7 @@ def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(_ndtri_lanes),
     native=7e-8,
     node="SpecialNdtriBackward0",
@@ -128,7 +128,7 @@ def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
 @in_double
 def ndtri(x: Any) -> Any:
     """Φ⁻¹(x), Φ the normal distribution function; -∞ and ∞ at 0 and 1, NaN outside."""
-    return in_pieces(
+    return piecewise(
         x,
         ((x >= 0) & (x < 0.125), _quantile_below),
         ((x >= 0.125) & (x <= 0.875), _quantile_middle),
@@ -145,7 +145,7 @@ def _erfinv_lanes(b: Any, x: Any, bits: int) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=in_wide_lanes(_erfinv_lanes),
     native=7e-8,
     dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)),
@@ -156,7 +156,7 @@ def erfinv(x: Any) -> Any:
     size = np.abs(x)
     near, far = size <= 0.75, (size > 0.75) & (size <= 1)
     return (
-        in_pieces(x, (near, _erfinv_near), (far, lambda x: np.copysign(_quantile_below((1 - np.abs(x)) / 2), x)))
+        piecewise(x, (near, _erfinv_near), (far, lambda x: np.copysign(_quantile_below((1 - np.abs(x)) / 2), x)))
         * ROOT_HALF
     )
 

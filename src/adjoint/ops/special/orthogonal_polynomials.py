@@ -16,14 +16,14 @@ from adjoint.ops.special.chebyshev import in_double
 
 Step = Callable[[int, Any, Any, Any], Any]  # from k, x, pₖ and pₖ₋₁ to pₖ₊₁
 OfDegree = Callable[[Any], Any]
-HIGH = 8  # from here on a Chebyshev polynomial within (-1, 1) comes by its angle
-MOST = 1 << 20  # steps of a recurrence
+MIN_DEGREE_BY_ANGLE = 8  # from here on a Chebyshev polynomial within (-1, 1) comes by its angle
+MAX_RECURRENCE_STEPS = 1 << 20  # steps of a recurrence
 
 
 def _recurrence(x: Any, degree: Any, first: Any, step: Step) -> Any:
     """The polynomial of each element's degree, from p₀ = 1, p₁ = `first` and the step up."""
-    out = np.where(degree < 0, 0.0, np.where(degree == 0, 1.0, np.where(degree > MOST, np.nan, first)))
-    degree = np.where(degree > MOST, 0.0, degree)
+    out = np.where(degree < 0, 0.0, np.where(degree == 0, 1.0, np.where(degree > MAX_RECURRENCE_STEPS, np.nan, first)))
+    degree = np.where(degree > MAX_RECURRENCE_STEPS, 0.0, degree)
     before, this = np.ones_like(x), first
     for k in range(1, int(degree.max(initial=0))):
         before, this = this, step(k, x, this, before)
@@ -33,7 +33,7 @@ def _recurrence(x: Any, degree: Any, first: Any, step: Step) -> Any:
     return out
 
 
-def _truncated(n: Any) -> Any:
+def _truncate_degree(n: Any) -> Any:
     return np.where(np.isfinite(n), np.trunc(n), -1.0)
 
 
@@ -50,12 +50,12 @@ def _chebyshev(x: Any, n: Any, first: Any, by_angle: Callable[[Any, Any], Any], 
     """A Chebyshev polynomial, which starts with `first` and ends, at 1 and at -1, with `ends`."""
 
     def inside(degree: Any) -> Any:
-        angular = (np.abs(x) < 1) & (degree > HIGH)
+        angular = (np.abs(x) < 1) & (degree > MIN_DEGREE_BY_ANGLE)
         out = _recurrence(x, np.where(angular, 0.0, degree), first, lambda k, x, p, q: 2 * x * p - q)
         out[angular] = by_angle(np.arccos(x[angular]), degree[angular])
         return out
 
-    return _with_ends(x, _truncated(n), inside, *ends)
+    return _with_ends(x, _truncate_degree(n), inside, *ends)
 
 
 def _t(x: Any, n: Any) -> Any:
@@ -90,90 +90,90 @@ def _w(x: Any, n: Any) -> Any:
     )
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def chebyshev_polynomial_t(x: Any, y: Any) -> Any:
     """Tₙ(x) = cos n θ, x = cos θ, n = y: the Chebyshev polynomial of the first kind."""
     return _t(x, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def chebyshev_polynomial_u(x: Any, y: Any) -> Any:
     """Uₙ(x) = sin (n + 1)θ / sin θ, x = cos θ, n = y: the Chebyshev polynomial of the second kind."""
     return _u(x, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def chebyshev_polynomial_v(x: Any, y: Any) -> Any:
     """Vₙ(x) = cos (n + ½)θ / cos ½θ, x = cos θ, n = y: the Chebyshev polynomial of the third kind."""
     return _v(x, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def chebyshev_polynomial_w(x: Any, y: Any) -> Any:
     """Wₙ(x) = sin (n + ½)θ / sin ½θ, x = cos θ, n = y: the Chebyshev polynomial of the fourth kind."""
     return _w(x, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def shifted_chebyshev_polynomial_t(x: Any, y: Any) -> Any:
     """Tₙ(2x - 1), n = y."""
     return _t(2 * x - 1, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def shifted_chebyshev_polynomial_u(x: Any, y: Any) -> Any:
     """Uₙ(2x - 1), n = y."""
     return _u(2 * x - 1, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def shifted_chebyshev_polynomial_v(x: Any, y: Any) -> Any:
     """Vₙ(2x - 1), n = y."""
     return _v(2 * x - 1, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def shifted_chebyshev_polynomial_w(x: Any, y: Any) -> Any:
     """Wₙ(2x - 1), n = y."""
     return _w(2 * x - 1, y)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def hermite_polynomial_h(x: Any, y: Any) -> Any:
     """Hₙ(x), n = y: the physicist's Hermite polynomial, orthogonal under exp(-x²)."""
-    return _recurrence(x, _truncated(y), 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q)
+    return _recurrence(x, _truncate_degree(y), 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def hermite_polynomial_he(x: Any, y: Any) -> Any:
     """Heₙ(x), n = y: the probabilist's Hermite polynomial, orthogonal under exp(-x²/2)."""
-    return _recurrence(x, _truncated(y), x, lambda k, x, p, q: x * p - k * q)
+    return _recurrence(x, _truncate_degree(y), x, lambda k, x, p, q: x * p - k * q)
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def laguerre_polynomial_l(x: Any, y: Any) -> Any:
     """Lₙ(x), n = y: the Laguerre polynomial, orthogonal under e⁻ˣ over x ≥ 0."""
-    return _recurrence(x, _truncated(y), 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))
+    return _recurrence(x, _truncate_degree(y), 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))
 
 
-@binary(promotion="float", refuses="c")
+@binary(promotion="float", unsupported_kinds="c")
 @in_double
 def legendre_polynomial_p(x: Any, y: Any) -> Any:
     """Pₙ(x), n = y: the Legendre polynomial, orthogonal over [-1, 1]."""
     return _with_ends(
         x,
-        _truncated(y),
+        _truncate_degree(y),
         lambda n: _recurrence(x, n, x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1)),
         np.ones_like,
         np.ones_like,

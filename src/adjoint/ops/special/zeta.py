@@ -16,10 +16,15 @@ from adjoint.ops.special.chebyshev import in_double
 BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
 )  # fmt: skip
-FAR = 10.0  # so far above the exponent the series of the rest has converged
+ASYMPTOTIC_MARGIN = 10.0  # so far above the exponent the series of the rest has converged
 
 
-@binary(promotion="float", refuses="c", node="SpecialZetaBackward0", dy=lambda g, x, y: -(g * (x * zeta(x + 1.0, y))))
+@binary(
+    promotion="float",
+    unsupported_kinds="c",
+    node="SpecialZetaBackward0",
+    dy=lambda g, x, y: -(g * (x * zeta(x + 1.0, y))),
+)
 @in_double
 def zeta(x: Any, y: Any) -> Any:
     """Σ (y + k)⁻ˣ over k ≥ 0: Hurwitz's zeta function. ∞ at x = 1 and at the poles of y; NaN where it is not defined.
@@ -28,41 +33,41 @@ def zeta(x: Any, y: Any) -> Any:
     """
     pole = (y <= 0) & (y == np.floor(y))
     defined = (x > 1) & ((y > 0) | (x == np.floor(x))) & np.isfinite(y) | pole & (x > 1)
-    sums = _summed(np.where(defined & np.isfinite(x), x, 2.0), np.where(defined & ~pole, y, 1.0))
+    sums = _hurwitz_sum(np.where(defined & np.isfinite(x), x, 2.0), np.where(defined & ~pole, y, 1.0))
     out = np.where(defined & np.isfinite(x), np.where(pole, np.inf, sums), np.nan)
     out = np.where((x > 1) & (y == np.inf), 0.0, out)
     return np.where((x == 1) & ~np.isnan(y), np.inf, out)
 
 
-def _summed(s: Any, q: Any) -> Any:
+def _hurwitz_sum(s: Any, q: Any) -> Any:
     """For q < 0 the terms below 0 are those of the sum from -q - n on, n + 1 of them, with the sign of (-1)ˢ."""
     below = q < 0
     count = np.where(below, np.ceil(-q), 0.0)
-    total = _summed_upwards(s, q + count)
+    total = _hurwitz_sum_positive(s, q + count)
     if not below.any():
         return total
     first = np.where(below, -q - (count - 1.0), 1.0)
     sign = np.where(s % 2 == 0, 1.0, -1.0)
     # the first two may cancel, to the last bit where q is half an integer
-    both = total + sign * _summed_upwards(s, first) - sign * _summed_upwards(s, first + count)
+    both = total + sign * _hurwitz_sum_positive(s, first) - sign * _hurwitz_sum_positive(s, first + count)
     return np.where(below, both, total)
 
 
-def _summed_upwards(s: Any, q: Any) -> Any:
+def _hurwitz_sum_positive(s: Any, q: Any) -> Any:
     """For q > 0: terms up to where the series of the rest converges, or no further term counts."""
     total, y = q**-s, q + 1.0
     small = np.zeros(q.shape, bool)
     while True:
         term = y**-s
         small = small | (y > 1) & (np.abs(term) <= 1e-17 * np.abs(total))
-        going = ~small & (y < FAR + s)
+        going = ~small & (y < ASYMPTOTIC_MARGIN + s)
         if not going.any():
-            return total + np.where(small, 0.0, _rest(s, y))
+            return total + np.where(small, 0.0, _euler_maclaurin_rest(s, y))
         total = np.where(going, total + term, total)
         y = np.where(going, y + 1.0, y)
 
 
-def _rest(s: Any, y: Any) -> Any:
+def _euler_maclaurin_rest(s: Any, y: Any) -> Any:
     """Σ (y + k)⁻ˢ over k ≥ 0 by the integral and its corrections."""
     total = y ** (1.0 - s) / (s - 1.0) + 0.5 * y**-s
     term = s * y ** (-s - 1.0)
@@ -79,7 +84,7 @@ def _entr_lanes(b: Any, x: Any) -> Any:
 
 @unary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=_entr_lanes,
     node="SpecialEntrBackward0",
     dx=lambda g, x: -(g * (log(x) + 1.0)),
@@ -105,7 +110,7 @@ def _xlog1py_lanes(b: Any, x: Any, y: Any) -> Any:
 
 @binary(
     promotion="float",
-    refuses="c",
+    unsupported_kinds="c",
     scalar=_xlog1py_lanes,
     node="SpecialXlog1PyBackward0",
     dx=_xlog1py_dx,

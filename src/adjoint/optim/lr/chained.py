@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.runtime.mode import deferred
+from adjoint.core.runtime.mode import defer_to_step_end
 from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
-from adjoint.optim.lr.scheduler import LRScheduler, rates, set_rate
+from adjoint.optim.lr.scheduler import LRScheduler, copy_group_values, set_lr
 from adjoint.optim.step.optimizer import Optimizer
 
 
-class _Combined(LRScheduler):
+class _CompositeScheduler(LRScheduler):
     """What holds other schedules, whose states are part of its own."""
 
     _schedulers: Sequence[Any]
@@ -46,7 +46,7 @@ class _Combined(LRScheduler):
                 )
 
 
-class SequentialLR(_Combined):
+class SequentialLR(_CompositeScheduler):
     """Sequence of learning rate schedules: each takes over at a milestone, with its epoch 0.
 
     Args:
@@ -84,7 +84,7 @@ class SequentialLR(_Combined):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:  # each schedule set its own first rates when it was made
-            set_rate(group, group["initial_lr"])
+            set_lr(group, group["initial_lr"])
         self.recursive_undo()
         first = schedulers[bisect_right(milestones, 0)]
         first._initial_step()
@@ -101,7 +101,7 @@ class SequentialLR(_Combined):
 
     def step(self, epoch: Any = None) -> None:
         """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
-        if deferred(self.step):
+        if defer_to_step_end(self.step):
             return
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
@@ -113,7 +113,7 @@ class SequentialLR(_Combined):
         self._last_lr = schedule.get_last_lr()
 
 
-class ChainedScheduler(_Combined):
+class ChainedScheduler(_CompositeScheduler):
     """All of `schedulers` at each step, one after the other, each changing the rate that the one before left.
 
     Raises ValueError for no schedules, schedules of other optimizers, and `ReduceLROnPlateau`.
@@ -129,12 +129,12 @@ class ChainedScheduler(_Combined):
         assert optimizer is not None
         self._schedulers = schedulers
         self.optimizer = optimizer
-        self._last_lr = rates(optimizer)
+        self._last_lr = copy_group_values(optimizer)
 
     def step(self, epoch: Any = None) -> None:
         """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
-        if deferred(self.step):
+        if defer_to_step_end(self.step):
             return
         for schedule in self._schedulers:
             schedule.step()
-        self._last_lr = rates(self.optimizer)
+        self._last_lr = copy_group_values(self.optimizer)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import cos, floor, log, pi
 from typing import Any
 
-from adjoint.core.runtime.mode import deferred
-from adjoint.optim.lr.scheduler import LRScheduler, rates, set_rate
+from adjoint.core.runtime.mode import defer_to_step_end
+from adjoint.optim.lr.scheduler import LRScheduler, copy_group_values, set_lr
 from adjoint.optim.step.optimizer import Optimizer
 
 
@@ -60,7 +60,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on to the next epoch, or to `epoch`, which may lie between two. In a compiled step, at the call's end."""
-        if deferred(self.step, epoch):
+        if defer_to_step_end(self.step, epoch):
             return
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -71,7 +71,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
-            self._go_to(epoch)
+            self._set_epoch(epoch)
         self.last_epoch = floor(epoch)
         self._get_lr_called_within_step = True
         try:
@@ -79,10 +79,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            set_rate(group, lr)
-        self._last_lr = rates(self.optimizer)
+            set_lr(group, lr)
+        self._last_lr = copy_group_values(self.optimizer)
 
-    def _go_to(self, epoch: float) -> None:
+    def _set_epoch(self, epoch: float) -> None:
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         first, growth = self.T_0, self.T_mult

@@ -11,9 +11,9 @@ from adjoint.optim.lr.scheduler import (
     LRScheduler,
     check_momentum,
     check_optimizer,
-    for_each_group,
+    expand_to_groups,
+    set_lr,
     set_momentum,
-    set_rate,
 )
 from adjoint.optim.step.optimizer import Optimizer
 
@@ -37,8 +37,8 @@ class CyclicLR(LRScheduler):
         base_momentum: Any = 0.8, max_momentum: Any = 0.9, last_epoch: int = -1,
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
-        base_lrs = for_each_group("base_lr", optimizer, base_lr)
-        self.max_lrs = for_each_group("max_lr", optimizer, max_lr)
+        base_lrs = expand_to_groups("base_lr", optimizer, base_lr)
+        self.max_lrs = expand_to_groups("max_lr", optimizer, max_lr)
         if mode not in MODES and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         up = float(step_size_up)
@@ -53,11 +53,11 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             check_momentum(optimizer)
             self.use_beta1 = "betas" in optimizer.defaults
-            self.base_momentums = for_each_group("base_momentum", optimizer, base_momentum)
-            self.max_momentums = for_each_group("max_momentum", optimizer, max_momentum)
+            self.base_momentums = expand_to_groups("base_momentum", optimizer, base_momentum)
+            self.max_momentums = expand_to_groups("max_momentum", optimizer, max_momentum)
         if last_epoch == -1:
             for i, group in enumerate(optimizer.param_groups):
-                set_rate(group, base_lrs[i])
+                set_lr(group, base_lrs[i])
                 if cycle_momentum:
                     set_momentum(group, self.max_momentums[i])
                     group.update(max_momentum=self.max_momentums[i], base_momentum=self.base_momentums[i])

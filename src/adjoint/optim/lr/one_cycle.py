@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import cos, pi
 from typing import Any
 
-from adjoint.optim.lr.scheduler import LRScheduler, check_momentum, check_optimizer, for_each_group, set_momentum
+from adjoint.optim.lr.scheduler import LRScheduler, check_momentum, check_optimizer, expand_to_groups, set_momentum
 from adjoint.optim.step.optimizer import Optimizer
 
 
@@ -50,16 +50,16 @@ class OneCycleLR(LRScheduler):
         final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps = _count_total_steps(total_steps, epochs, steps_per_epoch)
         _check_fraction(pct_start)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if cycle_momentum:
             check_momentum(optimizer)
-        max_lrs = for_each_group("max_lr", optimizer, max_lr)
-        highest = for_each_group("max_momentum", optimizer, max_momentum)
-        lowest = for_each_group("base_momentum", optimizer, base_momentum)
-        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
+        max_lrs = expand_to_groups("max_lr", optimizer, max_lr)
+        highest = expand_to_groups("max_momentum", optimizer, max_momentum)
+        lowest = expand_to_groups("base_momentum", optimizer, base_momentum)
+        self._schedule_phases = _make_phases(self.total_steps, pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
@@ -79,16 +79,16 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
             )
-        phase, start = self._phase()
+        phase, start = self._current_phase()
         length = phase["end_step"] - start
         done = (self.last_epoch - start) / length if length else 1.0
-        anneal = _cosine if self._anneal_func_type == "cos" else _linear
+        anneal = _annealing_cos if self._anneal_func_type == "cos" else _annealing_linear
         for group in self.optimizer.param_groups if self.cycle_momentum else ():
             momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done)
             set_momentum(group, momentum)
         return [anneal(group[phase["start_lr"]], group[phase["end_lr"]], done) for group in self.optimizer.param_groups]
 
-    def _phase(self) -> tuple[dict[str, Any], float]:
+    def _current_phase(self) -> tuple[dict[str, Any], float]:
         """The phase to which the step belongs, and the step at which it starts."""
         start = 0.0
         for phase in self._schedule_phases[:-1]:
@@ -98,15 +98,15 @@ class OneCycleLR(LRScheduler):
         return self._schedule_phases[-1], start
 
 
-def _total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
+def _count_total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
     if total_steps is not None:
-        return _positive("total_steps", total_steps)
+        return _check_positive_int("total_steps", total_steps)
     if epochs is None or steps_per_epoch is None:
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    return _positive("epochs", epochs) * _positive("steps_per_epoch", steps_per_epoch)
+    return _check_positive_int("epochs", epochs) * _check_positive_int("steps_per_epoch", steps_per_epoch)
 
 
-def _positive(name: str, count: Any) -> int:
+def _check_positive_int(name: str, count: Any) -> int:
     if not isinstance(count, int) or count <= 0:
         raise ValueError(f"Expected positive integer {name}, but got {count}")
     return count
@@ -117,25 +117,25 @@ def _check_fraction(pct_start: Any) -> None:
         raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
 
 
-def _phases(steps: int, rise: float, three_phase: bool) -> list[dict[str, Any]]:
+def _make_phases(steps: int, rise: float, three_phase: bool) -> list[dict[str, Any]]:
     """The last step of each phase, and what it leads from and to, by the names that the groups have for it."""
-    up = _phase(float(rise * steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+    up = _make_phase(float(rise * steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
     if not three_phase:
-        return [up, _phase(steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-    down = _phase(float(2 * rise * steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
-    return [up, down, _phase(steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+        return [up, _make_phase(steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+    down = _make_phase(float(2 * rise * steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
+    return [up, down, _make_phase(steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
 
 
-def _phase(end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
+def _make_phase(end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
     return {
         "end_step": end, "start_lr": start_lr, "end_lr": end_lr, "start_momentum": start_momentum,
         "end_momentum": end_momentum,
     }  # fmt: skip
 
 
-def _cosine(start: Any, end: Any, done: float) -> Any:
+def _annealing_cos(start: Any, end: Any, done: float) -> Any:
     return end + (start - end) / 2.0 * (cos(pi * done) + 1)
 
 
-def _linear(start: Any, end: Any, done: float) -> Any:
+def _annealing_linear(start: Any, end: Any, done: float) -> Any:
     return (end - start) * done + start

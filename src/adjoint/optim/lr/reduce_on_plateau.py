@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from adjoint.core.runtime.mode import refuse_while_tracing
-from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, rates, set_rate, warn_of_epoch
+from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, copy_group_values, set_lr, warn_epoch_deprecated
 from adjoint.optim.step.optimizer import Optimizer
 
 
@@ -59,7 +59,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
-        self._last_lr = rates(optimizer)
+        self._last_lr = copy_group_values(optimizer)
         self.mode_worse = inf if mode == "min" else -inf
         self.mode = mode
         self.threshold = threshold
@@ -77,7 +77,7 @@ class ReduceLROnPlateau(LRScheduler):
         refuse_while_tracing("ReduceLROnPlateau.step()")
         value = float(metrics)
         if epoch is not None:
-            warn_of_epoch()
+            warn_epoch_deprecated()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(value, self.best):
             self.best = value
@@ -91,7 +91,7 @@ class ReduceLROnPlateau(LRScheduler):
             self._reduce_lr()
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
-        self._last_lr = rates(self.optimizer)
+        self._last_lr = copy_group_values(self.optimizer)
 
     @property
     def in_cooldown(self) -> bool:
@@ -118,4 +118,4 @@ class ReduceLROnPlateau(LRScheduler):
             before = float(group["lr"])
             after = max(before * self.factor, least)
             if before - after > self.eps:
-                set_rate(group, after)
+                set_lr(group, after)

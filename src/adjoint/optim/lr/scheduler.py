@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.runtime.mode import deferred, refuse_while_tracing
+from adjoint.core.runtime.mode import defer_to_step_end, refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.optimizer import Optimizer
 
@@ -46,13 +46,13 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", unshared(group["lr"]))
+                group.setdefault("initial_lr", copy_if_tensor(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     "last_epoch >= 0: load the optimizer's state first"
                 )
-        self.base_lrs: list[Any] = rates(optimizer, "initial_lr")
+        self.base_lrs: list[Any] = copy_group_values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         self._get_lr_called_within_step = False
         self._is_initial = False
@@ -100,12 +100,12 @@ class LRScheduler:
             >>> optimizer.param_groups[0]["lr"]
             0.5
         """
-        if deferred(self.step, epoch):
+        if defer_to_step_end(self.step, epoch):
             return
         if self._step_count == 1:
-            _check_order(self.optimizer)
+            _check_step_order(self.optimizer)
         if epoch is not None:
-            warn_of_epoch()
+            warn_epoch_deprecated()
         self._step_count += 1
         try:
             self._update_lr(epoch)
@@ -127,8 +127,8 @@ class LRScheduler:
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            set_rate(group, lr)
-        self._last_lr = rates(self.optimizer)
+            set_lr(group, lr)
+        self._last_lr = copy_group_values(self.optimizer)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the schedule knows, except its optimizer."""
@@ -138,10 +138,10 @@ class LRScheduler:
         """Continue from what `state_dict()` gave."""
         self.__dict__.update(state_dict)
 
-    def _rates_now(self) -> list[Any]:
+    def _current_lrs(self) -> list[Any]:
         """The rates before this epoch, for `get_lr`."""
         self._check_called_by_step(depth=4)
-        return rates(self.optimizer)
+        return copy_group_values(self.optimizer)
 
     def _check_called_by_step(self, depth: int = 3) -> None:
         """Warn the caller of `get_lr`, `depth` frames above, if it is not `step`."""
@@ -159,7 +159,7 @@ def check_optimizer(optimizer: Any) -> None:
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
-def _check_order(optimizer: Any) -> None:
+def _check_step_order(optimizer: Any) -> None:
     """Warn, at the second call of a schedule's step, if the optimizer's has not been called before it."""
     if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
         warnings.warn(
@@ -177,7 +177,7 @@ def _check_order(optimizer: Any) -> None:
         )
 
 
-def warn_of_epoch() -> None:
+def warn_epoch_deprecated() -> None:
     """Say that a schedule counts for itself."""
     warnings.warn(
         EPOCH_DEPRECATION_WARNING,
@@ -186,7 +186,7 @@ def warn_of_epoch() -> None:
     )
 
 
-def set_rate(group: Any, lr: Any) -> None:
+def set_lr(group: Any, lr: Any) -> None:
     """Set a group's rate; one kept in a tensor, in that tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(lr)
@@ -208,17 +208,17 @@ def set_momentum(group: Any, momentum: Any) -> None:
         group["momentum"] = momentum
 
 
-def rates(optimizer: Optimizer, key: str = "lr") -> list[Any]:
+def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Any]:
     """The option `key` of each group; of a tensor, a copy."""
-    return [unshared(group[key]) for group in optimizer.param_groups]
+    return [copy_if_tensor(group[key]) for group in optimizer.param_groups]
 
 
-def unshared(value: Any) -> Any:
+def copy_if_tensor(value: Any) -> Any:
     """A number, or a copy of a tensor."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+def expand_to_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value for each group. Raises ValueError for a list of another length."""
     groups = optimizer.param_groups
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value] * len(groups)
@@ -227,4 +227,4 @@ def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(values)} values, param_groups has {len(groups)}."
         )
-    return [unshared(v) for v in values]
+    return [copy_if_tensor(v) for v in values]

@@ -86,7 +86,7 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         if self._is_initial:
             return now
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, now, strict=True)]
@@ -117,7 +117,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return [lr * self.gamma for lr in now] if due else now
 
@@ -152,7 +152,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         times = self.milestones.get(self.last_epoch)
         return [lr * self.gamma**times for lr in now] if times else now
 
@@ -174,7 +174,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in now]
         return [lr * (1.0 / self.factor) for lr in now] if self.last_epoch == self.total_iters else now
@@ -222,7 +222,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in now]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -260,7 +260,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         return now if self._is_initial else [lr * self.gamma for lr in now]
 
     def _get_closed_form_lr(self) -> list[Any]:
@@ -276,7 +276,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         if self._is_initial or self.last_epoch > self.total_iters:
             return now
         left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
@@ -316,7 +316,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        now = self._rates_now()
+        now = self._current_lrs()
         if self._is_initial:
             return now
         low, epoch, period = self.eta_min, self.last_epoch, self.T_max

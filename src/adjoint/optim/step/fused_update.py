@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.source_location import user_place
-from adjoint.core.op.eager_kernels import Native, Routine, source
-from adjoint.core.runtime.mode import mode, watch
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
+from adjoint.core.runtime.mode import guard_on, mode
 from adjoint.core.tensor.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.complex import view_as_real
-from adjoint.optim.step.hyperparameters import fitted
+from adjoint.optim.step.hyperparameters import cast_option_scalars
 from adjoint.optim.step.param_groups import Group
 
 
-def is_slow(group: Group, name: str, index: int | None = None) -> bool:
+def is_slow_decay(group: Group, name: str, index: int | None = None) -> bool:
     """True if a running mean keeps more than half of itself at each step, for a coefficient that is a plain number."""
 
     def probe(group: Group) -> bool:
         kept = group[name] if index is None else group[name][index]
         return type(kept) is float and 0.5 < kept < 1.5
 
-    return bool(watch(group, probe, f"{name} near 1"))
+    return bool(guard_on(group, probe, f"{name} near 1"))
 
 
-def follow(mean: Any, x: Any, share: Any, slow: bool) -> Any:
+def update_moving_average(mean: Any, x: Any, share: Any, slow: bool) -> Any:
     """mean ← mean + share (x - mean), in place.
 
     `lerp_` of a tensor computes both of its forms: which of them is the more exact is known if the mean is `slow`.
@@ -34,15 +34,15 @@ def follow(mean: Any, x: Any, share: Any, slow: bool) -> Any:
     return mean.add_((x - mean).mul_(share)) if slow else mean.lerp_(x, share)
 
 
-PLAIN = frozenset({int, float})
+FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 
-def change(
-    native: Native,
+def apply_update(
+    native: KernelFunction,
     tensors: tuple[Any, ...],
     numbers: tuple[Any, ...],
     facts: tuple[bool, ...],
-    small: Routine | None = None,
+    small: SmallArrayKernel | None = None,
 ) -> None:
     """Do what the function does to `tensors`, of which the first is the parameter and some may be None.
 
@@ -51,17 +51,17 @@ def change(
     """
     if tensors[0].is_complex():
         tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
-    numbers = fitted(numbers, tensors[0])
-    if not updated(native, tensors, numbers, facts, small):
+    numbers = cast_option_scalars(numbers, tensors[0])
+    if not try_fused_update(native, tensors, numbers, facts, small):
         native.function(*tensors, *numbers, *facts)
 
 
-def updated(
-    native: Native,
+def try_fused_update(
+    native: KernelFunction,
     tensors: tuple[Any, ...],
     numbers: tuple[Any, ...],
     facts: tuple[bool, ...],
-    small: Routine | None = None,
+    small: SmallArrayKernel | None = None,
 ) -> bool:
     """Write what the function does to `tensors`, and say True; False, and nothing is done, where ops are to do it.
 
@@ -73,39 +73,44 @@ def updated(
     if mode.recording or mode.extra:
         return False
     p = tensors[0].array
-    is_small = p.size * native.weight < source.enough
-    if not p.ndim or (is_small and (small is None or not source.enabled or not PLAIN.issuperset(map(type, numbers)))):
+    is_small = p.size * native.weight < kernel_provider.min_seconds
+    if not p.ndim or (
+        is_small
+        and (small is None or not kernel_provider.enabled or not FUSABLE_OPTION_TYPES.issuperset(map(type, numbers)))
+    ):
         return False
     written = [tensors[i] for i in native.written if tensors[i] is not None]
-    if not all(_is_own(t) for t in written):
+    if not all(_can_write_directly(t) for t in written):
         return False
     arrays = tuple([None if t is None else t.array for t in tensors])
-    if any(_shared(t.array, arrays) for t in written):
+    if any(_is_memory_shared(t.array, arrays) for t in written):
         return False
     if is_small and small is not None:
         if any(a is not None and a.shape != p.shape for a in arrays):
             return False
         done = small.call(*[np.ascontiguousarray(a) for a in arrays if a is not None], *map(float, numbers))
     else:
-        done = _by_kernel(native, arrays, numbers, facts)
+        done = _run_eager_kernel(native, arrays, numbers, facts)
     if done is None:
         return False
     for t in written:
-        mark_written(t, user_place(2))
+        mark_written(t, user_instruction(2))
     return True
 
 
-def _by_kernel(native: Native, arrays: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]) -> Any:
+def _run_eager_kernel(
+    native: KernelFunction, arrays: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]
+) -> Any:
     operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
     return native.find((*arrays, *operands, *facts), {})
 
 
-def _is_own(t: Tensor) -> bool:
+def _can_write_directly(t: Tensor) -> bool:
     """True for a tensor that may be written wherever it lies: no view, row-major, and no constant."""
     return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
 
 
-def _shared(array: Any, arrays: tuple[Any, ...]) -> bool:
+def _is_memory_shared(array: Any, arrays: tuple[Any, ...]) -> bool:
     for x in arrays:
         if x is None or x is array or (x.base is None and array.base is None):  # two arrays with memory of their own
             continue

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
-from adjoint.core.graph.hooks import HookDict, RemovableHandle, attach
-from adjoint.core.runtime.mode import watch
+from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
+from adjoint.core.runtime.mode import guard_on
 
-BEFORE_ALL: HookDict = OrderedDict()  # before each step of every optimizer
-AFTER_ALL: HookDict = OrderedDict()
-OF_STEP = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-OF_STATE = (
+GLOBAL_STEP_PRE_HOOKS: HookDict = OrderedDict()  # before each step of every optimizer
+GLOBAL_STEP_POST_HOOKS: HookDict = OrderedDict()
+STEP_HOOK_NAMES = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+STATE_DICT_HOOK_NAMES = (
     "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )  # fmt: skip
@@ -21,38 +21,40 @@ OF_STATE = (
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before each step of every optimizer; it may return others to go on with."""
-    return attach(BEFORE_ALL, hook)
+    return add_hook(GLOBAL_STEP_PRE_HOOKS, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
-    return attach(AFTER_ALL, hook)
+    return add_hook(GLOBAL_STEP_POST_HOOKS, hook)
 
 
-def attach_at(hooks: HookDict, hook: Callable[..., Any], first: bool) -> RemovableHandle:
+def attach_hook(hooks: HookDict, hook: Callable[..., Any], first: bool) -> RemovableHandle:
     """Add `hook` after those that are there, or before them."""
-    handle = attach(hooks, hook)
+    handle = add_hook(hooks, hook)
     if first:
         hooks.move_to_end(handle.id, last=False)
     return handle
 
 
-def add_empty(optimizer: Any) -> None:
+def init_hook_tables(optimizer: Any) -> None:
     """Give an optimizer the dictionaries for the hooks of its own, where it has none yet."""
-    for name in (*OF_STEP, *OF_STATE):
+    for name in (*STEP_HOOK_NAMES, *STATE_DICT_HOOK_NAMES):
         vars(optimizer).setdefault(name, OrderedDict())
 
 
-def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
+def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """The method `step` with the optimizer's hooks around it; called through `super()`, it runs without them."""
 
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         optimizer = args[0]
-        if type(optimizer).step is not call or OF_STEP[0] not in vars(optimizer):  # it did not call Optimizer.__init__
+        if type(optimizer).step is not call or STEP_HOOK_NAMES[0] not in vars(
+            optimizer
+        ):  # it did not call Optimizer.__init__
             return step(*args, **kwargs)
-        watch(optimizer, attached, "hooks of the optimizer's step")
-        for hook in (*BEFORE_ALL.values(), *optimizer._optimizer_step_pre_hooks.values()):
+        guard_on(optimizer, step_hook_ids, "hooks of the optimizer's step")
+        for hook in (*GLOBAL_STEP_PRE_HOOKS.values(), *optimizer._optimizer_step_pre_hooks.values()):
             replaced = hook(optimizer, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -63,27 +65,31 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = replaced
         optimizer._opt_called = True
         result = step(*args, **kwargs)
-        for hook in (*optimizer._optimizer_step_post_hooks.values(), *AFTER_ALL.values()):
+        for hook in (*optimizer._optimizer_step_post_hooks.values(), *GLOBAL_STEP_POST_HOOKS.values()):
             hook(optimizer, args, kwargs)
         return result
 
     return call
 
 
-def attached(optimizer: Any) -> tuple[int, ...]:
+def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
     """The numbers of the hooks in place; none is ever given twice."""
     held = vars(optimizer)
-    return (*BEFORE_ALL, *AFTER_ALL, *(number for name in OF_STEP for number in held[name]))
+    return (
+        *GLOBAL_STEP_PRE_HOOKS,
+        *GLOBAL_STEP_POST_HOOKS,
+        *(number for name in STEP_HOOK_NAMES for number in held[name]),
+    )
 
 
-def _dictionaries(optimizer: Any) -> Iterator[Any]:
+def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
     """What the numbers depend on."""
-    yield BEFORE_ALL
-    yield AFTER_ALL
+    yield GLOBAL_STEP_PRE_HOOKS
+    yield GLOBAL_STEP_POST_HOOKS
     held = vars(optimizer)
-    for name in OF_STEP:
+    for name in STEP_HOOK_NAMES:
         yield held, name
         yield held[name]
 
 
-attached.rests_on = _dictionaries  # type: ignore[attr-defined]
+step_hook_ids.rests_on = _step_hook_id_dependencies  # type: ignore[attr-defined]

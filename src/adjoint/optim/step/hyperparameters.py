@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.runtime.mode import watch
+from adjoint.core.runtime.mode import guard_on
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.param_groups import Group
 
@@ -46,17 +46,17 @@ def check_implementation(options: dict[str, Any]) -> None:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def flag(group: Group, name: str) -> bool:
+def is_option_set(group: Group, name: str) -> bool:
     """Whether an option is set, or not 0. A compiled step that asks is retraced when this changes."""
-    return bool(watch(group, lambda g: bool(g[name]), f"the option {name} of an optimizer"))
+    return bool(guard_on(group, lambda g: bool(g[name]), f"the option {name} of an optimizer"))
 
 
-def scalar(number: Any) -> Any:
+def as_scalar(number: Any) -> Any:
     """A number; or a tensor of one element without its dimensions, so that it takes the dtype of what it multiplies."""
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 
-def fitted(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:
+def cast_option_scalars(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:
     """`numbers` as operands for `p`: where neither has dimensions, tensors take its dtype, or the wider would win."""
     if p.ndim:
         return numbers

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
-from adjoint.core.graph.hooks import HookDict, RemovableHandle, attach
-from adjoint.core.runtime.mode import Scope, on_failure, refuse_while_tracing, watch
+from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
+from adjoint.core.runtime.mode import ModeScope, guard_on, refuse_while_tracing, undo_on_failure
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.hooks import (
-    add_empty,
-    attach_at,
-    hooked,
+    attach_hook,
+    init_hook_tables,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
+    with_step_hooks,
 )
-from adjoint.optim.step.param_groups import Group, as_groups, completed, required
-from adjoint.optim.step.per_parameter_state import single
+from adjoint.optim.step.param_groups import Group, as_param_groups, complete_group, required
+from adjoint.optim.step.per_parameter_state import make_scalar_state
 from adjoint.optim.step.state_dict import State, pack, unpack
 
 __all__ = [
@@ -63,20 +63,20 @@ class Optimizer:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = hooked(cls.step)  # type: ignore[method-assign]
+            cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: State = defaultdict(dict)
         self.param_groups: list[Group] = []
-        add_empty(self)
+        init_hook_tables(self)
         self.check_options(defaults)
-        given = as_groups(params)
+        given = as_param_groups(params)
         ready: list[Group] = []
         for each in given:
-            ready.append(self._completed(each, ready))
+            ready.append(self._complete_group(each, ready))
         for group, full in zip(given, ready, strict=True):
-            self._take(group, full)
+            self._append_group(group, full)
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Raise ValueError for a number that the optimizer cannot use."""
@@ -96,21 +96,21 @@ class Optimizer:
             2
         """
         refuse_while_tracing("add_param_group()")
-        self._take(param_group, self._completed(param_group, self.param_groups))
+        self._append_group(param_group, self._complete_group(param_group, self.param_groups))
 
-    def _completed(self, given: Any, others: list[Group]) -> Group:
-        group = completed(given, self.defaults, others)
+    def _complete_group(self, given: Any, others: list[Group]) -> Group:
+        group = complete_group(given, self.defaults, others)
         try:
             self.check_options(group)
         except ValueError as error:
             raise ValueError(f"{error} in parameter group {len(others)}") from None
         return group
 
-    def _take(self, given: Group, full: Group) -> None:
+    def _append_group(self, given: Group, full: Group) -> None:
         given.update(full)
         self.param_groups.append(given)
 
-    @hooked
+    @with_step_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, and return the closure's loss, or None.
 
@@ -129,12 +129,12 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        watch(self, _group_identities, "parameter groups of the optimizer", settled=True)
-        on_failure(_kept_state, self)
-        with Scope(recording=bool(self.defaults.get("differentiable"))):
+        guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
+        undo_on_failure(_snapshot_state, self)
+        with ModeScope(recording=bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self.update(group)
-        watch(self, _state_identities, "state tensors of the optimizer", settled=True)
+        guard_on(self, _state_identities, "state tensors of the optimizer", at_end=True)
         return loss
 
     def update(self, group: Group) -> None:
@@ -164,31 +164,31 @@ class Optimizer:
                     p.grad.requires_grad_(False).zero_()
 
     def _patch_step_function(self) -> None:
-        add_empty(self)  # what classes that do without `__init__` call for hooks around their step
+        init_hook_tables(self)  # what classes that do without `__init__` call for hooks around their step
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
-        return attach(self._optimizer_step_pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return attach(self._optimizer_step_post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before each `state_dict()`; before the hooks there are already with `prepend`."""
-        return attach_at(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return attach_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after each `state_dict()`; it may return another dict to give."""
-        return attach_at(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return attach_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before a dict is loaded, on a copy; it may return another to load."""
-        return attach_at(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return attach_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after a dict was loaded."""
-        return attach_at(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return attach_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state and the options as a dict of plain data, in PyTorch's layout.
@@ -238,7 +238,7 @@ class Optimizer:
         for entry in self.state.values():
             for name in self.single_numbers:  # old checkpoints have plain numbers there
                 if name in entry and not isinstance(entry[name], Tensor):
-                    entry[name] = single(float(entry[name]))
+                    entry[name] = make_scalar_state(float(entry[name]))
         for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
@@ -248,7 +248,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.state = defaultdict(dict, self.state)
-        add_empty(self)
+        init_hook_tables(self)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -258,7 +258,7 @@ class Optimizer:
         return "\n".join(lines) + "\n)"
 
 
-def _kept_state(optimizer: Optimizer) -> Callable[[], None]:
+def _snapshot_state(optimizer: Optimizer) -> Callable[[], None]:
     """What gives the optimizer the state back that it has now."""
     kept = {p: dict(entry) for p, entry in optimizer.state.items()}
 
@@ -276,7 +276,7 @@ def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
 
 
-def _groups(optimizer: Optimizer) -> Iterator[Any]:
+def _group_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
     """What the identities depend on: items, and all that lists and dicts hold."""
     yield vars(optimizer), "param_groups"
     yield optimizer.param_groups
@@ -285,18 +285,18 @@ def _groups(optimizer: Optimizer) -> Iterator[Any]:
         yield group["params"]
 
 
-_group_identities.rests_on = _groups  # type: ignore[attr-defined]
+_group_identities.rests_on = _group_identity_dependencies  # type: ignore[attr-defined]
 
 
 def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])
 
 
-def _states(optimizer: Optimizer) -> Iterator[Any]:
+def _state_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
     """What the identities depend on: an item, and all that dicts hold."""
     yield vars(optimizer), "state"
     yield optimizer.state
     yield from optimizer.state.values()
 
 
-_state_identities.rests_on = _states  # type: ignore[attr-defined]
+_state_identities.rests_on = _state_identity_dependencies  # type: ignore[attr-defined]

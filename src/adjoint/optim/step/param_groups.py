@@ -21,11 +21,12 @@ class _Required:
 required = _Required()
 
 
-def as_groups(params: Any) -> list[Any]:
+def as_param_groups(params: Any) -> list[Any]:
     """What an optimizer was given, parameters or groups, as groups. TypeError or ValueError where it is neither."""
     if isinstance(params, Tensor):
         raise TypeError(
-            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + _kind(params)
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+            + _type_name(params)
         )
     groups = list(params)
     if not groups:
@@ -33,7 +34,7 @@ def as_groups(params: Any) -> list[Any]:
     return groups if isinstance(groups[0], dict) else [{"params": groups}]
 
 
-def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> Group:
+def complete_group(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> Group:
     """A new group: `given` with its parameters as a list, their names apart, and every option it lacks from `defaults`.
 
     Raises TypeError for parameters that are no tensors, ValueError for tensors that are not leaves, that `others` have
@@ -43,7 +44,7 @@ def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> 
         raise TypeError(f"param_group must be a dict, but got {type(given)}")
     if "params" not in given:
         raise KeyError("a parameter group needs its parameters under the key 'params'")
-    params, names = _with_names(given["params"])
+    params, names = _split_names(given["params"])
     for name, value in defaults.items():
         if value is required and name not in given:
             raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
@@ -52,13 +53,13 @@ def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> 
         group["param_names"] = names
     for i, param in enumerate(params):
         if not isinstance(param, Tensor):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_kind(param)}")
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_type_name(param)}")
         if not (defaults.get("differentiable") or param.is_leaf or param.retains_grad):
-            raise ValueError(f"can't optimize a non-leaf Tensor: {describe(group, i)}")
+            raise ValueError(f"can't optimize a non-leaf Tensor: {describe_parameter(group, i)}")
     if len({id(p) for p in params}) != len(params):
         warnings.warn(
             "optimizer contains a parameter group with duplicate parameters, each updated as often as it is there: "
-            + describe(group, _repeated(params)),
+            + describe_parameter(group, _first_duplicate_index(params)),
             stacklevel=4,
         )
     for other in others:
@@ -71,11 +72,13 @@ def completed(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> 
         taken = {id(p) for p in other["params"]}
         for i, param in enumerate(params):
             if id(param) in taken:
-                raise ValueError(f"some parameters appear in more than one parameter group: {describe(group, i)}")
+                raise ValueError(
+                    f"some parameters appear in more than one parameter group: {describe_parameter(group, i)}"
+                )
     return group
 
 
-def _with_names(given: Any) -> tuple[list[Any], list[str]]:
+def _split_names(given: Any) -> tuple[list[Any], list[str]]:
     """The parameters, and their names if they came as pairs (name, parameter)."""
     if isinstance(given, Tensor):
         return [given], []
@@ -91,19 +94,19 @@ def _with_names(given: Any) -> tuple[list[Any], list[str]]:
     return [item[1] if isinstance(item, tuple) else item for item in items], names
 
 
-def describe(group: Group, i: int) -> str:
+def describe_parameter(group: Group, i: int) -> str:
     """Parameter `i` of a group as errors call it: by its name if it has one."""
     names = group.get("param_names")
     what = f"parameter {names[i]!r}" if names and i < len(names) else f"parameter {i} of its group"
     return f"{what}, shape {list(group['params'][i].shape)}"
 
 
-def index_of(group: Group, param: Tensor) -> int:
+def parameter_index(group: Group, param: Tensor) -> int:
     """Which parameter of a group it is."""
     return next(i for i, other in enumerate(group["params"]) if other is param)
 
 
-def _repeated(params: list[Tensor]) -> int:
+def _first_duplicate_index(params: list[Tensor]) -> int:
     seen: set[int] = set()
     for i, param in enumerate(params):
         if id(param) in seen:
@@ -112,10 +115,10 @@ def _repeated(params: list[Tensor]) -> int:
     raise AssertionError("no parameter is repeated")
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def with_gradients(group: Group) -> list[Any]:
+def params_with_grad(group: Group) -> list[Any]:
     """The parameters that a step changes: those which have a gradient."""
     return [p for p in group["params"] if p.grad is not None]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.dtype.dtype import default, float32, float64
-from adjoint.core.runtime.mode import concrete, mode
+from adjoint.core.runtime.mode import mode, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full, zeros_like
 from adjoint.optim.step.param_groups import Group
 
 
-def entries(
+def init_param_state(
     state: dict[str, Any], p: Tensor, zeros: tuple[str, ...], group: Group, ones: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The state of `p`: a count of steps, zeros of its shape, single ones, under these names; made where it has none.
@@ -19,15 +19,15 @@ def entries(
     Where the step itself is recorded its tensors become copies, so that earlier steps stay as they were recorded.
     """
     if "step" not in state:
-        with concrete():
-            state["step"] = single(0.0, group)
+        with tracing_paused():
+            state["step"] = make_scalar_state(0.0, group)
     for name in ones:
         if name not in state:
-            with concrete():
-                state[name] = single(1.0)
+            with tracing_paused():
+                state[name] = make_scalar_state(1.0)
     for name in zeros:
         if name not in state:
-            with concrete():
+            with tracing_paused():
                 state[name] = zeros_like(p)
     if mode.recording:
         for name, value in state.items():
@@ -36,24 +36,24 @@ def entries(
     return state
 
 
-def counted(state: dict[str, Any]) -> Any:
+def increment_step_tensor(state: dict[str, Any]) -> Any:
     """One more step, as a float64 tensor without dimensions."""
     return state["step"].add_(1.0).to(float64)
 
 
-def elapsed(state: dict[str, Any]) -> Any:
-    """`counted`, but as a plain number where nobody traces or records the step: a third of Adam's time."""
+def increment_step(state: dict[str, Any]) -> Any:
+    """Do as `increment_step_tensor`, on a number where nobody traces or records the step: a third of Adam's time."""
     t = state["step"]
     t += 1.0
     return t.to(float64) if mode.recording or mode.extra else float(t.array)
 
 
-def single(value: float, group: Group | None = None) -> Tensor:
+def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
     """A number of a parameter's state, as PyTorch has it: in the default dtype, where float32 counts up to 2²⁴."""
     fused = group is not None and bool(group.get("fused"))
-    return full((), value, dtype=float32 if fused else of_numbers())
+    return full((), value, dtype=float32 if fused else scalar_state_dtype())
 
 
-def of_numbers() -> Any:
+def scalar_state_dtype() -> Any:
     """The dtype of single numbers."""
     return float64 if default.floating is float64 else float32

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import tensor
-from adjoint.optim.step.param_groups import Group, describe
+from adjoint.optim.step.param_groups import Group, describe_parameter
 
 State = defaultdict[Any, dict[str, Any]]
 
@@ -68,19 +68,19 @@ def unpack(
             shape = getattr(entries.get(name), "shape", None)
             if shape is not None and tuple(shape) != param.shape:
                 raise ValueError(
-                    f"loaded state dict: {name} has shape {list(shape)}, but belongs to {describe(group, i)}"
+                    f"loaded state dict: {name} has shape {list(shape)}, but belongs to {describe_parameter(group, i)}"
                 )
-        state[param] = {name: _copied(value, param, name) for name, value in entries.items()}
-    return state, [_options(group, theirs, defaults) for group, theirs in zip(groups, saved_groups, strict=True)]
+        state[param] = {name: _copy_state_value(value, param, name) for name, value in entries.items()}
+    return state, [_merge_options(group, theirs, defaults) for group, theirs in zip(groups, saved_groups, strict=True)]
 
 
-def _options(group: Group, saved: Group, defaults: dict[str, Any]) -> Group:
-    loaded = {key: _copied(value, None, key) for key, value in saved.items() if key != "params"}
+def _merge_options(group: Group, saved: Group, defaults: dict[str, Any]) -> Group:
+    loaded = {key: _copy_state_value(value, None, key) for key, value in saved.items() if key != "params"}
     kept = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
     return {**loaded, **kept, "params": group["params"]}
 
 
-def _copied(value: Any, param: Tensor | None, name: Any = None) -> Any:
+def _copy_state_value(value: Any, param: Tensor | None, name: Any = None) -> Any:
     """A copy that shares nothing with `value`; arrays of other libraries become tensors."""
     if isinstance(value, Tensor) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
         # a parameter's gradient-wanting twin has no place in state: NumPy copies the values alone
@@ -88,7 +88,7 @@ def _copied(value: Any, param: Tensor | None, name: Any = None) -> Any:
         floats = param is not None and name != "step" and param.is_floating_point()
         return tensor(array, dtype=param.dtype if param is not None and floats else None)
     if isinstance(value, dict):
-        return {key: _copied(item, param, key) for key, item in value.items()}
+        return {key: _copy_state_value(item, param, key) for key, item in value.items()}
     if type(value) in (list, tuple, set):
-        return type(value)(_copied(item, param) for item in value)
+        return type(value)(_copy_state_value(item, param) for item in value)
     return deepcopy(value)

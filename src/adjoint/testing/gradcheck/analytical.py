@@ -9,10 +9,10 @@ import numpy as np
 
 from adjoint.autograd.backward import grad
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
-from adjoint.testing.gradcheck.numerical import Array, Function, Outputs, as_tuple, table, wants_grad
+from adjoint.testing.gradcheck.numerical import Array, Function, Outputs, as_tuple, stack_rows, wants_grad
 
 
-class Pulled(NamedTuple):
+class VjpRows(NamedTuple):
     """What the backward passes of one output gave for each input, and whether it was as it ought to be."""
 
     rows: list[Array]  # for each input a row a seed  # (seeds, |x|)
@@ -29,7 +29,7 @@ def unit_vectors(x: Tensor, direction: complex = 1) -> Iterable[Array]:
         yield unit.reshape(x.array.shape)
 
 
-def pull(output: Tensor, inputs: Sequence[Tensor], seeds: Iterable[Array], nondet_tol: float) -> Pulled:
+def compute_vjp_rows(output: Tensor, inputs: Sequence[Tensor], seeds: Iterable[Array], nondet_tol: float) -> VjpRows:
     """vᵀJ for each seed v. Each is pulled twice: if the two differ by more than `nondet_tol`, it is not reentrant."""
     found: list[list[Array]] = [[] for _ in inputs]
     reentrant = sizes_ok = types_ok = True
@@ -42,17 +42,17 @@ def pull(output: Tensor, inputs: Sequence[Tensor], seeds: Iterable[Array], nonde
             rows.append(row)
             sizes_ok = sizes_ok and fits
             types_ok = types_ok and row.dtype == x.array.dtype
-            reentrant = reentrant and (not fits or _within(nondet_tol, row, same))
-    return Pulled([table(rows, x) for rows, x in zip(found, inputs, strict=True)], reentrant, sizes_ok, types_ok)
+            reentrant = reentrant and (not fits or _is_within_tolerance(nondet_tol, row, same))
+    return VjpRows([stack_rows(rows, x) for rows, x in zip(found, inputs, strict=True)], reentrant, sizes_ok, types_ok)
 
 
-def _within(tolerance: float, row: Array, again: Tensor | None) -> bool:
+def _is_within_tolerance(tolerance: float, row: Array, again: Tensor | None) -> bool:
     with np.errstate(all="ignore"):
         apart = np.abs(row - (0 if again is None else again.array.flatten()))
     return not row.size or not apart.max() > tolerance  # NaN is within: it may be as right twice
 
 
-def push(
+def compute_jvp_columns(
     func: Function, inputs: Sequence[Any], place: int, outputs: Outputs, tangents: Iterable[Array]
 ) -> tuple[list[Array], bool]:
     """J t of each output for each tangent t of the input at `place`; False if one is real where its output is complex.
@@ -75,4 +75,4 @@ def push(
                 else:
                     types_ok = types_ok and primal.array.dtype.kind == tangent.array.dtype.kind
                     row.append(tangent.array.flatten())
-    return [table(row, y) for row, y in zip(rows, outputs.values(), strict=True)], types_ok
+    return [stack_rows(row, y) for row, y in zip(rows, outputs.values(), strict=True)], types_ok

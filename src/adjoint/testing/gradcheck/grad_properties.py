@@ -16,12 +16,12 @@ from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
 from adjoint.testing.gradcheck.numerical import Array, as_tuple, wants_grad
 
-BATCHED = (
+BATCHED_GRAD_ADVICE = (
     "gradcheck or gradgradcheck failed while testing batched gradient computation: the backward was run by vmap over "
     "a batch of output gradients, as jacobian() and hessian() do with vectorize=True. The most common cause is an "
     "operation in it that vmap cannot take. Pass check_batched_grad=False to leave this check out."
 )
-BATCHED_TANGENTS = (
+BATCHED_TANGENT_ADVICE = (
     "gradcheck failed while testing batched gradient computation with forward-mode AD: the function was run by vmap "
     "over a batch of tangents. Pass check_batched_forward_grad=False to leave this check out."
 )
@@ -91,7 +91,7 @@ def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
     noise = Generator()
     with dual_level():
         duals = [
-            make_dual(detach(x), wrap(directed(x, noise).reshape(x.array.shape))) if wants_grad(x) else x
+            make_dual(detach(x), wrap(random_direction(x, noise).reshape(x.array.shape))) if wants_grad(x) else x
             for x in arguments
         ]
         for i, x in enumerate(arguments):
@@ -99,7 +99,11 @@ def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
                 continue
             zero = make_dual(detach(x), wrap(np.zeros_like(x.array)))
             with_zero, without = (
-                [unpack_dual(y)[1] for y in as_tuple(func(*duals[:i], given, *duals[i + 1 :])) if _floats(y)]
+                [
+                    unpack_dual(y)[1]
+                    for y in as_tuple(func(*duals[:i], given, *duals[i + 1 :]))
+                    if _is_floating_tensor(y)
+                ]
                 for given in (zero, detach(x))
             )
             for k, (t, expected) in enumerate(zip(with_zero, without, strict=True)):
@@ -112,54 +116,58 @@ def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
 
 def check_batched(output: Tensor, k: int, inputs: Sequence[Tensor]) -> None:
     """Refuse a backward of the k-th output that gives other gradients for a batch of two than for each alone."""
-    seeds = _two_normal(output.array.shape, output.array.dtype)
+    seeds = _draw_two_normal(output.array.shape, output.array.dtype)
     alone = [grad(output, inputs, wrap(np.asarray(v)), retain_graph=True, allow_unused=True) for v in seeds]
     try:
         batch = grad(output, inputs, wrap(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
     except RuntimeError as error:
-        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{BATCHED}") from error
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{BATCHED_GRAD_ADVICE}") from error
     for i, (x, together, *each) in enumerate(zip(inputs, batch, *alone, strict=True)):
         expected = [np.zeros_like(x.array) if g is None else g.array for g in each]
-        _compare_batch(k, i, expected, [expected[0] * 0] * 2 if together is None else together.array, BATCHED)
+        _compare_batch(
+            k, i, expected, [expected[0] * 0] * 2 if together is None else together.array, BATCHED_GRAD_ADVICE
+        )
 
 
 def check_batched_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
     """Refuse a function that gives other tangents for a batch of two than for each alone."""
     from adjoint.transforms.forward.forward_ad import dual_level, make_dual, unpack_dual
-    from adjoint.transforms.vmap.vmap import map_in_front
+    from adjoint.transforms.vmap.vmap import vmap_dim0
 
     for i, x in enumerate(arguments):
         if not wants_grad(x):
             continue
 
-        def pushed(t: Tensor, i: int = i) -> tuple[Tensor, ...]:
+        def push_tangent(t: Tensor, i: int = i) -> tuple[Tensor, ...]:
             with dual_level():
                 duals = [detach(a) if isinstance(a, Tensor) else a for a in arguments]
                 duals[i] = make_dual(duals[i], t)
                 results = [unpack_dual(y) for y in as_tuple(func(*duals)) if y is not None]
                 return tuple(wrap(np.zeros(y.shape, y.dtype.numpy)) if dy is None else dy for y, dy in results)
 
-        tangents = _two_normal(x.array.shape, x.array.dtype)
-        alone = [pushed(wrap(np.asarray(t))) for t in tangents]
+        tangents = _draw_two_normal(x.array.shape, x.array.dtype)
+        alone = [push_tangent(wrap(np.asarray(t))) for t in tangents]
         try:
-            batch = map_in_front(pushed, [wrap(tangents)])
+            batch = vmap_dim0(push_tangent, [wrap(tangents)])
         except RuntimeError as error:
-            raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{BATCHED_TANGENTS}") from error
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}\n\n{BATCHED_TANGENT_ADVICE}"
+            ) from error
         for k, (together, *each) in enumerate(zip(batch, *alone, strict=True)):
-            _compare_batch(k, i, [t.array for t in each], together.array, BATCHED_TANGENTS)
+            _compare_batch(k, i, [t.array for t in each], together.array, BATCHED_TANGENT_ADVICE)
 
 
-def directed(x: Tensor, noise: Generator) -> Array:
+def random_direction(x: Tensor, noise: Generator) -> Array:
     """A random vector of norm 1 without negative elements, one for each element of `x`."""
     u = noise.uniform((x.array.size,), np.float32).astype(x.array.real.dtype)
     return u / np.linalg.norm(u)
 
 
-def _floats(y: Any) -> bool:
+def _is_floating_tensor(y: Any) -> bool:
     return isinstance(y, Tensor) and is_floating(y.array)
 
 
-def _two_normal(shape: tuple[int, ...], dtype: Any) -> Array:
+def _draw_two_normal(shape: tuple[int, ...], dtype: Any) -> Array:
     """Two tensors of normal numbers, drawn one after the other; of complex ones both parts have variance 1/2."""
     real = np.empty(0, dtype).real.dtype
     if dtype == real:
@@ -180,7 +188,7 @@ def _compare_batch(k: int, i: int, expected: Sequence[Array], found: Any, advice
 def _warn_of_undefined() -> None:
     warnings.warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may "
-        'break existing callers of this function. If this is true for you, you can call this function with '
+        "break existing callers of this function. If this is true for you, you can call this function with "
         '"check_undefined_grad=False" to disable the feature',
         UserWarning,
         stacklevel=4,

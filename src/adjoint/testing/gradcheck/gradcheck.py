@@ -12,7 +12,7 @@ from adjoint.autograd.backward import grad
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.testing.gradcheck.analytical import pull, unit_vectors
+from adjoint.testing.gradcheck.analytical import compute_vjp_rows, unit_vectors
 from adjoint.testing.gradcheck.grad_properties import (
     GradcheckError,
     check_batched,
@@ -22,12 +22,12 @@ from adjoint.testing.gradcheck.grad_properties import (
     check_zero_for_zero,
 )
 from adjoint.testing.gradcheck.jacobians import (
-    Case,
-    by_both_parts,
-    check_nothing_moves,
-    compare_along,
-    compare_whole,
-    parts,
+    JacobianCase,
+    check_outputs_constant,
+    combine_parts,
+    compare_directional,
+    compare_jacobians,
+    unit_directions,
 )
 from adjoint.testing.gradcheck.numerical import as_tuple, differences, wants_grad
 
@@ -89,16 +89,18 @@ def gradcheck(
     _imply(check_batched_grad, "check_batched_grad=True", check_backward_ad, "check_backward_ad")
     _imply(check_batched_forward_grad, "check_batched_forward_grad=True", check_forward_ad, "check_forward_ad")
     arguments = as_tuple(inputs)
-    places = _checked_places(arguments)
-    results = _results(func, arguments)
+    places = _find_checked_places(arguments)
+    results = _call_function(func, arguments)
     outputs = {i: y for i, y in enumerate(results) if y.requires_grad}
-    case = Case(func, arguments, places, outputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    case = JacobianCase(func, arguments, places, outputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         if outputs:
-            (compare_along if fast_mode else compare_whole)(case, check_backward_ad, check_forward_ad)
+            (compare_directional if fast_mode else compare_jacobians)(case, check_backward_ad, check_forward_ad)
         else:
             constants = {i: y for i, y in enumerate(results) if is_floating(y.array)}
-            check_nothing_moves(Case(func, arguments, places, constants, eps, 0, 0, nondet_tol, False), fast_mode)
+            check_outputs_constant(
+                JacobianCase(func, arguments, places, constants, eps, 0, 0, nondet_tol, False), fast_mode
+            )
         if check_forward_ad and check_undefined_grad:
             check_undefined_tangents(func, arguments)
         if check_batched_forward_grad:
@@ -149,10 +151,10 @@ def gradgradcheck(
     _imply(check_batched_grad, "check_batched_grad=True", check_rev_over_rev, "check_rev_over_rev")
     arguments = as_tuple(inputs)
     if grad_outputs is None:
-        outputs = [y for y in _results(func, arguments) if y.requires_grad]
+        outputs = [y for y in _call_function(func, arguments) if y.requires_grad]
         if not outputs:
             raise ValueError("gradgradcheck: no output of the function requires grad, so there is no gradient to check")
-        weights = tuple(_weight(y, gen_non_contig_grad_outputs) for y in outputs)
+        weights = tuple(_random_weight(y, gen_non_contig_grad_outputs) for y in outputs)
     else:
         weights = as_tuple(grad_outputs)
     differentiable = [wants_grad(x) for x in (*arguments, *weights)]
@@ -196,8 +198,8 @@ def get_numerical_jacobian_wrt_specific_input(
     x: Tensor = as_tuple(inputs)[input_idx] if input is None else input
     _require(x.requires_grad, "input to have requires_grad=True")
     floating = {i: y for i, y in enumerate(outputs) if is_floating(y.array)}
-    slopes = [differences(fn, as_tuple(inputs), x, floating, eps, d) for d in parts(x)]
-    return tuple(wrap(by_both_parts(of)) for of in zip(*slopes, strict=True))
+    slopes = [differences(fn, as_tuple(inputs), x, floating, eps, d) for d in unit_directions(x)]
+    return tuple(wrap(combine_parts(of)) for of in zip(*slopes, strict=True))
 
 
 def get_numerical_jacobian(
@@ -226,11 +228,11 @@ def get_analytical_jacobian(
     _deprecate("get_analytical_jacobian")
     _refuse_weight("get_analytical_jacobian", grad_out)
     _refuse_complex("get_analytical_jacobian", [output])
-    pulled = pull(output, [x for x in as_tuple(inputs) if wants_grad(x)], unit_vectors(output), nondet_tol)
+    pulled = compute_vjp_rows(output, [x for x in as_tuple(inputs) if wants_grad(x)], unit_vectors(output), nondet_tol)
     return tuple(wrap(rows.T) for rows in pulled.rows), pulled.reentrant, pulled.sizes_ok, pulled.types_ok
 
 
-def _checked_places(arguments: tuple[Any, ...]) -> list[int]:
+def _find_checked_places(arguments: tuple[Any, ...]) -> list[int]:
     """Where the tensors that require grad stand; each must have memory of its own for every element."""
     places = [i for i, x in enumerate(arguments) if wants_grad(x)]
     if not places:
@@ -261,7 +263,7 @@ def _checked_places(arguments: tuple[Any, ...]) -> list[int]:
     return places
 
 
-def _results(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
+def _call_function(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
     results = as_tuple(func(*arguments))
     for k, y in enumerate(results):
         if not isinstance(y, Tensor):
@@ -272,10 +274,10 @@ def _results(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tens
     return results
 
 
-def _weight(y: Tensor, apart: bool) -> Tensor:
-    """Random numbers from −1 to 1, shaped and typed like `y`; `apart` leaves gaps in memory between them."""
+def _random_weight(y: Tensor, noncontiguous: bool) -> Tensor:
+    """Random numbers from −1 to 1, shaped and typed like `y`; `noncontiguous` leaves gaps in memory between them."""
     shape, real = y.array.shape, y.array.real.dtype
-    gaps = apart and y.array.size > 1
+    gaps = noncontiguous and y.array.size > 1
     wide = (*shape[:-1], 2 * shape[-1]) if gaps else shape
     if y.array.dtype == real:
         drawn = default_generator.uniform(wide, real, -1.0, 1.0)

@@ -25,7 +25,7 @@ def wants_grad(x: Any) -> bool:
     return isinstance(x, Tensor) and x.requires_grad
 
 
-def table(rows: list[Array], x: Tensor) -> Array:
+def stack_rows(rows: list[Array], x: Tensor) -> Array:
     """Rows of |x| elements as one array, even if there are none  # (rows, |x|)"""
     return np.stack(rows) if rows else np.zeros((0, x.array.size), x.array.dtype)
 
@@ -39,17 +39,17 @@ def differences(
     multiplies e: 1j moves the imaginary part of a complex input.
     """
     elements = product(*map(range, x.array.shape))
-    return _quotients(func, inputs, x, outputs, eps, ((i, eps * direction) for i in elements))
+    return _difference_quotients(func, inputs, x, outputs, eps, ((i, eps * direction) for i in elements))
 
 
 def difference_along(
     func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, u: Array
 ) -> list[Array]:
     """(f(x + ε u) − f(x − ε u)) / 2ε for each output  # (1, |y|)"""
-    return _quotients(func, inputs, x, outputs, eps, [(..., eps * u)])
+    return _difference_quotients(func, inputs, x, outputs, eps, [(..., eps * u)])
 
 
-def _quotients(
+def _difference_quotients(
     func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, steps: Iterable[tuple[Any, Any]]
 ) -> list[Array]:
     array = x.array
@@ -59,30 +59,30 @@ def _quotients(
         kept = array[i].copy()
         try:
             array[i] = kept - step
-            _note(as_tuple(func(*inputs)), outputs, below, i, eps)
+            _append_outputs(as_tuple(func(*inputs)), outputs, below, i, eps)
             array[i] = kept + step
-            _note(as_tuple(func(*inputs)), outputs, above, i, eps)
+            _append_outputs(as_tuple(func(*inputs)), outputs, above, i, eps)
         finally:
             array[i] = kept
     with np.errstate(all="ignore"):
         return [
-            (table(high, y) - table(low, y)) / (2 * eps)
+            (stack_rows(high, y) - stack_rows(low, y)) / (2 * eps)
             for low, high, y in zip(below, above, outputs.values(), strict=True)
         ]
 
 
-def _note(values: tuple[Any, ...], outputs: Outputs, rows: list[list[Array]], i: Any, eps: float) -> None:
+def _append_outputs(values: tuple[Any, ...], outputs: Outputs, rows: list[list[Array]], i: Any, eps: float) -> None:
     """Copy the outputs, for one may be the input that is about to move."""
     for row, (k, y) in zip(rows, outputs.items(), strict=True):
         array = values[k].array
         if array.shape != y.array.shape:
-            _refuse("shape", y.shape, values[k].shape, i, eps)
+            _raise_changed("shape", y.shape, values[k].shape, i, eps)
         if array.dtype != y.array.dtype:
-            _refuse("dtype", y.dtype, values[k].dtype, i, eps)
+            _raise_changed("dtype", y.dtype, values[k].dtype, i, eps)
         row.append(array.flatten())
 
 
-def _refuse(what: str, before: Any, after: Any, i: Any, eps: float) -> None:
+def _raise_changed(what: str, before: Any, after: Any, i: Any, eps: float) -> None:
     where = "" if i is ... else f"on index {i} "
     raise AssertionError(
         f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by {eps}, but got: "

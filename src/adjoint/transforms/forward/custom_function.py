@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.core.runtime.mode import Scope
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.select import copy
@@ -22,7 +22,7 @@ def function_tangents(
     outputs: tuple[Any, ...],
     dirty: tuple[Any, ...],
     tangents: Sequence[Tensor | None],
-    around: Scope,
+    around: ModeScope,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Each output that gets a tangent, with that, from those of the arguments. The user's `jvp` runs within `around`.
 
@@ -32,9 +32,9 @@ def function_tangents(
     """
     versions = [0 if t is None else t._version for t in tangents]
     with around:
-        pushed = _pushed(node, args, tangents, len(outputs))
+        pushed = _call_jvp(node, args, tangents, len(outputs))
     for i, (given, out, t) in enumerate(zip(returned, outputs, pushed, strict=True)):
-        if not isinstance(out, Tensor) or i in node.quiet:
+        if not isinstance(out, Tensor) or i in node.no_grad_outputs:
             if t is not None and isinstance(out, Tensor):
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
@@ -60,7 +60,7 @@ def function_tangents(
         yield out, t
 
 
-def _pushed(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[Any], wanted: int) -> tuple[Any, ...]:
+def _call_jvp(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[Any], wanted: int) -> tuple[Any, ...]:
     """What the user's jvp returned: for each output a tangent, or None."""
     materialize = node.context.attributes.get("materialize_grads", True)
     given = [

@@ -15,21 +15,21 @@ from weakref import WeakSet
 import numpy as np
 
 from adjoint.autograd.function.node import BackwardCFunction
-from adjoint.core.graph.node import Leaf, tick
+from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import Op
-from adjoint.core.runtime.mode import Scope, mode, unusual
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.as_strided import address
 from adjoint.core.tensor.storage import share_view, storage_of, view_of
-from adjoint.core.tensor.tensor import Tensor, constant, tangents_of, twin
+from adjoint.core.tensor.tensor import Tensor, constant, shallow_copy, tangents_of
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.movement.movement import reshape
-from adjoint.ops.mutation.inplace import write
-from adjoint.ops.mutation.view_update import put_steps, replay
+from adjoint.ops.mutation.inplace import write_in_place
+from adjoint.ops.mutation.view_update import put_steps, replay_view
 from adjoint.transforms.forward.custom_function import function_tangents
-from adjoint.transforms.forward.dual_saved import carrying, repacked
-from adjoint.transforms.forward.jvp_rules import pushed_forward
-from adjoint.transforms.forward.tangent_layout import lying_as
+from adjoint.transforms.forward.dual_saved import repack_saved, save_duals
+from adjoint.transforms.forward.jvp_rules import compute_jvp
+from adjoint.transforms.forward.tangent_layout import match_layout
 
 
 class Tangent:
@@ -41,26 +41,26 @@ class Tangent:
         self.value: Tensor | None = value
 
 
-class Level:
+class ForwardLevel:
     """One forward differentiation, a `with` block. `order` tells older levels from newer, and from nodes."""
 
     __slots__ = ("order", "public", "scope", "tangents")
 
     def __init__(self, public: bool = False) -> None:
-        self.order = tick()
+        self.order = next_sequence_nr()
         self.public = public
         self.tangents: WeakSet[Tangent] = WeakSet()
-        self.scope: Scope | None = None
+        self.scope: ModeScope | None = None
 
-    def holding(self, tangent: Tensor) -> Tangent:
+    def hold_tangent(self, tangent: Tensor) -> Tangent:
         """A place for a tangent of this level."""
         place = Tangent(tangent)
         self.tangents.add(place)
         return place
 
     def __enter__(self) -> Self:
-        held = duals()
-        self.scope = Scope(duals=Duals((*held.levels, self), held.awake))
+        held = current_levels()
+        self.scope = ModeScope(duals=ForwardLevels((*held.levels, self), held.enabled))
         self.scope.__enter__()
         return self
 
@@ -74,28 +74,28 @@ class Level:
             tangent.value = None
 
 
-def new_level() -> Level:
+def new_level() -> ForwardLevel:
     """A level to be entered by `with`; op calls inside push tangents of it on."""
-    return Level()
+    return ForwardLevel()
 
 
-class Duals:
+class ForwardLevels:
     """The open levels of a thread, oldest first: what `mode.duals` is while there are any, or forward mode is off."""
 
-    __slots__ = ("awake", "levels")
+    __slots__ = ("enabled", "levels")
 
-    def __init__(self, levels: tuple[Level, ...] = (), awake: bool = True) -> None:
+    def __init__(self, levels: tuple[ForwardLevel, ...] = (), enabled: bool = True) -> None:
         self.levels = levels
-        self.awake = awake
+        self.enabled = enabled
 
-    def active(self) -> tuple[Level, ...]:
+    def active(self) -> tuple[ForwardLevel, ...]:
         """The levels whose tangents are pushed on here: those around a `vmap` in progress wait for its own ops."""
-        if not self.awake or mode.inference:
+        if not self.enabled or mode.inference:
             return ()
         floor = mode.floor
         return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
 
-    def carried(self, inputs: tuple[Any, ...]) -> tuple[Level, ...]:
+    def carried(self, inputs: tuple[Any, ...]) -> tuple[ForwardLevel, ...]:
         """The active levels of which an input has a tangent, oldest first."""
         held = [tangents for x in inputs if (tangents := tangents_of(x)) is not None]
         return tuple(level for level in self.active() if any(level in tangents for tangents in held)) if held else ()
@@ -109,15 +109,15 @@ class Duals:
             composed: Tensor = op.composite(*inputs, **params)
             return composed
         packers = mode.packers
-        with Scope(duals=None, packers=()):
-            out = apply(op, without(inputs, levels), params)
-        with Scope(recording=True, deferred=False) if mode.deferred else nullcontext():
-            push(op, inputs, params, out, levels)  # whoever records the call himself does not mean the tangents
+        with ModeScope(duals=None, packers=()):
+            out = apply(op, strip_tangents(inputs, levels), params)
+        with ModeScope(recording=True, deferred=False) if mode.deferred else nullcontext():
+            apply_jvp(op, inputs, params, out, levels)  # whoever records the call himself does not mean the tangents
         node = out.node
         if node is not None and node.saved is not None:
-            node.saved = carrying(node, inputs, out, lambda again, out: push(op, again, params, out, levels))
+            node.saved = save_duals(node, inputs, out, lambda again, out: apply_jvp(op, again, params, out, levels))
             if packers:
-                node.saved = repacked(node, packers[-1])
+                node.saved = repack_saved(node, packers[-1])
         return out
 
     def write(self, x: Tensor, out: Tensor, since: int | None = None) -> None:
@@ -129,143 +129,145 @@ class Duals:
             if t is None and given is None:
                 continue
             if t is None:
-                _begin(x, given, level)
+                _set_first_tangent(x, given, level)
             else:
-                t = _writable(x, t, level)
-                write(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
+                t = _writable_tangent(x, t, level)
+                write_in_place(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
 
-    def histories(self, x: Tensor) -> list[Any]:
+    def tangent_nodes(self, x: Tensor) -> list[Any]:
         """The nodes that made the tangents of `x`, and the tangents of these."""
         tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
-        return [t.node for t in tangents] + [node for t in tangents for node in self.histories(t)]
+        return [t.node for t in tangents] + [node for t in tangents for node in self.tangent_nodes(t)]
 
     def shown(self, x: Tensor) -> Tensor | None:
         """The tangent with which `x` prints: that of the newest level."""
         carried = self.carried((x,))
         return tangent_of(x, carried[-1]) if carried else None
 
-    def forward_mode_off(self) -> Scope:
+    def forward_mode_off(self) -> ModeScope:
         """A block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
-        return Scope(duals=Duals(self.levels, False))
+        return ModeScope(duals=ForwardLevels(self.levels, False))
 
     def apply_function_jvp(
         self, node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], outputs: tuple[Any, ...],
-        dirty: tuple[Any, ...], levels: tuple[Level, ...],
+        dirty: tuple[Any, ...], levels: tuple[ForwardLevel, ...],
     ) -> None:  # fmt: skip
         """Give a Function's outputs their tangents of each level, oldest first. `returned`: what `forward` returned."""
         for level in levels:
             older = tuple(one for one in self.levels if one.order < level.order)
-            around = Scope(duals=Duals(older, self.awake))
+            around = ModeScope(duals=ForwardLevels(older, self.enabled))
             tangents = [tangent_of(a, level) for a in args]
             for out, t in function_tangents(node, args, returned, outputs, dirty, tangents, around):
-                carry(out, t, level)
+                set_tangent(out, t, level)
 
 
-def duals() -> Duals:
+def current_levels() -> ForwardLevels:
     """The levels of this thread."""
-    held: Any = mode.duals if unusual.count else None
-    return NONE if held is None else held
+    held: Any = mode.duals if nondefault.count else None
+    return NO_LEVELS if held is None else held
 
 
-NONE = Duals()
+NO_LEVELS = ForwardLevels()
 
 
-def push(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor, levels: tuple[Level, ...]) -> None:
+def apply_jvp(
+    op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor, levels: tuple[ForwardLevel, ...]
+) -> None:
     """Give `out`, the op's value on the bare inputs, its tangents of these levels, oldest first."""
     for i, level in enumerate(levels):
-        primals = without(inputs, levels[i:])
+        primals = strip_tangents(inputs, levels[i:])
         tangents = tuple(tangent_of(x, level) for x in inputs)
         # the innermost derivative is ordinary arithmetic, which is quicker where nobody looks for tangents
-        with Scope(duals=None) if not duals().carried(primals + tangents) else nullcontext():
-            t = pushed_forward(op, primals, tangents, params, out)
+        with ModeScope(duals=None) if not current_levels().carried(primals + tangents) else nullcontext():
+            t = compute_jvp(op, primals, tangents, params, out)
             if t is not None:
-                carry(out, t, level)
+                set_tangent(out, t, level)
 
 
-def without(inputs: tuple[Any, ...], levels: tuple[Level, ...]) -> tuple[Any, ...]:
+def strip_tangents(inputs: tuple[Any, ...], levels: tuple[ForwardLevel, ...]) -> tuple[Any, ...]:
     """The inputs without their tangents of these levels."""
-    return tuple(_bare(x, levels) for x in inputs)
+    return tuple(_strip_levels(x, levels) for x in inputs)
 
 
-def _bare(x: Any, levels: tuple[Level, ...]) -> Any:
+def _strip_levels(x: Any, levels: tuple[ForwardLevel, ...]) -> Any:
     held = tangents_of(x)
     if held is None or not any(level in held for level in levels):
         return x
     if mode.tracer is not None:
         mode.tracer.adopt(x)
-    bare = twin(x)
+    bare = shallow_copy(x)
     bare.node = x.node
     bare._tangents = {level: tangent for level, tangent in held.items() if level not in levels}
     return bare
 
 
-def tangent_of(x: Any, level: Level) -> Tensor | None:
+def tangent_of(x: Any, level: ForwardLevel) -> Tensor | None:
     """The tangent of `x` at a level, or None."""
     held = tangents_of(x)
     tangent = None if held is None else held.get(level)
     return None if tangent is None else tangent.value
 
 
-def carry(x: Tensor, tangent: Tensor, level: Level) -> Tensor:
+def set_tangent(x: Tensor, tangent: Tensor, level: ForwardLevel) -> Tensor:
     """Let `x` itself carry a tangent, from now on; the tangent as it is kept, which lies in memory as `x` does."""
-    tangent = lying_as(tangent, x)
-    x._tangents = {**(tangents_of(x) or {}), level: level.holding(tangent)}
+    tangent = match_layout(tangent, x)
+    x._tangents = {**(tangents_of(x) or {}), level: level.hold_tangent(tangent)}
     return tangent
 
 
-def attach(primal: Tensor, tangent: Tensor, level: Level) -> Tensor:
+def attach_tangent(primal: Tensor, tangent: Tensor, level: ForwardLevel) -> Tensor:
     """A view of `primal` that carries a tangent."""
     out = primal_of(primal, level)
-    carry(out, tangent, level)
+    set_tangent(out, tangent, level)
     return out
 
 
-def primal_of(x: Tensor, level: Level) -> Tensor:
+def primal_of(x: Tensor, level: ForwardLevel) -> Tensor:
     """A view of `x` without its tangent of a level: it has its history, and its tangents of other levels."""
     op, params = reshape.op, {"shape": tuple(x.array.shape)}  # type: ignore[attr-defined]
-    out = apply(op, (_bare(x, (level,)),), params)
+    out = apply(op, (_strip_levels(x, (level,)),), params)
     share_view(x, out, op, params)
     return out
 
 
-def _begin(x: Tensor, t: Any, level: Level) -> None:
+def _set_first_tangent(x: Tensor, t: Any, level: ForwardLevel) -> None:
     """Give x its first tangent: its base gets zeros with `t` in that place, and the base's views get views of this."""
     view = view_of(x)
     base = x if view is None else view.base
     if tangent_of(base, level) is not None:  # x is the primal part of it, or of a view of it, seen by itself
         base, view = x, None
-    with Scope(recording=mode.recording or mode.deferred, deferred=False):
-        alike = view is None or _same_place(x, base)
-        whole = carry(base, copy(t) if alike else put_steps(_zeros(base), t, view.steps), level)  # type: ignore[union-attr]
-    with Scope(recording=True):  # whether the views may be written is for the tensors themselves to say
-        for alias in storage_of(base).living():
+    with ModeScope(recording=mode.recording or mode.deferred, deferred=False):
+        alike = view is None or _is_same_view(x, base)
+        whole = set_tangent(base, copy(t) if alike else put_steps(_zeros(base), t, view.steps), level)  # type: ignore[union-attr]
+    with ModeScope(recording=True):  # whether the views may be written is for the tensors themselves to say
+        for alias in storage_of(base).alive_aliases():
             seen = view_of(alias)
             if seen is not None and seen.base is base and tangent_of(alias, level) is None:
-                carry(alias, whole if _same_place(alias, base) else replay(whole, seen.steps), level)
+                set_tangent(alias, whole if _is_same_view(alias, base) else replay_view(whole, seen.steps), level)
 
 
-def _same_place(x: Tensor, y: Tensor) -> bool:
+def _is_same_view(x: Tensor, y: Tensor) -> bool:
     """True if each element of x is that element of y."""
     a, b = x.array, y.array
     seen = type(a) is np.ndarray and type(b) is np.ndarray and a.shape == b.shape and a.strides == b.strides
     return seen and address(a) == address(b)
 
 
-def _writable(x: Tensor, t: Tensor, level: Level) -> Tensor:
+def _writable_tangent(x: Tensor, t: Tensor, level: ForwardLevel) -> Tensor:
     """The tangent `t` of `x`; for all who share it a copy, where it is the user's leaf or its memory is read-only."""
     view = view_of(t)
     source = t if view is None else view.base
     assert source is not None
     if type(source.node) is not Leaf and (type(t.array) is not np.ndarray or t.array.flags.writeable):
         return t
-    with Scope(recording=True):
+    with ModeScope(recording=True):
         fresh = copy(source)
-        for alias in [x, *storage_of(x).living()]:
+        for alias in [x, *storage_of(x).alive_aliases()]:
             seen = tangent_of(alias, level)
             if seen is source:
-                carry(alias, fresh, level)
+                set_tangent(alias, fresh, level)
             elif seen is not None and (way := view_of(seen)) is not None and way.base is source:
-                carry(alias, replay(fresh, way.steps), level)
+                set_tangent(alias, replay_view(fresh, way.steps), level)
     found = tangent_of(x, level)
     assert found is not None
     return found

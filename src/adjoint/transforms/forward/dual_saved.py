@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import Node, Packed, Saved
+from adjoint.core.graph.node import Node, PackedValue, SavedValues
 from adjoint.core.runtime.mode import mode
-from adjoint.core.tensor.mutation_log import check_unwritten
-from adjoint.core.tensor.tensor import Tensor, restored, tangents_of, wrap
+from adjoint.core.tensor.mutation_log import check_version
+from adjoint.core.tensor.tensor import Tensor, restore_saved, tangents_of, wrap
 
 ndarray = np.ndarray
 
 
-Again = Callable[[tuple[Any, ...], Tensor], None]
+Recompute = Callable[[tuple[Any, ...], Tensor], None]
 
 
-class Carried(Packed):
+class SavedDual(PackedValue):
     """A saved input, with its tangents."""
 
     __slots__ = ("tensor",)
@@ -36,13 +36,13 @@ class Carried(Packed):
         """The value and all tangents."""
         return _arrays(self.tensor)
 
-    def apart(self, memory: Any) -> Carried:
+    def copy_before_write(self, memory: Any) -> SavedDual:
         """The same, in memory of its own if it lies in `memory`, which is about to be written."""
-        self.tensor = _apart(self.tensor, memory)
+        self.tensor = _copy_if_shared(self.tensor, memory)
         return self
 
 
-class CarriedOutput(Carried):
+class SavedDualOutput(SavedDual):
     """The node's own output, with its tangents.
 
     Their history leads to the node itself, so it is not kept: where a backward pass is recorded, the tangents are made
@@ -51,7 +51,7 @@ class CarriedOutput(Carried):
 
     __slots__ = ("again", "inputs", "node")
 
-    def __init__(self, out: Tensor, inputs: tuple[Any, ...], again: Again) -> None:
+    def __init__(self, out: Tensor, inputs: tuple[Any, ...], again: Recompute) -> None:
         self.tensor = snapshot(out, history=False)
         self.inputs = tuple(snapshot(x) if isinstance(x, Tensor) else x for x in inputs)
         self.again = again
@@ -70,58 +70,58 @@ class CarriedOutput(Carried):
         for i, x in enumerate(self.inputs):
             if isinstance(x, Tensor):
                 for array in _arrays(x, node.op.inputs[min(i, len(node.op.inputs) - 1)] in needed):
-                    check_unwritten(array, node)
+                    check_version(array, node)
         out = wrap(self.tensor.array)
         out.node = node
         self.again(self.inputs, out)
         return out
 
-    def apart(self, memory: Any) -> Carried:
+    def copy_before_write(self, memory: Any) -> SavedDual:
         """As of an input, and its inputs too."""
-        self.inputs = tuple(_apart(x, memory) if isinstance(x, Tensor) else x for x in self.inputs)
-        return super().apart(memory)
+        self.inputs = tuple(_copy_if_shared(x, memory) if isinstance(x, Tensor) else x for x in self.inputs)
+        return super().copy_before_write(memory)
 
 
-def carrying(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Again) -> Saved:
+def save_duals(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Recompute) -> SavedValues:
     """What the node saved, with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
     saved = [
-        Carried(x) if hasattr(value, "dtype") and tangents_of(x) else value
+        SavedDual(x) if hasattr(value, "dtype") and tangents_of(x) else value
         for value, x in zip(node.saved, (*inputs, None), strict=True)
     ]
     if hasattr(saved[-1], "dtype") and tangents_of(out):
-        saved[-1] = CarriedOutput(out, inputs, again)
-    return Saved(saved)
+        saved[-1] = SavedDualOutput(out, inputs, again)
+    return SavedValues(saved)
 
 
-def repacked(node: Node, packer: Any) -> Saved:
+def repack_saved(node: Node, packer: Any) -> SavedValues:
     """What the node saved, handed to the hooks that pack saved values."""
     makers = (*node.parents, None)
-    return Saved(
-        packer.pack(restored(value, maker)) if hasattr(value, "dtype") or isinstance(value, Packed) else value
+    return SavedValues(
+        packer.pack(restore_saved(value, maker)) if hasattr(value, "dtype") or isinstance(value, PackedValue) else value
         for value, maker in zip(node.saved, makers, strict=True)
     )
 
 
 def snapshot(x: Tensor, history: bool = True) -> Tensor:
     """`x` and its tangents as they are now, with their histories or without, and no longer views of anything."""
-    return _remade(x, lambda array: array, history)
+    return _copy_dual(x, lambda array: array, history)
 
 
-def _apart(x: Tensor, memory: Any) -> Tensor:
+def _copy_if_shared(x: Tensor, memory: Any) -> Tensor:
     array = x.array
     if type(array) is not ndarray or not np.may_share_memory(array, memory):
         return x
-    return _remade(x, lambda array: array.copy() if type(array) is ndarray else array, True)
+    return _copy_dual(x, lambda array: array.copy() if type(array) is ndarray else array, True)
 
 
-def _remade(x: Tensor, make: Callable[[Any], Any], history: bool) -> Tensor:
+def _copy_dual(x: Tensor, make: Callable[[Any], Any], history: bool) -> Tensor:
     out = wrap(make(x.array))
     if history:
         out.node = x.node
     tangents = tangents_of(x)
     if tangents:
         out._tangents = {
-            level: level.holding(_remade(tangent.value, make, history))
+            level: level.hold_tangent(_copy_dual(tangent.value, make, history))
             for level, tangent in tangents.items()
             if tangent.value is not None
         }

@@ -7,10 +7,17 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from adjoint.core.runtime.mode import Scope, set_modes
+from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.select import cast
-from adjoint.transforms.forward.dual_level import Duals, Level, attach, duals, primal_of, tangent_of
+from adjoint.transforms.forward.dual_level import (
+    ForwardLevel,
+    ForwardLevels,
+    attach_tangent,
+    current_levels,
+    primal_of,
+    tangent_of,
+)
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -24,15 +31,15 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Open a level of dual tensors, and return its number, 0. Raises RuntimeError if one is open already."""
-    if _opened() is not None:
+    if _public_level() is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    Level(public=True).__enter__()
+    ForwardLevel(public=True).__enter__()
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: its tangents are gone. Raises RuntimeError unless it was the last one to be opened."""
-    newest = duals().levels[-1:]
+    newest = current_levels().levels[-1:]
     if not newest or not newest[0].public or level not in (None, 0):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
@@ -58,7 +65,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Raises RuntimeError without an open level, for another shape, and for tensors that carry tangents already;
     ValueError for integers.
     """
-    opened = _opened()
+    opened = _public_level()
     if (opened is None) if level is None else (level < 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -87,15 +94,15 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     if tangent.array.dtype != tensor.array.dtype:
         tangent = cast(tangent, dtype=tensor.array.dtype)
-    return attach(tensor, tangent, opened)
+    return attach_tangent(tensor, tangent, opened)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """A view of the tensor without its tangent, and the tangent."""
-    opened = _opened()
+    opened = _public_level()
     if opened is None or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
-    seen = level in (None, 0) and opened in duals().active()
+    seen = level in (None, 0) and opened in current_levels().active()
     return UnpackedDualTensor(primal_of(tensor, opened), tangent_of(tensor, opened) if seen else None)
 
 
@@ -104,8 +111,8 @@ class _set_fwd_grad_enabled(ContextDecorator):
 
     def __init__(self, mode: bool) -> None:
         self._mode = mode
-        self._before = duals()
-        set_modes(duals=_switched(mode))
+        self._before = current_levels()
+        set_modes(duals=_make_levels(mode))
 
     def __enter__(self) -> None:
         pass
@@ -113,35 +120,35 @@ class _set_fwd_grad_enabled(ContextDecorator):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        set_modes(duals=_switched(self._before.awake))
+        set_modes(duals=_make_levels(self._before.enabled))
 
     def __call__(self, function: Any) -> Any:
         self.__exit__(None, None, None)  # a decorator changes nothing now
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with Scope(duals=_switched(self._mode)):
+            with ModeScope(duals=_make_levels(self._mode)):
                 return function(*args, **kwargs)
 
         return call
 
 
-def _switched(awake: bool) -> Duals | None:
-    levels = duals().levels
-    return None if awake and not levels else Duals(levels, awake)
+def _make_levels(enabled: bool) -> ForwardLevels | None:
+    levels = current_levels().levels
+    return None if enabled and not levels else ForwardLevels(levels, enabled)
 
 
 def _is_fwd_grad_enabled() -> bool:
     """True if tangents are pushed on."""
-    return duals().awake
+    return current_levels().enabled
 
 
-def _opened() -> Level | None:
+def _public_level() -> ForwardLevel | None:
     """This thread's open level of dual tensors."""
-    return next((level for level in reversed(duals().levels) if level.public), None)
+    return next((level for level in reversed(current_levels().levels) if level.public), None)
 
 
 def __getattr__(name: str) -> Any:
     if name == "_current_level":
-        return -1 if _opened() is None else 0
+        return -1 if _public_level() is None else 0
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,26 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.autograd.backward import grad
-from adjoint.autograd.engine.complex_grads import by_rule
-from adjoint.autograd.engine.saved_values import arguments
+from adjoint.autograd.engine.complex_grads import call_gradient_rule
+from adjoint.autograd.engine.saved_values import rule_arguments
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import Op
-from adjoint.core.runtime.mode import Scope, mode
+from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.storage import share_view
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.arithmetic import add, mul
 from adjoint.ops.elementwise.select import cast, copy
 from adjoint.ops.movement.movement import expand
-from adjoint.ops.mutation.view_update import put_index, put_slice, put_view, taken
+from adjoint.ops.mutation.view_update import put_index, put_slice, put_view, replace_content
 from adjoint.ops.reduction.reduction import sum, sum_to
 
 ndarray = np.ndarray
 Tangents = Sequence[Tensor | None]
-DIAGONAL = frozenset({"unary", "binary", "elementwise"})
-JOINTLY_LINEAR = frozenset(f.op for f in (put_index, put_slice, put_view, taken))  # type: ignore[attr-defined]
+DIAGONAL_FAMILIES = frozenset({"unary", "binary", "elementwise"})
+JOINTLY_LINEAR_OPS = frozenset(f.op for f in (put_index, put_slice, put_view, replace_content))  # type: ignore[attr-defined]
 
 
-class Application(NamedTuple):
+class RuleContext(NamedTuple):
     """An op with what its rules may ask for besides values."""
 
     op: Op
@@ -41,7 +41,7 @@ class Application(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
 
 
-def pushed_forward(
+def compute_jvp(
     op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor
 ) -> Tensor | None:
     """J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
@@ -52,15 +52,21 @@ def pushed_forward(
     if out.array.dtype.kind not in "fcV":
         return None
     t: Any
-    if op in JOINTLY_LINEAR or (op.linear and op.variadic):
+    if op in JOINTLY_LINEAR_OPS or (op.linear and op.variadic):
         t = apply(op, tuple(map(_tangent_or_zeros, inputs, tangents)), params)
     elif op.linear:
-        t = _of_each(op, inputs, tangents, params, out)
+        t = _linear_jvp(op, inputs, tangents, params, out)
     else:
         saved = (*[constant(x) if type(x) is ndarray else x for x in inputs], out)
         shapes = tuple(() if x is None else np.shape(getattr(x, "array", x)) for x in inputs)
-        direct = _diagonal if op.family in DIAGONAL else _weighed if op.family == "reduction" else _transposed
-        application: Any = Application(op, params, shapes)
+        direct = (
+            _diagonal_jvp
+            if op.family in DIAGONAL_FAMILIES
+            else _reduction_jvp
+            if op.family == "reduction"
+            else _transposed_jvp
+        )
+        application: Any = RuleContext(op, params, shapes)
         t = None
         for i, given in enumerate(tangents):
             rule = op.rule(i)
@@ -69,9 +75,11 @@ def pushed_forward(
                     f"Trying to use forward AD with {op.name} that does not support it: it has no gradient rule"
                 )
             if given is not None and rule is not None:
-                push = direct if _is_derivative(op, inputs[i], out) else _transposed
-                t = _plus(t, push(op, i, arguments(application, rule, saved, i), given, inputs[i], out, params))
-    return None if t is None else _owned(op, t, tangents, inputs, out)
+                push = direct if _is_derivative(op, inputs[i], out) else _transposed_jvp
+                t = _add_optional(
+                    t, push(op, i, rule_arguments(application, rule, saved, i), given, inputs[i], out, params)
+                )
+    return None if t is None else _unshare_tangent(op, t, tangents, inputs, out)
 
 
 def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
@@ -83,7 +91,7 @@ def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
     return constant(np.zeros(array.shape, array.dtype)) if array.dtype.kind in "fcV" else x
 
 
-def _of_each(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
+def _linear_jvp(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
     """The op, linear in each input, with one tangent at a time in its input's place; added up."""
     if "value" in params:  # a frame of one value does not change with what it frames
         params = {**params, "value": 0.0}
@@ -92,9 +100,9 @@ def _of_each(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[s
         if t is None or op.rule(i) is None:
             continue
         pushed = apply(op, (*inputs[:i], t, *inputs[i + 1 :]), params)
-        if _views(op, out.array, inputs[i].array) and _views(op, pushed.array, t.array):
+        if _is_view_of(op, out.array, inputs[i].array) and _is_view_of(op, pushed.array, t.array):
             share_view(t, pushed, op, params)
-        total = _plus(total, pushed)
+        total = _add_optional(total, pushed)
     return total
 
 
@@ -103,53 +111,53 @@ def _is_derivative(op: Op, x: Tensor, out: Tensor) -> bool:
     return op.holomorphic and (x.array.dtype.kind != "c" or out.array.dtype.kind == "c")
 
 
-def _diagonal(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _diagonal_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
     rule: Any = op.rule(i)
-    return rule(_spread(t, out), *kept)
+    return rule(_broadcast_like(t, out), *kept)
 
 
-def _weighed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _reduction_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
     rule: Any = op.rule(i)
     weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
     return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
 
 
-def _transposed(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
-    with Scope(recording=True, inference=False):
+def _transposed_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+    with ModeScope(recording=True, inference=False):
         g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
-        d = by_rule(op, i, out.array.dtype, g, kept)
-        d = _typed(sum_to(d, x.array.shape), x)
-    return grad(d, g, _spread(t, d), create_graph=mode.recording, materialize_grads=True)[0]
+        d = call_gradient_rule(op, i, out.array.dtype, g, kept)
+        d = _cast_like(sum_to(d, x.array.shape), x)
+    return grad(d, g, _broadcast_like(t, d), create_graph=mode.recording, materialize_grads=True)[0]
 
 
-def _plus(x: Any, y: Any) -> Any:
+def _add_optional(x: Any, y: Any) -> Any:
     return y if x is None else add(x, y)
 
 
-def _spread(t: Tensor, out: Tensor) -> Any:
+def _broadcast_like(t: Tensor, out: Tensor) -> Any:
     """`t` in the type of `out`, and broadcast to its shape."""
-    t = _typed(t, out)
+    t = _cast_like(t, out)
     return t if t.array.shape == out.array.shape else expand(t, shape=tuple(out.array.shape))
 
 
-def _typed(t: Tensor, like: Tensor) -> Any:
+def _cast_like(t: Tensor, like: Tensor) -> Any:
     return t if t.array.dtype == like.array.dtype else cast(t, dtype=like.array.dtype)
 
 
-def _owned(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
+def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
     """`t` in the type of `out`, and in memory of its own unless `out` lies in that of an input."""
-    t = _typed(t, out)
+    t = _cast_like(t, out)
     given = [one for one in tangents if one is not None]
-    if any(_views(op, out.array, getattr(x, "array", x)) for x in inputs) and all(t is not one for one in given):
+    if any(_is_view_of(op, out.array, getattr(x, "array", x)) for x in inputs) and all(t is not one for one in given):
         return t
-    shared = any(t is one or _overlap(t.array, one.array) for one in given)
+    shared = any(t is one or _may_share_memory(t.array, one.array) for one in given)
     return copy(t) if shared else t
 
 
-def _views(op: Op, out: Any, x: Any) -> bool:
+def _is_view_of(op: Op, out: Any, x: Any) -> bool:
     """True if `out`, the op's value on `x`, is a view of it; a symbol is taken to be one where the op gives views."""
-    return getattr(op.public, "view", False) if type(out) is not ndarray else _overlap(out, x)
+    return getattr(op.public, "view", False) if type(out) is not ndarray else _may_share_memory(out, x)
 
 
-def _overlap(x: Any, y: Any) -> bool:
+def _may_share_memory(x: Any, y: Any) -> bool:
     return type(x) is ndarray and type(y) is ndarray and np.may_share_memory(x, y)

@@ -7,43 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.tensor.as_strided import has_same_strides, offset, owner, reach, region, steps
+from adjoint.core.tensor.as_strided import _has_same_strides, element_strides, memory_span, offset, owner, strided_view
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.elementwise.select import copy
 
 ndarray = np.ndarray
 
 
-def lying_as(tangent: Tensor, x: Tensor) -> Tensor:
+def match_layout(tangent: Tensor, x: Tensor) -> Tensor:
     """The tangent itself where it lies in its memory as `x` does; else a copy, with its history, that does."""
-    array, like = _example(tangent.array), _example(x.array)
+    array, like = _first_example(tangent.array), _first_example(x.array)
     if type(array) is not ndarray or type(like) is not ndarray:
         return tangent
     single = array is tangent.array and like is x.array
-    if _lie_alike(array, like) if single else _follow_alike(array, like):
+    if _has_same_layout(array, like) if single else _has_same_order(array, like):
         return tangent
     out: Tensor = copy(tangent)
     if type(out.array) is not ndarray:
         rows = out.array.physical
-        rows.array = _rows_like(rows.array, like) if out.array.batched and type(rows.array) is ndarray else rows.array
+        rows.array = (
+            _copy_rows_like(rows.array, like) if out.array.batched and type(rows.array) is ndarray else rows.array
+        )
         return out
-    laid = _room_like(like, array.dtype)
+    laid = _allocate_like(like, array.dtype)
     laid[...] = array
     out.array = laid
     return out
 
 
-def _example(array: Any) -> Any:
+def _first_example(array: Any) -> Any:
     """The first example of a batch, as it lies in memory; any other array as it is."""
     if not hasattr(array, "physical"):
         return array
-    rows = _example(array.physical.array)
+    rows = _first_example(array.physical.array)
     if not array.batched or type(rows) is not ndarray:
         return rows
     return rows[0] if len(rows) else np.empty(rows.shape[1:], rows.dtype)
 
 
-def _rows_like(rows: Any, like: Any) -> Any:
+def _copy_rows_like(rows: Any, like: Any) -> Any:
     """`rows` in memory in which the elements of each follow one another in the order of those of `like`."""
     order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
     room = np.empty((len(rows), *(like.shape[d] for d in order)), rows.dtype)
@@ -52,25 +54,25 @@ def _rows_like(rows: Any, like: Any) -> Any:
     return room
 
 
-def _follow_alike(x: Any, y: Any) -> bool:
+def _has_same_order(x: Any, y: Any) -> bool:
     """True if the elements of x follow one another in the order of those of y: between these may be other examples."""
     order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
     ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
-    return (ordered and all(x.strides[d] > 0 for d in order)) or has_same_strides(x, y)
+    return (ordered and all(x.strides[d] > 0 for d in order)) or _has_same_strides(x, y)
 
 
-def _lie_alike(x: Any, y: Any) -> bool:
+def _has_same_layout(x: Any, y: Any) -> bool:
     """True if x and y have one layout in memories of the same extent."""
     if x.strides == y.strides and x.base is None and y.base is None:
         return True
     if not x.size:
         return True
-    return has_same_strides(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
+    return _has_same_strides(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
 
 
-def _room_like(like: Any, dtype: Any) -> Any:
+def _allocate_like(like: Any, dtype: Any) -> Any:
     """An array that lies in a memory of its own as `like` does in its; dense where elements of that share memory."""
     plain = all(n == 1 or s > 0 for n, s in zip(like.shape, like.strides, strict=True))
-    if not plain or like.size > reach(like.shape, steps(like), 0):
+    if not plain or like.size > memory_span(like.shape, element_strides(like), 0):
         return np.empty(like.shape, dtype)
-    return region(np.zeros(owner(like).size, dtype), like.shape, steps(like), offset(like))
+    return strided_view(np.zeros(owner(like).size, dtype), like.shape, element_strides(like), offset(like))

@@ -12,12 +12,12 @@ from adjoint.transforms.functional.inputs import (
     OUTPUTS,
     Tensors,
     as_tuple,
-    completed,
-    fresh,
-    given_back,
-    given_vector,
+    compute_vjp,
+    fill_missing_with_zeros,
     is_scalar,
-    pulled_back,
+    prepare_inputs,
+    prepare_vector,
+    restore_structure,
     zeros,
 )
 from adjoint.transforms.functional.jacobian import (
@@ -45,12 +45,12 @@ def vjp(
     """
     with enable_grad():
         xs, several = as_tuple(inputs, "inputs", "vjp")
-        xs = fresh(xs, create_graph)
+        xs = prepare_inputs(xs, create_graph)
         ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "vjp")
         if strict:
-            complaint.insist(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+            complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
         if v is not None:
-            vector: Tensors | None = given_vector(v, ys, outputs_several, create_graph, "vjp")
+            vector: Tensors | None = prepare_vector(v, ys, outputs_several, create_graph, "vjp")
         elif is_scalar(ys):
             vector = None
         else:
@@ -58,11 +58,11 @@ def vjp(
                 "The vector v can only be None if the user-provided function returns a single Tensor with a single "
                 "element."
             )
-        found = pulled_back(ys, xs, vector, create_graph)
+        found = compute_vjp(ys, xs, vector, create_graph)
         if strict:
-            complaint.insist(found, complaint.UNUSED, complaint.CONSTANT_JACOBIAN if create_graph else None)
-        products = completed(found, xs)
-    return given_back(ys, outputs_several, create_graph), given_back(products, several, create_graph)
+            complaint.check_strict(found, complaint.UNUSED, complaint.CONSTANT_JACOBIAN if create_graph else None)
+        products = fill_missing_with_zeros(found, xs)
+    return restore_structure(ys, outputs_several, create_graph), restore_structure(products, several, create_graph)
 
 
 def jvp(
@@ -79,20 +79,24 @@ def jvp(
     """
     with enable_grad():
         xs, several = as_tuple(inputs, "inputs", "jvp")
-        xs = fresh(xs, create_graph)
+        xs = prepare_inputs(xs, create_graph)
         vector = _vector_for_inputs(v, xs, several, create_graph, "jvp")
         ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "jvp")
         if strict:
-            complaint.insist(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+            complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
         weights = tuple(zeros(y).requires_grad_(y.requires_grad) for y in ys)
-        gradients = pulled_back(ys, xs, weights, create_graph=True)
+        gradients = compute_vjp(ys, xs, weights, create_graph=True)
         if strict:
-            complaint.insist(gradients, complaint.UNUSED, complaint.CONSTANT_GRADIENT)
-        found = pulled_back(gradients, weights, vector, create_graph)
+            complaint.check_strict(gradients, complaint.UNUSED, complaint.CONSTANT_GRADIENT)
+        found = compute_vjp(gradients, weights, vector, create_graph)
         if strict:
-            complaint.insist(found, complaint.UNUSED_WEIGHT, complaint.CONSTANT_JACOBIAN if create_graph else None)
-        products = completed(found, ys)
-    return given_back(ys, outputs_several, create_graph), given_back(products, outputs_several, create_graph)
+            complaint.check_strict(
+                found, complaint.UNUSED_WEIGHT, complaint.CONSTANT_JACOBIAN if create_graph else None
+            )
+        products = fill_missing_with_zeros(found, ys)
+    return restore_structure(ys, outputs_several, create_graph), restore_structure(
+        products, outputs_several, create_graph
+    )
 
 
 def vhp(
@@ -107,12 +111,14 @@ def vhp(
     `create_graph` and `strict` as for `vjp`; RuntimeError if `func` returns anything but one tensor of one element.
     """
     with enable_grad():
-        at = _slope(func, inputs, v, create_graph, strict, "vhp")
-        found = pulled_back(at.slopes, at.xs, at.vector, create_graph)
+        at = _record_slope(func, inputs, v, create_graph, strict, "vhp")
+        found = compute_vjp(at.slopes, at.xs, at.vector, create_graph)
         if strict:
-            complaint.insist(found, complaint.UNUSED_BY_SLOPE, complaint.CONSTANT_HESSIAN if create_graph else None)
-        products = completed(found, at.xs)
-    return given_back((at.y,), False, create_graph), given_back(products, at.several, create_graph)
+            complaint.check_strict(
+                found, complaint.UNUSED_BY_SLOPE, complaint.CONSTANT_HESSIAN if create_graph else None
+            )
+        products = fill_missing_with_zeros(found, at.xs)
+    return restore_structure((at.y,), False, create_graph), restore_structure(products, at.several, create_graph)
 
 
 def hvp(
@@ -128,19 +134,21 @@ def hvp(
     and errors as for `vhp`.
     """
     with enable_grad():
-        at = _slope(func, inputs, v, create_graph, strict, "hvp")
+        at = _record_slope(func, inputs, v, create_graph, strict, "hvp")
         weights = tuple(zeros(x).requires_grad_() for x in at.xs)
-        curvatures = pulled_back(at.slopes, at.xs, weights, create_graph=True)
+        curvatures = compute_vjp(at.slopes, at.xs, weights, create_graph=True)
         if strict:
-            complaint.insist(curvatures, complaint.UNUSED, complaint.CONSTANT_CURVATURE)
-        found = pulled_back(curvatures, weights, at.vector, create_graph)
+            complaint.check_strict(curvatures, complaint.UNUSED, complaint.CONSTANT_CURVATURE)
+        found = compute_vjp(curvatures, weights, at.vector, create_graph)
         if strict:
-            complaint.insist(found, complaint.UNUSED_BY_CURVATURE, complaint.CONSTANT_HESSIAN if create_graph else None)
-        products = completed(found, at.xs)
-    return given_back((at.y,), False, create_graph), given_back(products, at.several, create_graph)
+            complaint.check_strict(
+                found, complaint.UNUSED_BY_CURVATURE, complaint.CONSTANT_HESSIAN if create_graph else None
+            )
+        products = fill_missing_with_zeros(found, at.xs)
+    return restore_structure((at.y,), False, create_graph), restore_structure(products, at.several, create_graph)
 
 
-class _Slope(NamedTuple):
+class _RecordedSlope(NamedTuple):
     xs: Tensors
     several: bool
     vector: Tensors | None
@@ -148,27 +156,27 @@ class _Slope(NamedTuple):
     slopes: tuple[Tensor | None, ...]  # ∂y/∂x, recorded
 
 
-def _slope(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, called: str) -> _Slope:
+def _record_slope(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, called: str) -> _RecordedSlope:
     """The function's value, and its gradient as something to differentiate again."""
     xs, several = as_tuple(inputs, "inputs", called)
-    xs = fresh(xs, create_graph)
+    xs = prepare_inputs(xs, create_graph)
     vector = _vector_for_inputs(v, xs, several, create_graph, called)
     ys, outputs_several = as_tuple(func(*xs), OUTPUTS, called)
     if strict:
-        complaint.insist(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+        complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
     if outputs_several:
         raise RuntimeError(f"The function given to {called} should return a single Tensor")
     if not is_scalar(ys):
         raise RuntimeError(f"The Tensor returned by the function given to {called} should contain a single element")
-    slopes = pulled_back(ys, xs, create_graph=True)
+    slopes = compute_vjp(ys, xs, create_graph=True)
     if strict:
-        complaint.insist(slopes, complaint.UNUSED, complaint.CONSTANT_SLOPE)
-    return _Slope(xs, several, vector, ys[0], slopes)
+        complaint.check_strict(slopes, complaint.UNUSED, complaint.CONSTANT_SLOPE)
+    return _RecordedSlope(xs, several, vector, ys[0], slopes)
 
 
 def _vector_for_inputs(v: Any, xs: Tensors, several: bool, create_graph: bool, called: str) -> Tensors | None:
     if v is not None:
-        return given_vector(v, xs, several, create_graph, called)
+        return prepare_vector(v, xs, several, create_graph, called)
     if not is_scalar(xs):
         raise RuntimeError(
             "The vector v can only be None if the input to the user-provided function is a single Tensor with a single "

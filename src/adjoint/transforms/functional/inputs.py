@@ -12,7 +12,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, detach
 from adjoint.ops.movement import movement
 
 Tensors = tuple[Tensor, ...]
-Found = tuple[Tensor | None, ...]
+MaybeTensors = tuple[Tensor | None, ...]
 
 OUTPUTS = "outputs of the user-provided function"
 
@@ -31,27 +31,29 @@ def as_tuple(given: Any, what: str, called: str) -> tuple[Tensors, bool]:
     return tensors, several
 
 
-def fresh(given: Tensors, create_graph: bool, wanted: bool = True) -> Tensors:
+def prepare_inputs(given: Tensors, create_graph: bool, wanted: bool = True) -> Tensors:
     """The same values as new tensors, which `wanted` asks to require grad.
 
     New ones, so that what the function reaches of the originals by another way is not differentiated. Results with a
     graph must lead back to the originals: these are viewed, not detached. Subclasses are asked by their methods, and
     may stay what they are.
     """
-    return tuple(_viewed(x) if create_graph and x.requires_grad else _detached(x).requires_grad_(wanted) for x in given)
+    return tuple(
+        _view_input(x) if create_graph and x.requires_grad else _detach_input(x).requires_grad_(wanted) for x in given
+    )
 
 
-def _viewed(x: Any) -> Tensor:
+def _view_input(x: Any) -> Tensor:
     return movement.reshape(x, shape=x.array.shape) if type(x) is Tensor else x.view_as(x)
 
 
-def _detached(x: Any) -> Tensor:
+def _detach_input(x: Any) -> Tensor:
     return detach(x) if type(x) is Tensor else x.detach()
 
 
-def given_vector(v: Any, like: Tensors, several: bool, create_graph: bool, called: str) -> Tensors:
+def prepare_vector(v: Any, like: Tensors, several: bool, create_graph: bool, called: str) -> Tensors:
     """`v` as new tensors. RuntimeError unless it has as many as `like`, of the same shapes."""
-    vector = fresh(as_tuple(v, "v", called)[0], create_graph, wanted=False)
+    vector = prepare_inputs(as_tuple(v, "v", called)[0], create_graph, wanted=False)
     if len(vector) != len(like):
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}."
@@ -70,38 +72,38 @@ def is_scalar(tensors: Tensors) -> bool:
     return len(tensors) == 1 and tensors[0].numel() == 1
 
 
-def pulled_back(
-    outputs: Found,
+def compute_vjp(
+    outputs: MaybeTensors,
     inputs: Tensors,
     weights: Sequence[Tensor | None] | None = None,
     create_graph: bool = False,
     retain_graph: bool | None = None,
-) -> Found:
+) -> MaybeTensors:
     """Σ weightᵀ ∂output/∂input for each input; None where no output depends on it."""
-    ys, gs, xs = _differentiable(outputs, inputs, weights)
+    ys, gs, xs = _select_differentiable(outputs, inputs, weights)
     if not ys or not xs:
         return (None,) * len(inputs)
     found = iter(grad(ys, xs, gs, retain_graph, create_graph, allow_unused=True))
     return tuple(next(found) if x.requires_grad else None for x in inputs)
 
 
-def pulled_back_each(outputs: Tensors, inputs: Tensors, weights: Tensors, create_graph: bool) -> Found:
-    """`pulled_back` of each row of the weights, in one pass: `weights` and results have a leading dimension, N."""
-    ys, gs, _ = _differentiable(outputs, inputs, weights)
+def compute_batched_vjp(outputs: Tensors, inputs: Tensors, weights: Tensors, create_graph: bool) -> MaybeTensors:
+    """`compute_vjp` of each row of the weights, in one pass: `weights` and results have a leading dimension, N."""
+    ys, gs, _ = _select_differentiable(outputs, inputs, weights)
     if not ys:
         return (None,) * len(inputs)
     return grad(ys, inputs, gs, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
 
 
-def _differentiable(
-    outputs: Found, inputs: Tensors, weights: Sequence[Tensor | None] | None
+def _select_differentiable(
+    outputs: MaybeTensors, inputs: Tensors, weights: Sequence[Tensor | None] | None
 ) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
     pairs = zip(outputs, (None,) * len(outputs) if weights is None else weights, strict=True)
     known = [(y, g) for y, g in pairs if y is not None and y.requires_grad]
     return [y for y, _ in known], [g for _, g in known], [x for x in inputs if x.requires_grad]
 
 
-def stacked(rows: Sequence[Any]) -> Tensor:
+def stack_tensors(rows: Sequence[Any]) -> Tensor:
     """Tensors of one shape joined along a new first dimension."""
     return movement.cat(*[movement.reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0)
 
@@ -111,12 +113,12 @@ def zeros(like: Tensor, shape: tuple[int, ...] = ()) -> Tensor:
     return constant(np.zeros((*shape, *like.array.shape), like.array.dtype))
 
 
-def completed(found: Found, like: Tensors) -> Tensors:
+def fill_missing_with_zeros(found: MaybeTensors, like: Tensors) -> Tensors:
     """`found`, with zeros where it is None."""
     return tuple(zeros(x) if tensor is None else tensor for tensor, x in zip(found, like, strict=True))
 
 
-def given_back(tensors: Tensors, several: bool, create_graph: bool) -> Any:
+def restore_structure(tensors: Tensors, several: bool, create_graph: bool) -> Any:
     """The result in the structure that the caller used, detached unless a graph is wanted."""
     kept = tensors if create_graph else tuple(detach(tensor) for tensor in tensors)
     return kept if several else kept[0]
@@ -167,7 +169,7 @@ CONSTANT_HESSIAN = (
 )
 
 
-def insist(tensors: tuple[Tensor | None, ...], missing: str, unrecorded: str | None = None) -> None:
+def check_strict(tensors: tuple[Tensor | None, ...], missing: str, unrecorded: str | None = None) -> None:
     """RuntimeError `missing` for the first tensor that is None, `unrecorded` for one that does not require grad."""
     for i, tensor in enumerate(tensors):
         if tensor is None:

@@ -16,11 +16,11 @@ from adjoint.transforms.functional.inputs import (
     OUTPUTS,
     Tensors,
     as_tuple,
-    fresh,
-    given_back,
-    pulled_back,
-    pulled_back_each,
-    stacked,
+    compute_batched_vjp,
+    compute_vjp,
+    prepare_inputs,
+    restore_structure,
+    stack_tensors,
     zeros,
 )
 
@@ -60,18 +60,18 @@ def jacobian(
     xs, several = as_tuple(inputs, "inputs", "jacobian")
     forward = forward and any(x.numel() for x in xs)  # without an element there is no direction
     with enable_grad():
-        xs = fresh(xs, create_graph, wanted=not forward)
+        xs = prepare_inputs(xs, create_graph, wanted=not forward)
         if forward:
-            blocks, outputs_several = _by_columns(func, xs, vectorize)
+            blocks, outputs_several = _jacobian_by_columns(func, xs, vectorize)
         else:
             ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "jacobian")
             if strict:
-                complaint.insist(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+                complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
             if vectorize:
-                blocks = _all_rows(ys, xs, create_graph)
+                blocks = _jacobian_batched(ys, xs, create_graph)
             else:
-                blocks = [_by_rows(i, y, xs, create_graph, strict) for i, y in enumerate(ys)]
-    result = tuple(given_back(block, several, create_graph) for block in blocks)
+                blocks = [_jacobian_by_rows(i, y, xs, create_graph, strict) for i, y in enumerate(ys)]
+    result = tuple(restore_structure(block, several, create_graph) for block in blocks)
     return result if outputs_several else result[0]
 
 
@@ -95,7 +95,7 @@ def hessian(
     def value(*xs: Tensor) -> Tensor:
         ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "hessian")
         if strict:
-            complaint.insist(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+            complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
         if outputs_several:
             raise RuntimeError("The function given to hessian should return a single Tensor")
         if ys[0].numel() != 1:
@@ -107,43 +107,43 @@ def hessian(
             xs = tuple(x.requires_grad_() for x in xs)  # or they would be detached, and with that their tangents lost
         slopes: Tensors = jacobian(value, xs, create_graph=True)
         if strict:
-            complaint.insist(slopes, complaint.UNUSED, complaint.CONSTANT_SLOPE)
+            complaint.check_strict(slopes, complaint.UNUSED, complaint.CONSTANT_SLOPE)
         return slopes if several else slopes[0]
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
-def _by_rows(i: int, y: Tensor, xs: Tensors, create_graph: bool, strict: bool) -> Tensors:
+def _jacobian_by_rows(i: int, y: Tensor, xs: Tensors, create_graph: bool, strict: bool) -> Tensors:
     """The Jacobians of the i-th output, y: one backward pass for each element."""
     rows: list[Tensors] = []
     for place in np.ndindex(*y.array.shape):
         unit = np.zeros(y.array.shape, y.array.dtype)
         unit[place] = 1
-        found = pulled_back((y,), xs, (constant(unit),), create_graph, retain_graph=True)
+        found = compute_vjp((y,), xs, (constant(unit),), create_graph, retain_graph=True)
         if strict:
             missing = complaint.UNUSED_BY_OUTPUT.replace("{output}", str(i))
-            complaint.insist(found, missing, complaint.CONSTANT_JACOBIAN if create_graph else None)
+            complaint.check_strict(found, missing, complaint.CONSTANT_JACOBIAN if create_graph else None)
         rows.append(tuple(zeros(x) if g is None else g for g, x in zip(found, xs, strict=True)))
     if not rows:
         return tuple(zeros(x, y.array.shape) for x in xs)
     columns = zip(*rows, strict=True)
-    return tuple(_block(stacked(column), y.array.shape, x) for column, x in zip(columns, xs, strict=True))
+    return tuple(_block(stack_tensors(column), y.array.shape, x) for column, x in zip(columns, xs, strict=True))
 
 
-def _all_rows(ys: Tensors, xs: Tensors, create_graph: bool) -> Blocks:
+def _jacobian_batched(ys: Tensors, xs: Tensors, create_graph: bool) -> Blocks:
     """The Jacobians of all outputs: one backward pass, whose gradients have a leading dimension, the row."""
     if not any(y.numel() for y in ys):
         return [tuple(zeros(x, y.array.shape) for x in xs) for y in ys]
-    weights = _basis(ys)  # one row for each element of all outputs
-    found = pulled_back_each(ys, xs, weights, create_graph)
+    weights = _unit_basis(ys)  # one row for each element of all outputs
+    found = compute_batched_vjp(ys, xs, weights, create_graph)
     rows = [zeros(x, weights[0].array.shape[:1]) if g is None else g for g, x in zip(found, xs, strict=True)]
     return [
-        tuple(_block(_part(g, 0, *span), y.array.shape, x) for g, x in zip(rows, xs, strict=True))
+        tuple(_block(_slice_axis(g, 0, *span), y.array.shape, x) for g, x in zip(rows, xs, strict=True))
         for y, span in zip(ys, _spans(ys), strict=True)
     ]
 
 
-def _by_columns(func: Any, xs: Tensors, vectorize: bool) -> tuple[Blocks, bool]:
+def _jacobian_by_columns(func: Any, xs: Tensors, vectorize: bool) -> tuple[Blocks, bool]:
     """The Jacobians of all outputs, and whether they are several: the derivative along each element of the inputs."""
     from adjoint.transforms.forward.forward_ad import dual_level, make_dual, unpack_dual
 
@@ -157,24 +157,24 @@ def _by_columns(func: Any, xs: Tensors, vectorize: bool) -> tuple[Blocks, bool]:
             structure[:] = [several, [tuple(primal.shape) for primal, _ in parts]]
             return tuple(zeros(primal) if tangent is None else tangent for primal, tangent in parts)
 
-    columns = _mapped(along, _basis(xs), vectorize)
+    columns = _map_rows(along, _unit_basis(xs), vectorize)
     several, shapes = structure
     blocks = []
     for g, shape in zip(columns, shapes, strict=True):  # g: (N, *y)
         rows = movement.permute(g, axes=(*range(1, g.ndim), 0))  # (*y, N)
-        parts = [_part(rows, len(shape), *span) for span in _spans(xs)]
+        parts = [_slice_axis(rows, len(shape), *span) for span in _spans(xs)]
         blocks.append(tuple(_block(part, shape, x) for part, x in zip(parts, xs, strict=True)))
     return blocks, several
 
 
-def _mapped(along: Callable[..., Tensors], basis: Tensors, vectorize: bool) -> Tensors:
+def _map_rows(along: Callable[..., Tensors], basis: Tensors, vectorize: bool) -> Tensors:
     """`along` of each row of the basis, the results stacked."""
     if vectorize:
-        from adjoint.transforms.vmap.vmap import map_in_front
+        from adjoint.transforms.vmap.vmap import vmap_dim0
 
-        return map_in_front(along, basis)
+        return vmap_dim0(along, basis)
     results = [along(*[movement.select(b, axis=0, at=n) for b in basis]) for n in range(basis[0].array.shape[0])]
-    return tuple(stacked(column) for column in zip(*results, strict=True))
+    return tuple(stack_tensors(column) for column in zip(*results, strict=True))
 
 
 def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> Tensors:
@@ -187,7 +187,7 @@ def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequ
     )
 
 
-def _basis(tensors: Tensors) -> Tensors:
+def _unit_basis(tensors: Tensors) -> Tensors:
     """The unit vectors of all elements of the tensors together: for each tensor (N, *shape)."""
     flat = _construct_standard_basis_for(tensors, [x.numel() for x in tensors])
     return tuple(
@@ -201,7 +201,7 @@ def _spans(tensors: Tensors) -> list[tuple[int, int]]:
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
-def _part(g: Tensor, axis: int, start: int, stop: int) -> Tensor:
+def _slice_axis(g: Tensor, axis: int, start: int, stop: int) -> Tensor:
     bounds = [(0, n, 1) for n in g.array.shape]
     bounds[axis] = (start, stop, 1)
     return movement.slice(g, bounds=tuple(bounds))

@@ -1,8 +1,9 @@
 """A level of `vmap`: tensors stand for all examples of a batch at once, and ops are done for all of them.
 
-Tracing replaces evaluation and nothing else: within a level a tensor's array is a `Batch`, which has the shape of one
-example. An op on such tensors is recorded as ever, and evaluated by ops of the level around, on tensors which have the
-batch as their first dimension. These are recorded, traced, batched or differentiated forward there, as any others.
+Tracing replaces evaluation and nothing else: within a level a tensor's array is a `BatchedArray`, which has the shape
+of one example. An op on such tensors is recorded as ever, and evaluated by ops of the level around, on tensors which
+have the batch as their first dimension. These are recorded, traced, batched or differentiated forward there, as any
+others.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import tick
+from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.mode import Scope, mode, setting
+from adjoint.core.runtime.mode import ModeScope, mode, runtime_input
 from adjoint.core.tensor.storage import view_of
-from adjoint.core.tensor.tensor import Tensor, constant, detach, twin, wrap
+from adjoint.core.tensor.tensor import Tensor, constant, detach, shallow_copy, wrap
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import expand, reshape
-from adjoint.ops.mutation.inplace import write
-from adjoint.transforms.vmap.batching_rules import Operand, batched
+from adjoint.ops.mutation.inplace import write_in_place
+from adjoint.transforms.vmap.batching_rules import BatchOperand, apply_batching_rule
 
-AROUND = ("tracer", "floor", "duals", "packers", "watcher", "deferred")  # what a level sets anew for those inside
+OUTER_MODES = ("tracer", "floor", "duals", "packers", "watcher", "deferred")  # what a level sets anew for those inside
 
 
-class Batch:
+class BatchedArray:
     """One example of a batch: the array of a tensor within a level.
 
     `physical` is a tensor of the level around, with the batch in front if `batched`; else the examples do not differ.
@@ -33,7 +34,7 @@ class Batch:
 
     __slots__ = ("__weakref__", "batched", "dtype", "level", "physical", "shape")
 
-    def __init__(self, physical: Tensor, batched: bool, level: Batcher) -> None:
+    def __init__(self, physical: Tensor, batched: bool, level: VmapLevel) -> None:
         array = physical.array
         self.physical = physical
         self.batched = batched
@@ -74,7 +75,7 @@ class Batch:
         return f"<{describe(self)}, {f'one of {self.level.size}' if self.batched else 'the same for all'}>"
 
 
-class Batcher:
+class VmapLevel:
     """The tracer that evaluates ops for all examples of a batch at once.
 
     `randomness`: what a random op does, "error", "different" numbers for each example, or the "same"; "never" is
@@ -83,24 +84,24 @@ class Batcher:
 
     def __init__(self, size: int, randomness: str) -> None:
         self.size, self.randomness = size, randomness
-        self._around: dict[str, Any] = {}
+        self._outer_modes: dict[str, Any] = {}
         self._recording = False
 
-    def inside(self) -> Scope:
+    def inside(self) -> ModeScope:
         """A block at this level, within what is now. What was recorded before is constant there."""
-        self._around = {name: getattr(mode, name) for name in AROUND}
+        self._outer_modes = {name: getattr(mode, name) for name in OUTER_MODES}
         self._recording = mode.recording
-        return Scope(tracer=self, floor=tick(), packers=(), watcher=None)
+        return ModeScope(tracer=self, floor=next_sequence_nr(), packers=(), watcher=None)
 
-    def outside(self) -> Scope:
+    def outside(self) -> ModeScope:
         """A block at the level around."""
-        return Scope(**self._around, recording=self._recording and (mode.recording or mode.deferred))
+        return ModeScope(**self._outer_modes, recording=self._recording and (mode.recording or mode.deferred))
 
     def enter(self, physical: Tensor, batched: bool = True) -> Tensor:
         """The tensor of this level that stands for one of the level around."""
-        return wrap(Batch(physical, batched, self))
+        return wrap(BatchedArray(physical, batched, self))
 
-    def leave(self, tensor: Tensor) -> Tensor:
+    def unwrap_tensor(self, tensor: Tensor) -> Tensor:
         """The tensor of the level around, the batch in front. To be called outside."""
         physical, batched = self.physical(tensor)
         if batched:
@@ -110,34 +111,34 @@ class Batcher:
 
     def owns(self, tensor: Tensor) -> bool:
         """True for a tensor made at this level; others are of a level around."""
-        return type(tensor.array) is Batch and tensor.array.level is self
+        return type(tensor.array) is BatchedArray and tensor.array.level is self
 
-    def physical(self, x: Any) -> Operand:
+    def physical(self, x: Any) -> BatchOperand:
         """An input of an op as the level around has it."""
         if isinstance(x, Tensor) and self.owns(x):
-            return Operand(x.array.physical, x.array.batched)
-        return Operand(x, False)
+            return BatchOperand(x.array.physical, x.array.batched)
+        return BatchOperand(x, False)
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Batch:
+    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> BatchedArray:
         """An op call, done for all examples by ops of the level around."""
         target = target_dtype(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs))
         operands = [self.physical(x) for x in inputs]
         with self.outside():
             if target is not None:  # decided by the shapes of one example
-                operands = [_typed(operand, target) for operand in operands]
-            return Batch(*batched(op, operands, params, self.size, self.randomness), self)
+                operands = [_cast_operand(operand, target) for operand in operands]
+            return BatchedArray(*apply_batching_rule(op, operands, params, self.size, self.randomness), self)
 
-    def symbol(self, x: Tensor) -> Batch:
+    def symbol(self, x: Tensor) -> BatchedArray:
         """What stands for a tensor in a node of this level: with its history, if it is of a level around."""
         if self.owns(x):
             return x.array
-        kept = twin(x)
+        kept = shallow_copy(x)
         kept.node = x.node
-        return Batch(kept, False, self)
+        return BatchedArray(kept, False, self)
 
-    def lifted(self, x: Tensor) -> Tensor:
+    def lift_tensor(self, x: Tensor) -> Tensor:
         """`x` as a tensor of this level."""
-        out = twin(x)
+        out = shallow_copy(x)
         out.array, out.node = self.symbol(x), x.node
         return out
 
@@ -145,11 +146,11 @@ class Batcher:
         """What a node keeps of the inputs of its op."""
         return tuple(self.symbol(x) if isinstance(x, Tensor) else x for x in inputs)
 
-    def detached(self, tensor: Tensor) -> Batch:
+    def detach_array(self, tensor: Tensor) -> BatchedArray:
         """The array of a tensor that is cut off from its history, at the levels around as well."""
         physical, batched = self.physical(tensor)
         with self.outside():
-            return Batch(detach(physical), batched, self)
+            return BatchedArray(detach(physical), batched, self)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor | None:
         """`out` at this level. Memory of a level around is written there; None then.
@@ -159,7 +160,7 @@ class Batcher:
         view = view_of(x)
         base = x if view is None else view.base
         if self.owns(base):
-            return out if self.owns(out) else self.lifted(out)
+            return out if self.owns(out) else self.lift_tensor(out)
         (target, _), (value, several) = self.physical(x), self.physical(out)
         if several:
             raise RuntimeError(
@@ -170,17 +171,17 @@ class Batcher:
                 "operator instead, or make the tensor inside."
             )
         with self.outside():
-            write(target, value, called, since)
+            write_in_place(target, value, called, since)
         return None
 
-    def constant(self, array: Any) -> Batch:
+    def constant(self, array: Any) -> BatchedArray:
         """An array made from Python data: the same for all examples."""
         with self.outside():
-            return Batch(constant(array), False, self)
+            return BatchedArray(constant(array), False, self)
 
     def adopt(self, tensor: Tensor) -> Any:
         """The tensor's array; the level around may take it as part of its state."""
-        tracer = self._around["tracer"]
+        tracer = self._outer_modes["tracer"]
         if tracer is not None and not self.owns(tensor):
             with self.outside():
                 tracer.adopt(tensor)
@@ -189,7 +190,7 @@ class Batcher:
     def read_setting(self, holder: Any, key: Any) -> Any:
         """A Python number, as the level around reads it."""
         with self.outside():
-            return setting(holder, key)
+            return runtime_input(holder, key)
 
     def refuse_write(self, called: str) -> None:
         """Raise RuntimeError: an in-place op reached memory that a tensor without a common base sees."""
@@ -199,16 +200,16 @@ class Batcher:
         """What else a tracer is told is for the level around."""
         if name not in ("watch", "touch_gradient", "follow", "enter_module", "leave_module"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        tracer = self._around["tracer"]
-        return _unheard if tracer is None else getattr(tracer, name)
+        tracer = self._outer_modes["tracer"]
+        return _ignore_notice if tracer is None else getattr(tracer, name)
 
 
-def _unheard(*_: Any) -> None:
+def _ignore_notice(*_: Any) -> None:
     """Nobody traces the level around."""
 
 
-def _typed(operand: Operand, target: np.dtype[Any]) -> Operand:
+def _cast_operand(operand: BatchOperand, target: np.dtype[Any]) -> BatchOperand:
     value, several = operand
     if getattr(getattr(value, "array", value), "dtype", target) == target:
         return operand
-    return Operand(cast(value, dtype=target), several)
+    return BatchOperand(cast(value, dtype=target), several)

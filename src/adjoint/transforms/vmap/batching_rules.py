@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.storage import Step
+from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.indexing import indexing, scatter, sort
 from adjoint.ops.linalg import inverse_det_solve, lstsq, matmul, triangular
@@ -23,20 +23,22 @@ from adjoint.ops.mutation import view_update
 from adjoint.ops.reduction import reduction, scan
 
 
-class Operand(NamedTuple):
+class BatchOperand(NamedTuple):
     """An input of an op: a tensor, an array, a number or None. `batched`: its first dimension is the batch."""
 
     value: Any
     batched: bool
 
 
-Operands = Sequence[Operand]
-Rule = Callable[[Op, Operands, dict[str, Any], int], Tensor]
-FamilyRule = Callable[[Op, Operands, dict[str, Any], int, str], tuple[Tensor, bool]]
+BatchOperands = Sequence[BatchOperand]
+Rule = Callable[[Op, BatchOperands, dict[str, Any], int], Tensor]
+FamilyRule = Callable[[Op, BatchOperands, dict[str, Any], int, str], tuple[Tensor, bool]]
 FAMILY_RULES: dict[str, FamilyRule] = {}  # how a whole family is done, whatever is batched
 
 
-def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
+def apply_batching_rule(
+    op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
+) -> tuple[Tensor, bool]:
     """The op's result, and whether its first dimension is the batch, of `size` examples."""
     family_rule = FAMILY_RULES.get(op.family)
     if family_rule is not None:
@@ -44,18 +46,18 @@ def batched(op: Op, operands: Operands, params: dict[str, Any], size: int, rando
     if not any(operand.batched for operand in operands):
         return op.public(*[operand.value for operand in operands], **params), False
     if op.family == "check":
-        return _required(op, operands, params), False
-    rule = rule_of(op) if size else one_by_one
+        return _check_rule(op, operands, params), False
+    rule = find_rule(op) if size else loop_fallback
     return rule(op, operands, params, size), True
 
 
-def rule_of(op: Op) -> Rule:
+def find_rule(op: Op) -> Rule:
     """How this op is done for a batch."""
-    if op in SHIFTED or op.leading:
-        return shifted
+    if op in DIM_SHIFTING_OPS or op.leading:
+        return shift_dims
     if op.family in ("unary", "binary", "elementwise"):
         return broadcast
-    return RULES.get(op, one_by_one)
+    return RULES.get(op, loop_fallback)
 
 
 def register_rule(*functions: Any) -> Callable[[Rule], Rule]:
@@ -78,7 +80,7 @@ def register_family_rule(family: str) -> Callable[[FamilyRule], FamilyRule]:
     return register
 
 
-def one_by_one(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def loop_fallback(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     """For each example on its own, the results stacked: what an op without a rule gets."""
     results = []
     for i in range(size):
@@ -89,28 +91,28 @@ def one_by_one(op: Op, operands: Operands, params: dict[str, Any], size: int) ->
         return cat(*results, axis=0)
     arrays = [getattr(o.value, "array", o.value) for o in operands]
     specs = [
-        None if a is None else Spec(shape_of(o), a.dtype if hasattr(a, "dtype") else np.dtype(type(a)))
+        None if a is None else Spec(example_shape(o), a.dtype if hasattr(a, "dtype") else np.dtype(type(a)))
         for o, a in zip(operands, arrays, strict=True)
     ]
     spec = op.spec(*specs, **params)
     return constant(np.zeros((0, *spec.shape), spec.dtype))
 
 
-def shape_of(operand: Operand) -> tuple[int, ...]:
+def example_shape(operand: BatchOperand) -> tuple[int, ...]:
     """The shape of one example."""
     shape = tuple(getattr(operand.value, "shape", ()))
     return shape[1:] if operand.batched else shape
 
 
-def aligned(operand: Operand, rank: int) -> Any:
+def pad_example_rank(operand: BatchOperand, rank: int) -> Any:
     """The operand with examples of `rank` dimensions, the first ones of size 1, so that batches meet batches."""
-    shape = shape_of(operand)
+    shape = example_shape(operand)
     if not operand.batched or len(shape) >= rank:
         return operand.value
     return reshape(operand.value, shape=(operand.value.shape[0], *(1,) * (rank - len(shape)), *shape))
 
 
-def in_front(operand: Operand, size: int) -> Any:
+def batch_to_front(operand: BatchOperand, size: int) -> Any:
     """The operand with the batch in front, repeated where all examples share it. Numbers and None stay."""
     if operand.batched or not hasattr(operand.value, "shape"):
         return operand.value
@@ -118,15 +120,15 @@ def in_front(operand: Operand, size: int) -> Any:
     return expand(reshape(operand.value, shape=(1, *shape)), shape=(size, *shape))
 
 
-def broadcast(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def broadcast(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     """Elements, or matrices, of an example meet those of the same example, whatever their leading dimensions."""
-    rank = max(len(shape_of(o)) for o in operands)
-    out: Tensor = op.public(*[aligned(o, rank) for o in operands], **params)
+    rank = max(len(example_shape(o)) for o in operands)
+    out: Tensor = op.public(*[pad_example_rank(o, rank) for o in operands], **params)
     return out
 
 
-Changes = dict[str, Callable[[Any, int], Any]]
-PARAMETERS: Changes = {
+ParameterShifts = dict[str, Callable[[Any, int], Any]]
+PARAMETER_SHIFTS: ParameterShifts = {
     "axis": lambda axis, _: axis + 1,
     "dimension": lambda dimension, _: dimension + 1,
     "axes": lambda axes, _: tuple(axis + 1 for axis in axes),
@@ -136,66 +138,66 @@ PARAMETERS: Changes = {
 }
 
 
-_OF_DIAGONAL: Changes = {"at": lambda at, _: (at[0], at[1] + 1, at[2] + 1)}
-OWN_PARAMETERS: dict[Op, Changes] = {  # of ops to which a name means something else
+_DIAGONAL_SHIFTS: ParameterShifts = {"at": lambda at, _: (at[0], at[1] + 1, at[2] + 1)}
+PARAMETER_SHIFTS_BY_OP: dict[Op, ParameterShifts] = {  # of ops to which a name means something else
     movement.permute.op: {"axes": lambda axes, _: (0, *(axis + 1 for axis in axes))},  # type: ignore[attr-defined]
-    memory_format.laid.op: {  # type: ignore[attr-defined]
+    memory_format.copy_in_order.op: {  # type: ignore[attr-defined]
         "order": lambda order, _: (0, *(d + 1 for d in order)),
         "back": lambda back, _: (0, *(d + 1 for d in back)) if back else (),
     },
-    as_strided.diagonal.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
-    as_strided.diagonal_back.op: _OF_DIAGONAL,  # type: ignore[attr-defined]
+    as_strided.diagonal.op: _DIAGONAL_SHIFTS,  # type: ignore[attr-defined]
+    as_strided.diagonal_back.op: _DIAGONAL_SHIFTS,  # type: ignore[attr-defined]
 }
 
 
-def with_batch(op: Op, params: dict[str, Any], size: int) -> dict[str, Any]:
+def shift_params(op: Op, params: dict[str, Any], size: int) -> dict[str, Any]:
     """Parameters that name dimensions, when there is one more in front."""
-    changes = PARAMETERS | OWN_PARAMETERS.get(op, {})
+    changes = PARAMETER_SHIFTS | PARAMETER_SHIFTS_BY_OP.get(op, {})
     return {name: changes[name](p, size) if name in changes else p for name, p in params.items()}
 
 
-def shifted(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def shift_dims(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     """The dimensions of the example are those behind the batch."""
-    out: Tensor = op.public(*[in_front(o, size) for o in operands], **with_batch(op, params, size))
+    out: Tensor = op.public(*[batch_to_front(o, size) for o in operands], **shift_params(op, params, size))
     return out
 
 
-def _expanded(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _expand_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     shape = params["shape"]
-    return expand(aligned(operands[0], len(shape)), shape=(size, *shape))
+    return expand(pad_example_rank(operands[0], len(shape)), shape=(size, *shape))
 
 
-def _product(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _mm_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     """x[b] y[b]; with one matrix y for all, the rows of all x[b] are those of one matrix."""
     x, y = operands
-    n, k = shape_of(x)
+    n, k = example_shape(x)
     if not y.batched and n * size:
         rows = matmul.mm(reshape(x.value, shape=(size * n, k)), y.value)
         return reshape(rows, shape=(size, n, y.value.shape[1]))
     return matmul.bmm(x.value, y.value)
 
 
-def _put_slice(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _put_slice_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     x, value = operands
-    whole = in_front(x, size)
+    whole = batch_to_front(x, size)
     bounds = ((0, size, 1), *params["bounds"])
-    return view_update.put_slice(whole, aligned(value, len(shape_of(x))), bounds=bounds)
+    return view_update.put_slice(whole, pad_example_rank(value, len(example_shape(x))), bounds=bounds)
 
 
-def _put_view(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _put_view_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     """The steps that lead to the view lead to that of all examples, where each is one that has a rule."""
     x, value = operands
     steps = params["steps"]
-    if any(step.op not in SHIFTED for step in steps):
-        return one_by_one(op, operands, params, size)
+    if any(step.op not in DIM_SHIFTING_OPS for step in steps):
+        return loop_fallback(op, operands, params, size)
     along = tuple(
-        Step(step.op, with_batch(step.op, step.params, size), (size, *step.before), (size, *step.after))
+        ViewStep(step.op, shift_params(step.op, step.params, size), (size, *step.before), (size, *step.after))
         for step in steps
     )
-    return view_update.put_view(in_front(x, size), aligned(value, len(steps[-1].after)), steps=along)
+    return view_update.put_view(batch_to_front(x, size), pad_example_rank(value, len(steps[-1].after)), steps=along)
 
 
-def _required(op: Op, operands: Operands, params: dict[str, Any]) -> Any:
+def _check_rule(op: Op, operands: BatchOperands, params: dict[str, Any]) -> Any:
     """An effect: what must hold, must hold for all examples."""
     holds, subject = operands
     every = holds.value
@@ -208,25 +210,25 @@ def _ops(*functions: Any) -> list[Op]:
     return [function.op for function in functions]
 
 
-SHIFTED = frozenset(
+DIM_SHIFTING_OPS = frozenset(
     _ops(
         movement.reshape, movement.permute, movement.flip, movement.slice, movement.unslice, movement.select,
         movement.pad, movement.cat, reduction.sum, reduction.mean, reduction.max, reduction.min, reduction.prod,
         reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
-        indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.ranked,
+        indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.index_at_rank,
         scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
         as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back,
         sliding_windows.windows, sliding_windows.fold,
-        view_update.taken, memory_format.laid,
+        view_update.replace_content, memory_format.copy_in_order,
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {
-    movement.expand.op: _expanded,  # type: ignore[attr-defined]
-    matmul.mm.op: _product,  # type: ignore[attr-defined]
+    movement.expand.op: _expand_rule,  # type: ignore[attr-defined]
+    matmul.mm.op: _mm_rule,  # type: ignore[attr-defined]
     matmul.bmm.op: broadcast,  # type: ignore[attr-defined]
     inverse_det_solve.solve.op: broadcast,  # type: ignore[attr-defined]
     lstsq.lstsq.op: broadcast,  # type: ignore[attr-defined]
     triangular.solve_triangular.op: broadcast,  # type: ignore[attr-defined]
-    view_update.put_slice.op: _put_slice,  # type: ignore[attr-defined]
-    view_update.put_view.op: _put_view,  # type: ignore[attr-defined]
+    view_update.put_slice.op: _put_slice_rule,  # type: ignore[attr-defined]
+    view_update.put_view.op: _put_view_rule,  # type: ignore[attr-defined]
 }

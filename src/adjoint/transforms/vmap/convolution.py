@@ -8,23 +8,23 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import permute, reshape
 from adjoint.ops.nn import convolution as ops
-from adjoint.transforms.vmap.batching_rules import Operands, in_front, register_rule
+from adjoint.transforms.vmap.batching_rules import BatchOperands, batch_to_front, register_rule
 
 Params = dict[str, Any]
 
 
-def _rows(x: Any) -> Tensor:
+def _fold_into_rows(x: Any) -> Tensor:
     """(B, N, …) as (B N, …): the examples are rows."""
     return reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _channels(x: Any) -> Tensor:
+def _fold_into_channels(x: Any) -> Tensor:
     """(B, N, C, …) as (N, B C, …): the examples are groups of channels."""
     b, n, c, *rest = x.shape
     return reshape(permute(x, axes=(1, 0, *range(2, len(x.shape)))), shape=(n, b * c, *rest))
 
 
-def _from_channels(x: Any, size: int) -> Tensor:
+def _unfold_from_channels(x: Any, size: int) -> Tensor:
     """(N, B C, …) as (B, N, C, …)."""
     n, c, *rest = x.shape
     apart = reshape(x, shape=(n, size, c // size, *rest))
@@ -32,7 +32,7 @@ def _from_channels(x: Any, size: int) -> Tensor:
 
 
 @register_rule(ops.convolution, ops.convolution_input)
-def _forward(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
+def _convolution_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """`convolution` of x, (N, C, D…), or `convolution_input` of g, with a weight, (O, C/groups, K…)."""
     x, weight = operands
     own = dict(params)
@@ -40,19 +40,21 @@ def _forward(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
         n, *rest = x.value.shape[1:]
         if "shape" in own:
             own["shape"] = (size * n, *own["shape"][1:])
-        out = op.public(_rows(x.value), weight.value, **own)
+        out = op.public(_fold_into_rows(x.value), weight.value, **own)
         return reshape(out, shape=(size, n, *out.array.shape[1:]))
     own["groups"] *= size
     if "shape" in own:
         n, c, *rest = own["shape"]
         own["shape"] = (n, size * c, *rest)
-    return _from_channels(op.public(_channels(in_front(x, size)), _rows(weight.value), **own), size)
+    return _unfold_from_channels(
+        op.public(_fold_into_channels(batch_to_front(x, size)), _fold_into_rows(weight.value), **own), size
+    )
 
 
 @register_rule(ops.convolution_weight)
-def _weight(op: Op, operands: Operands, params: Params, size: int) -> Tensor:
+def _weight_grad_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """`convolution_weight` of x, (N, C, D…), and g, (N, O, P…): (O, C/groups, K…)."""
-    x, g = (_channels(in_front(operand, size)) for operand in operands)
+    x, g = (_fold_into_channels(batch_to_front(operand, size)) for operand in operands)
     o, *rest = params["shape"]
     own = {**params, "groups": params["groups"] * size, "shape": (size * o, *rest)}
     return reshape(ops.convolution_weight(x, g, **own), shape=(size, o, *rest))

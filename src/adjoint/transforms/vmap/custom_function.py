@@ -12,7 +12,7 @@ from adjoint.autograd.function.function import Function, has_setup_context
 from adjoint.core.tensor.tensor import Tensor, tangents_of
 from adjoint.ops.movement.movement import permute
 from adjoint.ops.reduction.reduction import sum
-from adjoint.transforms.vmap.batched_tensor import Batcher
+from adjoint.transforms.vmap.batched_tensor import VmapLevel
 
 
 class VmapInfo(NamedTuple):
@@ -22,15 +22,15 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-class FunctionVmapLevel(Batcher):
+class FunctionVmapLevel(VmapLevel):
     """The level of a `vmap`, at which a `Function` is one of the whole batch."""
 
     def apply_function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
         """What the forward of a `Function` returns; NotImplemented where it may run op by op."""
-        return applied(function, args, self)
+        return apply_at_level(function, args, self)
 
 
-def applied(function: type[Function], args: tuple[Any, ...], level: FunctionVmapLevel) -> Any:
+def apply_at_level(function: type[Function], args: tuple[Any, ...], level: FunctionVmapLevel) -> Any:
     """What `forward` returns at this level; NotImplemented where it may run op by op, since nobody differentiates it.
 
     Raises RuntimeError for a Function without `setup_context` that a level around differentiates.
@@ -39,14 +39,14 @@ def applied(function: type[Function], args: tuple[Any, ...], level: FunctionVmap
     values = [value for value, _ in operands]
     several = [batched for _, batched in operands]
     if not any(several):
-        return NotImplemented if not has_setup_context(function) else _same_for_all(function, values, level)
+        return NotImplemented if not has_setup_context(function) else _apply_unbatched(function, values, level)
     if function.vmap is not Function.vmap:
-        return _by_own_rule(function, values, several, level)
+        return _apply_vmap_staticmethod(function, values, several, level)
     if has_setup_context(function):
         inner = FunctionVmapLevel(level.size, level.randomness)
         with level.outside():
-            result = Mapped.apply(Case(function, tuple(several), inner), *values)
-        return _entered(result, [True] * len(_as_tuple(result)), level)
+            result = Mapped.apply(FunctionCase(function, tuple(several), inner), *values)
+        return _wrap_result(result, [True] * len(_as_tuple(result)), level)
     if any(isinstance(x, Tensor) and (x.node is not None or tangents_of(x)) for x in values):
         raise RuntimeError(
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
@@ -56,19 +56,21 @@ def applied(function: type[Function], args: tuple[Any, ...], level: FunctionVmap
     return NotImplemented
 
 
-def _same_for_all(function: type[Function], values: list[Any], level: FunctionVmapLevel) -> Any:
+def _apply_unbatched(function: type[Function], values: list[Any], level: FunctionVmapLevel) -> Any:
     with level.outside():
         result = function.apply(*values)
-    return _entered(result, [False] * len(_as_tuple(result)), level)
+    return _wrap_result(result, [False] * len(_as_tuple(result)), level)
 
 
-def _entered(result: Any, several: list[bool], level: FunctionVmapLevel) -> Any:
+def _wrap_result(result: Any, several: list[bool], level: FunctionVmapLevel) -> Any:
     pairs = zip(_as_tuple(result), several, strict=True)
     entered = tuple(level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs)
     return entered if isinstance(result, tuple) else entered[0]
 
 
-def _by_own_rule(function: type[Function], values: list[Any], several: list[bool], level: FunctionVmapLevel) -> Any:
+def _apply_vmap_staticmethod(
+    function: type[Function], values: list[Any], several: list[bool], level: FunctionVmapLevel
+) -> Any:
     if function.generate_vmap_rule:
         raise RuntimeError(
             f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden "
@@ -89,7 +91,7 @@ def _by_own_rule(function: type[Function], values: list[Any], several: list[bool
             out_dims = (out_dims,) * len(results)
         fronted = tuple(_to_front(x, dim) for x, dim in zip(results, out_dims, strict=True))
     several = [dim is not None for dim in out_dims]
-    return _entered(fronted if isinstance(result, tuple) else fronted[0], several, level)
+    return _wrap_result(fronted if isinstance(result, tuple) else fronted[0], several, level)
 
 
 def _to_front(x: Any, dim: int | None) -> Any:
@@ -99,7 +101,7 @@ def _to_front(x: Any, dim: int | None) -> Any:
     return permute(x, axes=(source, *(d for d in range(x.ndim) if d != source)))
 
 
-class Example(Context):
+class ExampleContext(Context):
     """`ctx` of one example: what it saves is kept, for all examples, by the ctx of the Function that is mapped."""
 
     __slots__ = ("opened",)
@@ -109,28 +111,28 @@ class Example(Context):
         """The saved tensors at the level of the examples."""
         return self.opened
 
-    def again(self) -> Example:
+    def again(self) -> ExampleContext:
         """The same attributes for another call, which opens the saved tensors for itself: threads may share a graph."""
-        other = Example()
+        other = ExampleContext()
         other.__dict__ = self.__dict__
         return other
 
 
-class Case(NamedTuple):
+class FunctionCase(NamedTuple):
     """A Function with arguments some of which are batched."""
 
     function: type[Function]
     several: tuple[bool, ...]
     level: FunctionVmapLevel
 
-    def entered(self, values: Any) -> list[Any]:
+    def wrap_values(self, values: Any) -> list[Any]:
         """The arguments, or their tangents, at the level of the examples."""
         pairs = zip(values, self.several, strict=True)
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
 
     def left(self, result: Any) -> Any:
         """What the function returned, for all examples."""
-        several = tuple(self.level.leave(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
+        several = tuple(self.level.unwrap_tensor(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
         return several if isinstance(result, tuple) else several[0]
 
 
@@ -138,20 +140,20 @@ class Mapped(Function):
     """The Function of a batch: that of the case, which is the first argument, for each example of the others."""
 
     @staticmethod
-    def forward(case: Case, *values: Any) -> Any:
+    def forward(case: FunctionCase, *values: Any) -> Any:
         """The outputs with the batch in front."""
         with case.level.inside():
-            result = case.function.forward(*case.entered(values))
+            result = case.function.forward(*case.wrap_values(values))
         return case.left(result)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Let the function set up the ctx of an example; what that saves is saved here."""
-        case, level, own = inputs[0], inputs[0].level, Example()
+        case, level, own = inputs[0], inputs[0].level, ExampleContext()
         outputs = tuple(level.enter(x) if isinstance(x, Tensor) else x for x in _as_tuple(output))
         with level.inside():
             result = outputs if isinstance(output, tuple) else outputs[0]
-            case.function.setup_context(own, tuple(case.entered(inputs[1:])), result)
+            case.function.setup_context(own, tuple(case.wrap_values(inputs[1:])), result)
         attributes = vars(own)
         if attributes.get("dirty_tensors"):
             raise RuntimeError(f"vmap: {case.function.__name__} writes its input in place, which is not supported here")
@@ -184,7 +186,7 @@ class Mapped(Function):
         case, own = ctx.case, ctx.example.again()
         own.opened = tuple(vars(own).get("saved_for_forward") or ())
         with case.level.inside():
-            found = case.function.jvp(own, *case.entered(tangents[1:]))
+            found = case.function.jvp(own, *case.wrap_values(tangents[1:]))
         return case.left(found)
 
 

@@ -16,13 +16,20 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing.indexing import Pattern
 from adjoint.ops.movement.movement import permute
 from adjoint.ops.mutation.view_update import put_index
-from adjoint.transforms.vmap.batching_rules import Operand, Operands, aligned, in_front, register_rule, shape_of
+from adjoint.transforms.vmap.batching_rules import (
+    BatchOperand,
+    BatchOperands,
+    batch_to_front,
+    example_shape,
+    pad_example_rank,
+    register_rule,
+)
 
 BATCH = ("batch", 0)
 Label = tuple[str, int]
 
 
-class Layout(NamedTuple):
+class IndexLayout(NamedTuple):
     """The index arrays and the pattern that do it for all examples, and the order in which NumPy has the result."""
 
     arrays: list[Any]
@@ -39,51 +46,53 @@ class Layout(NamedTuple):
         return permute(x, axes=tuple(self.wanted.index(label) for label in self.order))
 
 
-def _layout(indices: Operands, pattern: Pattern, rank: int, x_batched: bool, size: int) -> Layout:
+def _plan_layout(indices: BatchOperands, pattern: Pattern, rank: int, x_batched: bool, size: int) -> IndexLayout:
     """`rank` is that of an example of x; `x_batched`: x has the batch in front."""
     pattern = pattern + (None,) * (rank - len(pattern))
-    depth = max(len(shape_of(i)) for i in indices)
+    depth = max(len(example_shape(i)) for i in indices)
     middle: list[Label] = [("index", i) for i in range(depth)]
     kept: list[Label] = [("kept", d) for d, slot in enumerate(pattern) if slot is None]
-    wanted = [BATCH, *_order(pattern, middle, kept)]
-    arrays = [aligned(i, depth) for i in indices]
+    wanted = [BATCH, *_label_order(pattern, middle, kept)]
+    arrays = [pad_example_rank(i, depth) for i in indices]
     if not any(i.batched for i in indices):
         whole: Pattern = (None, *pattern)
-        return Layout(arrays, whole, _order(whole, middle, [BATCH, *kept]), wanted)
+        return IndexLayout(arrays, whole, _label_order(whole, middle, [BATCH, *kept]), wanted)
     if not x_batched:
-        return Layout(arrays, pattern, _order(pattern, [BATCH, *middle], kept), wanted)
+        return IndexLayout(arrays, pattern, _label_order(pattern, [BATCH, *middle], kept), wanted)
     own = constant(np.arange(size).reshape(size, *(1,) * depth))
     whole = (0, *(None if slot is None else slot + 1 for slot in pattern))
-    return Layout([own, *arrays], whole, _order(whole, [BATCH, *middle], kept), wanted)
+    return IndexLayout([own, *arrays], whole, _label_order(whole, [BATCH, *middle], kept), wanted)
 
 
-def _order(pattern: Pattern, middle: list[Label], kept: list[Label]) -> list[Label]:
+def _label_order(pattern: Pattern, middle: list[Label], kept: list[Label]) -> list[Label]:
     at = [d for d, slot in enumerate(pattern) if slot is not None]
     front = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     return [*kept[:front], *middle, *kept[front:]]
 
 
 @register_rule(indexing.index)
-def _index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _index_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     x, *indices = operands
-    layout = _layout(indices, params["pattern"], len(shape_of(x)), x.batched, size)
+    layout = _plan_layout(indices, params["pattern"], len(example_shape(x)), x.batched, size)
     return layout.to_wanted(indexing.index(x.value, *layout.arrays, pattern=layout.pattern))
 
 
 @register_rule(indexing.index_add)
-def _index_add(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _index_add_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     x, *indices = operands
     shape = params["shape"]
-    layout = _layout(indices, params["pattern"], len(shape), True, size)
-    values = layout.from_wanted(in_front(x, size))
+    layout = _plan_layout(indices, params["pattern"], len(shape), True, size)
+    values = layout.from_wanted(batch_to_front(x, size))
     return indexing.index_add(values, *layout.arrays, shape=(size, *shape), pattern=layout.pattern)
 
 
 @register_rule(put_index)
-def _put_index(op: Op, operands: Operands, params: dict[str, Any], size: int) -> Tensor:
+def _put_index_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
     x, value, *indices = operands
-    layout = _layout(indices, params["pattern"], len(shape_of(x)), True, size)
+    layout = _plan_layout(indices, params["pattern"], len(example_shape(x)), True, size)
     given = value.value
     if hasattr(given, "shape"):
-        given = layout.from_wanted(aligned(Operand(in_front(value, size), True), len(layout.order) - 1))
-    return put_index(in_front(x, size), given, *layout.arrays, pattern=layout.pattern)
+        given = layout.from_wanted(
+            pad_example_rank(BatchOperand(batch_to_front(value, size), True), len(layout.order) - 1)
+        )
+    return put_index(batch_to_front(x, size), given, *layout.arrays, pattern=layout.pattern)

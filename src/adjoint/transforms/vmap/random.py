@@ -7,13 +7,15 @@ from typing import Any
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import cat, reshape, select
-from adjoint.transforms.vmap.batching_rules import Operands, one_by_one, register_family_rule
+from adjoint.transforms.vmap.batching_rules import BatchOperands, loop_fallback, register_family_rule
 
-MODES = ("error", "different", "same")
+RANDOMNESS_MODES = ("error", "different", "same")
 
 
 @register_family_rule("random")
-def drawn(op: Op, operands: Operands, params: dict[str, Any], size: int, randomness: str) -> tuple[Tensor, bool]:
+def apply_random_rule(
+    op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
+) -> tuple[Tensor, bool]:
     """What a random op gives, and whether that has the batch in front. Raises RuntimeError where none is allowed."""
     if randomness == "never":
         raise RuntimeError(
@@ -28,28 +30,28 @@ def drawn(op: Op, operands: Operands, params: dict[str, Any], size: int, randomn
         )
     several = any(operand.batched for operand in operands)
     if randomness == "same":
-        return _same(op, operands, params, size) if several else (_plain(op, operands, params), False)
+        return _draw_same(op, operands, params, size) if several else (_call_unbatched(op, operands, params), False)
     if several:  # the parameters of the distribution have the batch in front, and so have the draws
         return op.public(*[operand.value for operand in operands], **params), True
     if "shape" in params:
         return op.public(**{**params, "shape": (size, *params["shape"])}), True
-    rows = [_plain(op, operands, params) for _ in range(size)]
+    rows = [_call_unbatched(op, operands, params) for _ in range(size)]
     if not rows:
-        return one_by_one(op, operands, params, size), True
+        return loop_fallback(op, operands, params, size), True
     return cat(*[reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0), True
 
 
-def _plain(op: Op, operands: Operands, params: dict[str, Any]) -> Any:
+def _call_unbatched(op: Op, operands: BatchOperands, params: dict[str, Any]) -> Any:
     return op.public(*[operand.value for operand in operands], **params)
 
 
-def _same(op: Op, operands: Operands, params: dict[str, Any], size: int) -> tuple[Tensor, bool]:
+def _draw_same(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> tuple[Tensor, bool]:
     """Each example draws from the same place in the stream, each with parameters of its own."""
     generator = params["generator"]
     start = generator.place()
     rows = []
     for i in range(size):
-        generator.move_to(start)
+        generator.load_state_array(start)
         row = op.public(*[select(o.value, axis=0, at=i) if o.batched else o.value for o in operands], **params)
         rows.append(reshape(row, shape=(1, *row.array.shape)))
-    return (cat(*rows, axis=0) if rows else one_by_one(op, operands, params, size)), True
+    return (cat(*rows, axis=0) if rows else loop_fallback(op, operands, params, size)), True

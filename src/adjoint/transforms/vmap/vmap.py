@@ -7,17 +7,17 @@ from functools import partial, wraps
 from typing import Any, NamedTuple
 
 from adjoint.core.random.generator import default_generator
-from adjoint.core.runtime.pytree import Structure, flatten, spread, unflatten
+from adjoint.core.runtime.pytree import Structure, broadcast_prefix, flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import cat, permute, slice
-from adjoint.transforms.vmap.batched_tensor import Batch
+from adjoint.transforms.vmap.batched_tensor import BatchedArray
 from adjoint.transforms.vmap.custom_function import FunctionVmapLevel
-from adjoint.transforms.vmap.random import MODES
+from adjoint.transforms.vmap.random import RANDOMNESS_MODES
 
 Function = Callable[..., Any]
 
 
-class Mapping(NamedTuple):
+class VmapCall(NamedTuple):
     """A function, the structure of its arguments, which dimension of each is mapped, and where those of results go."""
 
     func: Function
@@ -52,47 +52,47 @@ def vmap(
         >>> dots(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), ad.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
-    if randomness not in MODES:
+    if randomness not in RANDOMNESS_MODES:
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @wraps(func, updated=())
-    def mapped(*args: Any, **kwargs: Any) -> Any:
-        name = name_of(func)
+    def call_vmapped(*args: Any, **kwargs: Any) -> Any:
+        name = function_name(func)
         check_out_dims(name, out_dims)
-        leaves, structure, dims, size = _inputs(name, in_dims, args)
+        leaves, structure, dims, size = _check_inputs(name, in_dims, args)
         step = chunk_size or max(size, 1)
-        mapping = Mapping(func, name, structure, dims, out_dims, randomness)
+        mapping = VmapCall(func, name, structure, dims, out_dims, randomness)
         starts = range(0, max(size, 1), step)
         drawn = default_generator.get_state() if randomness == "same" and len(starts) > 1 else None
         chunks = []
         for start in starts:
             if drawn is not None:
                 default_generator.set_state(drawn)  # the same for all examples, so for all chunks
-            chunks.append(_call(mapping, _part(leaves, dims, start, min(start + step, size)), kwargs))
-        return chunks[0] if len(chunks) == 1 else _joined(chunks, out_dims)
+            chunks.append(_call_at_level(mapping, _slice_chunk(leaves, dims, start, min(start + step, size)), kwargs))
+        return chunks[0] if len(chunks) == 1 else _join_chunks(chunks, out_dims)
 
-    return mapped
+    return call_vmapped
 
 
-def name_of(func: Any) -> str:
+def function_name(func: Any) -> str:
     """A function as messages call it."""
     if hasattr(func, "__name__"):
         return str(func.__name__)
-    return f"functools.partial({name_of(func.func)}, ...)" if isinstance(func, partial) else repr(func)
+    return f"functools.partial({function_name(func.func)}, ...)" if isinstance(func, partial) else repr(func)
 
 
-def map_in_front(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
+def vmap_dim0(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """`func` of the examples along dimension 0 of the tensors, its results stacked there; None is passed through."""
     size = next(t.array.shape[0] for t in tensors if t is not None)
     level = FunctionVmapLevel(size, "never")
     with level.inside():
         results = func(*[None if t is None else level.enter(t) for t in tensors])
-    return tuple(None if t is None else level.leave(t) for t in results)
+    return tuple(None if t is None else level.unwrap_tensor(t) for t in results)
 
 
-def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None], int]:
+def _check_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None], int]:
     """The leaves of the arguments, their structure, the dimension of each that is mapped, and its size."""
     called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
@@ -106,13 +106,13 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
             "function with no inputs. The latter is unsupported."
         )
     leaves, structure = flatten(args)
-    dims = spread(in_dims, structure)
+    dims = broadcast_prefix(in_dims, structure)
     if dims is None:
         raise ValueError(
             f"{called}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{flatten(in_dims)[1]} but inputs has structure {structure}."
         )
-    dims = [_in_dim(called, dim, leaf) for dim, leaf in zip(dims, leaves, strict=True)]
+    dims = [_check_in_dim(called, dim, leaf) for dim, leaf in zip(dims, leaves, strict=True)]
     sizes = [leaf.array.shape[dim] for dim, leaf in zip(dims, leaves, strict=True) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
@@ -124,7 +124,7 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
     return leaves, structure, dims, sizes[0]
 
 
-def _in_dim(called: str, dim: Any, leaf: Any) -> int | None:
+def _check_in_dim(called: str, dim: Any, leaf: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
@@ -154,7 +154,7 @@ def check_out_dims(name: str, out_dims: Any) -> None:
         )
 
 
-def _part(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> list[Any]:
+def _slice_chunk(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> list[Any]:
     """The examples from `start` to `stop`."""
     parts = []
     for leaf, dim in zip(leaves, dims, strict=True):
@@ -165,25 +165,25 @@ def _part(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> l
     return parts
 
 
-def _call(mapping: Mapping, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_at_level(mapping: VmapCall, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
     """The function of the leaves, each mapped over its dimension, as one level."""
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
     level = FunctionVmapLevel(size, mapping.randomness)
-    physical = [leaf if dim is None else _moved(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
+    physical = [leaf if dim is None else _move_dim(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
     with level.inside():
         examples = [p if dim is None else level.enter(p) for p, dim in zip(physical, dims, strict=True)]
         before = [x.array if isinstance(x, Tensor) else None for x in examples]
         result = mapping.func(*unflatten(mapping.structure, iter(examples)), **kwargs)
     for example, was, whole, dim in zip(examples, before, physical, dims, strict=True):
         if dim is not None and example.array is not was:  # it was written in place
-            whole.copy_(level.leave(example))
-    return _outputs(level, mapping.name, mapping.out_dims, result)
+            whole.copy_(level.unwrap_tensor(example))
+    return _unwrap_outputs(level, mapping.name, mapping.out_dims, result)
 
 
-def _outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: Any) -> Any:
+def _unwrap_outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: Any) -> Any:
     leaves, structure = flatten(result)
-    dims = spread(out_dims, structure)
+    dims = broadcast_prefix(out_dims, structure)
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = list(out_dims)
     if dims is None:
@@ -191,10 +191,12 @@ def _outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: Any) ->
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
             f"`outputs`. out_dims has structure {flatten(out_dims)[1]} but outputs has structure {structure}."
         )
-    return unflatten(structure, iter([_output(level, name, x, dim) for x, dim in zip(leaves, dims, strict=True)]))
+    return unflatten(
+        structure, iter([_unwrap_output(level, name, x, dim) for x, dim in zip(leaves, dims, strict=True)])
+    )
 
 
-def _output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None) -> Any:
+def _unwrap_output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None) -> Any:
     if dim is None:
         value, several = level.physical(x)
         if several:
@@ -205,17 +207,17 @@ def _output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None) -> Any
             f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= "
             "to None for output?"
         )
-    out = level.leave(x)
+    out = level.unwrap_tensor(x)
     rank = out.ndim
     if not -rank <= dim < rank:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim}): out_dims of "
             f"vmap({name}, ...)"
         )
-    return _moved(out, 0, dim % rank)
+    return _move_dim(out, 0, dim % rank)
 
 
-def _moved(x: Tensor, source: int, target: int) -> Tensor:
+def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
     """`x` with dimension `source` at `target`."""
     if source == target:
         return x
@@ -224,11 +226,15 @@ def _moved(x: Tensor, source: int, target: int) -> Tensor:
     return permute(x, axes=tuple(axes))
 
 
-def _joined(chunks: list[Any], out_dims: Any) -> Any:
+def _join_chunks(chunks: list[Any], out_dims: Any) -> Any:
     """The results of the chunks, one after another along the dimension of the batch."""
     columns = zip(*(flatten(chunk)[0] for chunk in chunks), strict=True)
     structure = flatten(chunks[0])[1]
-    dims = list(out_dims) if structure.kind is None and isinstance(out_dims, tuple) else spread(out_dims, structure)
+    dims = (
+        list(out_dims)
+        if structure.kind is None and isinstance(out_dims, tuple)
+        else broadcast_prefix(out_dims, structure)
+    )
     assert dims is not None
     return unflatten(
         structure,
@@ -236,4 +242,4 @@ def _joined(chunks: list[Any], out_dims: Any) -> Any:
     )
 
 
-__all__ = ["Batch", "vmap"]
+__all__ = ["BatchedArray", "vmap"]

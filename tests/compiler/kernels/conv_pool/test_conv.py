@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.kernels.single import equation
 from tests.support.kernels.windowed import NARROW, check, text_of
 
-from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution
-from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32, F64
 from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
@@ -102,10 +102,10 @@ def test_any_geometry(data: Any) -> None:
 def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 3), np.float32, 1), **settings)
-    assert isinstance(one.plan, Convolution)
+    assert isinstance(one.plan, ConvolutionPlan)
     assert one.plan.chunks > 1
     large = check(convolution, normal((1, 8, 150, 150), np.float32, 0), normal((4, 8, 3, 3), np.float32, 1), **settings)
-    assert isinstance(large.plan, Convolution)
+    assert isinstance(large.plan, ConvolutionPlan)
     assert large.plan.bands > 1
     assert large.tiles == large.plan.chunks * large.plan.bands
 
@@ -113,7 +113,7 @@ def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
 def test_a_thread_has_scratch_of_its_own() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     value, _, _ = equation(convolution, np.zeros((8, 4, 9, 9), "f4"), np.zeros((4, 4, 3, 3), "f4"), **settings)
-    spatial = plan_spatial(value, host())
+    spatial = plan_windowed_op(value, host())
     assert spatial is not None
     assert spatial.scratch > 0
     assert spatial.scratch % 64 == 0
@@ -139,7 +139,7 @@ def test_other_equations_are_left_to_numpy() -> None:
         convolution, np.ones((0, 1, 3)), np.ones((1, 1, 2)), stride=(1,), padding=(0,), dilation=(1,), groups=1
     )
     total, _, _ = equation(sum, np.ones(3), axes=(0,), keepdims=False)
-    assert [plan_spatial(value, host()) for value in (volume, empty, total)] == [None] * 3
+    assert [plan_windowed_op(value, host()) for value in (volume, empty, total)] == [None] * 3
 
 
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-linux-gnu"])
@@ -147,7 +147,7 @@ def test_other_machines(triple: str) -> None:
     target = Target.from_triple(triple)
     settings: Any = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     value, _, _ = equation(convolution, np.zeros((2, 3, 9, 9)), np.zeros((4, 3, 3, 3)), **settings)
-    spatial = plan_spatial(value, target)
+    spatial = plan_windowed_op(value, target)
     assert spatial is not None
     assert spatial.plan.type == F64
     assert "f" in target.emit_assembly(text_of(spatial, F64))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.kernels.single import equation
 from tests.support.kernels.windowed import NARROW, check
 
-from adjoint.compiler.kernels.conv_pool.pooling_plan import Pooling
-from adjoint.compiler.kernels.conv_pool.windowed_op import plan_spatial
+from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.ops.nn.pooling import max_pool, max_pool_input, pooled_shape, window_sum, window_sum_input
 
@@ -97,10 +97,10 @@ def test_any_geometry(data: Any) -> None:
 def test_windows_side_by_side_need_no_scratch() -> None:
     windows: Any = {"size": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "extra": (0, 0)}
     value, _, _ = equation(max_pool, np.zeros((8, 4, 8, 8), "f4"), **windows)
-    spatial = plan_spatial(value, host())
+    spatial = plan_windowed_op(value, host())
     assert spatial is not None
     assert spatial.scratch == 0
-    assert isinstance(spatial.plan, Pooling)
+    assert isinstance(spatial.plan, PoolingPlan)
     assert spatial.tiles == 1
 
 
@@ -109,4 +109,4 @@ def test_other_equations_are_left_to_numpy() -> None:
     counts, _, _ = equation(max_pool, np.zeros((8, 4), int), **windows)
     wide: Any = {"size": (40, 40), "stride": (1, 1), "padding": (20, 20), "dilation": (1, 1), "extra": (0, 0)}
     large, _, _ = equation(window_sum, np.zeros((60, 60)), **wide)
-    assert [plan_spatial(value, host()) for value in (counts, large)] == [None, None]
+    assert [plan_windowed_op(value, host()) for value in (counts, large)] == [None, None]

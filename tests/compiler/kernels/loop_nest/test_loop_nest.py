@@ -9,7 +9,7 @@ import pytest
 from tests.support.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.loop_nest.loop_nest import BLOCK, lower
+from adjoint.compiler.kernels.loop_nest.loop_nest import SUM_BLOCK, lower
 from adjoint.compiler.llvm.jit.target import Target, host
 
 pytest.importorskip("llvmlite")
@@ -43,7 +43,9 @@ def test_long_sums_of_float32_keep_six_digits(read: Any, count: int, tenths: Any
     np.testing.assert_allclose(ad.compile(read)(tenths).numpy(), TENTHS * count, rtol=1e-6)
 
 
-@pytest.mark.parametrize("length", [1, BLOCK - 1, 4 * BLOCK, 4 * BLOCK + 1, 64 * BLOCK, 64 * BLOCK + 1, 4097, 100_003])
+@pytest.mark.parametrize(
+    "length", [1, SUM_BLOCK - 1, 4 * SUM_BLOCK, 4 * SUM_BLOCK + 1, 64 * SUM_BLOCK, 64 * SUM_BLOCK + 1, 4097, 100_003]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
 def test_sums_around_the_block_length_miss_nothing(length: int, dtype: Any) -> None:
     x = np.random.default_rng(length).integers(-8, 9, (3, length)).astype(dtype)

@@ -11,9 +11,9 @@ from tests.support.kernels.single import Guarded
 from tests.support.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
 from adjoint.compiler.kernels.loop_nest.loop_nest import lower
-from adjoint.compiler.kernels.loop_nest.vector_width import lanes
+from adjoint.compiler.kernels.loop_nest.vector_width import choose_lanes
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 
@@ -118,7 +118,7 @@ def test_a_loop_takes_as_many_registers_as_it_fills(
     fusion = fused(function, np.ones(shape, dtype))
     (group,) = fusion.order
     target = Target.from_triple("x86_64-unknown-linux-gnu", features="+avx512f")
-    assert lanes(Space(group, fusion), target) == expected
+    assert choose_lanes(IterationSpace(group, fusion), target) == expected
 
 
 def test_threads_get_the_same_rows() -> None:

@@ -16,8 +16,8 @@ from tests.support.kernels.tile_registers import TileRegisters
 
 from adjoint.compiler.cache import plan_cache
 from adjoint.compiler.kernels.matmul import plan as product_plan
-from adjoint.compiler.kernels.matmul.bf16_rounding import Rounding, rounding
-from adjoint.compiler.kernels.matmul.matmul import Product
+from adjoint.compiler.kernels.matmul.bf16_rounding import Rounding, choose_rounding
+from adjoint.compiler.kernels.matmul.matmul import MatmulPlan
 from adjoint.compiler.llvm.jit import target
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import F32, F64
@@ -25,7 +25,7 @@ from adjoint.compiler.llvm.types import F32, F64
 X86 = "x86_64-unknown-linux-gnu"
 PAIRS = "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
 TILES = ",+amx-tile,+amx-bf16"
-rounds = pytest.mark.skipif(rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
+rounds = pytest.mark.skipif(choose_rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
 
 
 class Way(NamedTuple):
@@ -55,8 +55,8 @@ every = pytest.mark.parametrize("way", WAYS)
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operands are rounded whatever is gained."""
-    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
-    monkeypatch.setattr(product_plan, "WORTH", 0.0)
+    monkeypatch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
+    monkeypatch.setattr(product_plan, "MIN_ROUNDING_SPEEDUP", 0.0)
 
 
 def rounded(x: Array) -> Array:
@@ -66,10 +66,10 @@ def rounded(x: Array) -> Array:
     return np.where(np.isnan(x), np.float32(np.nan), near)
 
 
-def paired(x: Array, y: Array, way: Way, *, direct: bool = False) -> Product:
+def paired(x: Array, y: Array, way: Way, *, direct: bool = False) -> MatmulPlan:
     product = plan(x, y, way.machine, direct=direct, precision=way.precision)
-    assert product.blocking.paired
-    assert product.blocking.tiled == way.emulated or "+amx-bf16" in way.machine.features
+    assert product.blocking.is_paired
+    assert product.blocking.is_tiled == way.emulated or "+amx-bf16" in way.machine.features
     return product
 
 
@@ -119,7 +119,7 @@ def test_any_shape(way: Way, data: st.DataObject) -> None:
     batch = data.draw(st.lists(st.integers(1, 3), max_size=1))
     layout = data.draw(st.sampled_from(LAYOUTS))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product_plan, "WORTH", 0.0)
+        patch.setattr(product_plan, "MIN_ROUNDING_SPEEDUP", 0.0)
         check(matrix(*batch, m, k, layout=layout[0]), matrix(*batch, k, n, layout=layout[1], seed=1), way)
 
 
@@ -199,10 +199,10 @@ def test_tiles_in_any_order_and_another_grid_give_the_same_bits(layout: str, way
 def test_where_rounding_gains_time() -> None:
     for left, right in [((512, 512), (512, 512)), ((64, 784), (784, 256)), ((8, 128, 64), (8, 64, 128))]:
         product = plan(matrix(*left), matrix(*right), precision="medium")
-        assert product.blocking.paired
+        assert product.blocking.is_paired
         assert "inputs rounded to bfloat16" in product.reason
     for left, right in [((1, 784), (784, 256)), ((16, 16), (16, 16)), ((512, 512), (512, 1)), ((64, 2), (2, 64))]:
-        assert not plan(matrix(*left), matrix(*right), precision="medium").blocking.paired
+        assert not plan(matrix(*left), matrix(*right), precision="medium").blocking.is_paired
 
 
 @pytest.mark.parametrize("precision", ["medium", "high"])
@@ -210,10 +210,10 @@ def test_where_tile_registers_gain_time(precision: str) -> None:
     machine = tile_registers()
     for left, right in [((512, 512), (512, 512)), ((32, 256), (256, 128)), ((8, 128, 64), (8, 64, 128))]:
         product = plan(matrix(*left), matrix(*right), machine, precision=precision)
-        assert product.blocking.tiled
+        assert product.blocking.is_tiled
         assert "tile registers" in product.reason
     for left, right in [((1, 784), (784, 256)), ((4, 4), (4, 4)), ((512, 512), (512, 1)), ((64, 2), (2, 64))]:
-        assert not plan(matrix(*left), matrix(*right), machine, precision=precision).blocking.tiled
+        assert not plan(matrix(*left), matrix(*right), machine, precision=precision).blocking.is_tiled
 
 
 def test_operands_without_neighbours_are_not_rounded() -> None:
@@ -247,17 +247,17 @@ def test_other_precisions_are_float32() -> None:
 )
 def test_only_where_the_target_gains(triple: str, features: str, medium: Rounding, high: Rounding) -> None:
     machine = Target.from_triple(triple, "", features)
-    assert rounding(machine, F32, "highest") is None
-    assert rounding(machine, F64, "medium") is None
+    assert choose_rounding(machine, F32, "highest") is None
+    assert choose_rounding(machine, F64, "medium") is None
     for precision, expected in (("medium", medium), ("high", high)):
-        assert rounding(machine, F32, precision) == expected
+        assert choose_rounding(machine, F32, precision) == expected
         for layout in LAYOUTS:
             x, y = matrix(256, 257, layout=layout[0]), matrix(257, 256, layout=layout[1])
             product = plan(x, y, machine, precision=precision)
             assert product.blocking.rounding == expected
             assembly = machine.emit_assembly(write(product, (256, 1)))
             assert ("vdpbf16ps" in assembly) == (expected == Rounding(1, False))
-            assert ("tdpbf16ps" in assembly) == (expected is not None and expected.tiled)
+            assert ("tdpbf16ps" in assembly) == (expected is not None and expected.is_tiled)
             assert ("vcvtne2ps2bf16" in assembly) == (expected is not None)
 
 
@@ -293,6 +293,6 @@ def test_code_does_not_grow_with_the_sizes(features: str) -> None:
         x: Any = np.broadcast_to(np.zeros(1, np.float32), (size, size))
         y = matrix(size, size) if size < 1000 else np.lib.stride_tricks.as_strided(x, (size, size), (4 * size, 4))
         product = plan(y, y, machine, precision="medium")
-        assert product.blocking.paired
+        assert product.blocking.is_paired
         lengths.append(write(product._replace(scratch=0), (size, 1)).count("\n"))
     assert max(lengths) < 1500

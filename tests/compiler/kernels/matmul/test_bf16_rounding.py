@@ -11,12 +11,12 @@ import pytest
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
-from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F32
 from adjoint.core.op.matmul_precision import setting
 
-rounds = pytest.mark.skipif(rounding(host(), F32, "medium") is None, reason="this machine rounds nothing")
+rounds = pytest.mark.skipif(choose_rounding(host(), F32, "medium") is None, reason="this machine rounds nothing")
 UNIT = 2.0**-7  # of two operands rounded to bfloat16
 
 
@@ -47,7 +47,7 @@ def test_the_default_is_exact_and_high_keeps_two_parts() -> None:
     default = ad.compile(lambda x, y: x @ y)(x, y).numpy()
     assert np.array_equal(at("highest", lambda x, y: x @ y, x, y).numpy(), default)
     high = at("high", lambda x, y: x @ y, x, y).numpy()
-    if rounding(host(), F32, "high") is None:
+    if choose_rounding(host(), F32, "high") is None:
         assert np.array_equal(high, default)
     terms = (x.double().abs() @ y.double().abs()).numpy()
     assert (np.abs(high - default) <= 2.0**-15 * terms).all()
@@ -192,8 +192,8 @@ def test_explain_says_what_is_rounded() -> None:
     compiled = ad.compile(products)
     compiled(drawn(128, 128))
     large, small = (entry.reason for entry in compiled.explain().entries)
-    way = rounding(host(), F32, "medium")
-    said = "which rounds its operands to bfloat16" + (", for tile registers" if way and way.tiled else "")
+    way = choose_rounding(host(), F32, "medium")
+    said = "which rounds its operands to bfloat16" + (", for tile registers" if way and way.is_tiled else "")
     assert large.endswith(said if way else "in float32 all the same")
     assert small.endswith("in float32 all the same")
 

@@ -16,13 +16,13 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
 from adjoint.compiler.cache import plan_cache
-from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.llvm.jit import target
 from adjoint.compiler.llvm.types import F32
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.core.op.matmul_precision import setting
 
-rounds = pytest.mark.skipif(rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
+rounds = pytest.mark.skipif(choose_rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
 UNIT = 2.0**-7
 
 # The same tests in a process of its own, whose machine has tile registers that are memory, for one thread.
@@ -61,7 +61,7 @@ def test_all_of_these_in_tile_registers() -> None:
 @pytest.mark.parametrize("precision", ["medium", "high"])
 @pytest.mark.parametrize("tree", [t for t in TREES if t != "transposed leaf"])
 def test_operands_computed_as_they_are_packed(tree: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if rounding(target.host(), F32, precision) is None:
+    if choose_rounding(target.host(), F32, precision) is None:
         pytest.skip("float32 on this machine")
     ad.set_float32_matmul_precision(precision)
     rng = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_operands_computed_as_they_are_packed(tree: str, precision: str, monkeyp
         got, kernels = results(function, arrays)
         with monkeypatch.context() as patch:
             patch.setattr(Fusion, "times_packed", lambda *_: 0)
-            patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
+            patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
             expected, apart = results(function, arrays)
         np.testing.assert_array_equal(got[0], expected[0])
         computed += len(kernels) < len(apart)
@@ -104,14 +104,14 @@ def test_products_of_bfloat16_are_taken_as_they_are() -> None:
     assert result.dtype == ad.bfloat16
     assert ((result.double() - exact).abs() <= 2.0**-8 * exact.abs() + 1e-6 * terms).all()
     reason = product.explain().entries[-1].reason
-    how = rounding(target.host(), F32, "medium")
-    assert ("tile registers" in reason) == (is_emulated() or (how is not None and how.tiled))
+    how = choose_rounding(target.host(), F32, "medium")
+    assert ("tile registers" in reason) == (is_emulated() or (how is not None and how.is_tiled))
     assert "bfloat16" in reason
 
 
 @rounds
 def test_a_training_step_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_cache, "ENOUGH", sys.maxsize)
+    monkeypatch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
 
     def losses(compiled: bool) -> list[float]:
         ad.manual_seed(0)

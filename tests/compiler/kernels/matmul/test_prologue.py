@@ -13,7 +13,7 @@ from tests.support.tracing import fused, ops
 import adjoint as ad
 from adjoint.compiler.cache import plan_cache
 from adjoint.compiler.passes.fusion import Fusion
-from adjoint.compiler.passes.inline_producers import place
+from adjoint.compiler.passes.inline_producers import inline_producers
 
 pytest.importorskip("llvmlite")
 
@@ -56,7 +56,7 @@ def check(function: Tree, arrays: list[Array], monkeypatch: pytest.MonkeyPatch) 
     got, kernels = results(function, arrays)
     with monkeypatch.context() as patch:
         patch.setattr(Fusion, "times_packed", lambda *_: 0)
-        patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
+        patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
         expected, apart = results(function, arrays)
     assert len(apart) > len(kernels)
     for x, y in zip(got, expected, strict=True):
@@ -76,7 +76,7 @@ def test_a_right_operand_that_is_transposed(
     got, kernels = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     with monkeypatch.context() as patch:
         patch.setattr(Fusion, "times_packed", lambda *_: 0)
-        patch.setattr(plan_cache, "ENOUGH", sys.maxsize)
+        patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
         expected, _ = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     np.testing.assert_array_equal(got[0], expected[0])
     if min(shape) > 16 and tree != "transposed leaf":
@@ -178,7 +178,7 @@ def test_what_the_step_overwrites_is_read_before() -> None:
 def test_the_reason_is_told() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
-    made = place(graph, ())
+    made = inline_producers(graph, ())
     (group,) = Fusion(made.graph, made.late).order
     assert group.reason.endswith("; mul computed as it is packed, which takes less time than to store it")
 
@@ -186,4 +186,4 @@ def test_the_reason_is_told() -> None:
 def test_rounded_operands_are_computed_as_well() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
-    assert place(graph, (), "medium").late
+    assert inline_producers(graph, (), "medium").late

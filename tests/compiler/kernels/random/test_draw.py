@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 from tests.support.kernels.single import Guarded, Native, same_bits
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.random.draw import Draw, plan_draw, write_draw
+from adjoint.compiler.kernels.random.draw import DrawPlan, plan_draw, write_draw
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.spec import Spec
 from adjoint.core.random.generator import Generator
@@ -50,7 +50,7 @@ DRAWS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def planned(op: Any, shape: tuple[int, ...], params: dict[str, Any], p: Any = None) -> Draw | None:
+def planned(op: Any, shape: tuple[int, ...], params: dict[str, Any], p: Any = None) -> DrawPlan | None:
     operands = () if p is None else (Value(None, (), {}, Spec(p.shape, p.dtype)),)
     return plan_draw(Value(op.op, operands, {"generator": None, **params}, Spec(shape, params["dtype"])))
 
@@ -58,7 +58,7 @@ def planned(op: Any, shape: tuple[int, ...], params: dict[str, Any], p: Any = No
 class Drawing:
     """A draw as native code."""
 
-    def __init__(self, plan: Draw, shape: tuple[int, ...], target: Target) -> None:
+    def __init__(self, plan: DrawPlan, shape: tuple[int, ...], target: Target) -> None:
         self.plan, self.shape = plan, shape
         self.native = Native(write_draw(plan, target))
 
@@ -135,7 +135,7 @@ def test_the_state_stays_in_its_place() -> None:
     for change in (
         lambda: generator.manual_seed(2),
         lambda: generator.uniform((1000,), F32),
-        lambda: generator.move_to(states[0]),
+        lambda: generator.load_state_array(states[0]),
         lambda: generator.seed(),
     ):
         change()
@@ -163,7 +163,7 @@ def test_a_seed_given_after_the_memory_was_taken_is_in_it() -> None:
     start = Generator().manual_seed(9).place()
     for change in (
         lambda: generator.manual_seed(9),
-        lambda: generator.move_to(start),
+        lambda: generator.load_state_array(start),
     ):
         change()
         fresh = generator.place()

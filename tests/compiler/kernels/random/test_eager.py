@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.core.op.eager_kernels import source
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.random import generator_state
 from adjoint.core.random.generator import Generator
 
@@ -21,9 +21,9 @@ KINDS = ["float16", "float32", "float64"]
 @pytest.fixture(autouse=True)
 def _native(monkeypatch: pytest.MonkeyPatch) -> None:
     """Native code from the first draw on."""
-    monkeypatch.setattr(source, "enabled", True)
-    monkeypatch.setattr(source, "strict", True)
-    monkeypatch.setattr(generator_state, "LOADING", 0.0)
+    monkeypatch.setattr(kernel_provider, "enabled", True)
+    monkeypatch.setattr(kernel_provider, "strict", True)
+    monkeypatch.setattr(generator_state, "NUMPY_SECONDS_BEFORE_NATIVE", 0.0)
 
 
 def draws(generator: Generator, count: int, kind: str) -> list[Any]:
@@ -52,8 +52,8 @@ def draws(generator: Generator, count: int, kind: str) -> list[Any]:
 def test_native_draws_are_those_of_numpy(count: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     natively = Generator().manual_seed(count)
     mine = draws(natively, count, kind)
-    assert natively._drawer is not None
-    monkeypatch.setattr(source, "enabled", False)
+    assert natively._sampler is not None
+    monkeypatch.setattr(kernel_provider, "enabled", False)
     with np.errstate(over="ignore"):
         theirs = draws(Generator().manual_seed(count), count, kind)
     for native, plain in zip(mine, theirs, strict=True):
@@ -74,10 +74,10 @@ def test_a_stream_goes_on_where_it_is_put() -> None:
 
 
 def test_numpy_draws_until_native_code_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator_state, "LOADING", 0.05)
-    monkeypatch.setattr(generator_state, "spent", [0.0])
+    monkeypatch.setattr(generator_state, "NUMPY_SECONDS_BEFORE_NATIVE", 0.05)
+    monkeypatch.setattr(generator_state, "numpy_seconds_spent", [0.0])
     generator = Generator().manual_seed(0)
     generator.normal(1000, "float32")
-    assert generator._drawer is None
+    assert generator._sampler is None
     generator.normal(300_000, "float32")
-    assert generator._drawer is not None
+    assert generator._sampler is not None

@@ -31,7 +31,7 @@ def linker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(elf_loader, "link", lambda objects: None)
 
 
-@pytest.mark.skipif(not elf_loader.HERE, reason="LLVM links for other machines")
+@pytest.mark.skipif(not elf_loader.SUPPORTED_HOST, reason="LLVM links for other machines")
 def test_kernels_are_linked_without_llvm() -> None:
     image = elf_loader.link([counting("one", 1)])
     assert image is not None
@@ -40,11 +40,11 @@ def test_kernels_are_linked_without_llvm() -> None:
     image.close()
 
 
-@pytest.mark.skipif(not elf_loader.HERE, reason="LLVM links for other machines")
+@pytest.mark.skipif(not elf_loader.SUPPORTED_HOST, reason="LLVM links for other machines")
 @pytest.mark.parametrize("fault", ["another machine", "a part of it", "data", "no relocation that is known", "no ELF"])
 def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
     data = bytearray(counting("one", 1))
-    whole = elf_loader.Object(bytes(data))
+    whole = elf_loader.ObjectFile(bytes(data))
     table = struct.unpack_from("<40xQ", data)[0]
     if fault == "another machine":
         data[18] = 183
@@ -52,7 +52,7 @@ def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
         del data[100:]
     elif fault == "data":
         (first, *_) = whole.loaded()
-        data[table + 64 * first + 8] |= elf_loader.WRITTEN
+        data[table + 64 * first + 8] |= elf_loader.SHF_WRITE
     elif fault == "no ELF":
         data[0] = 0
     else:
@@ -61,7 +61,7 @@ def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
             value = b.load(b.argument(args, 0), F64)
             b.store(b.mul(value, 2.25), b.argument(args, 0))
         data = bytearray(target.host().emit_object(b.text()))
-        (row, *_) = [s.offset for s in elf_loader.Object(bytes(data)).sections if s.kind == elf_loader.RELOCATIONS]
+        (row, *_) = [s.offset for s in elf_loader.ObjectFile(bytes(data)).sections if s.kind == elf_loader.SHT_RELA]
         data[row + 8] = 9
     assert elf_loader.link([bytes(data)]) is None
 

@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.llvm.test_math import REFERENCES, samples
 from tests.support.kernels.lanes import different, evaluate, same_bits, write
 
-from adjoint.compiler.cache.disk_cache import Disk
+from adjoint.compiler.cache.disk_cache import DiskCache
 from adjoint.compiler.llvm.jit import target
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target
@@ -93,10 +93,10 @@ def test_fingerprints_tell_machines_apart() -> None:
     assert "llvm " in target.host().fingerprint()
 
 
-@pytest.mark.skipif(target._known_as() is None, reason="nothing tells this machine from others")
+@pytest.mark.skipif(target._machine_key() is None, reason="nothing tells this machine from others")
 def test_what_llvm_says_of_the_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = Disk.open(tmp_path / "machines")
-    monkeypatch.setattr(target, "own_disk", lambda: disk)
+    disk = DiskCache.open(tmp_path / "machines")
+    monkeypatch.setattr(target, "default_disk_cache", lambda: disk)
     asked = target.host.__wrapped__()
     with monkeypatch.context() as patch:
         patch.setattr(target, "binding", None)
@@ -114,7 +114,7 @@ def test_what_llvm_says_of_the_machine_is_remembered(tmp_path: Path, monkeypatch
 
 def test_what_is_to_be_compiled_quickly_is_another_object_of_the_same_function() -> None:
     text, _ = write({"k": lambda b, x, y: b.add(b.mul(x, y), x)}, [F32, F32], 4)
-    quick, usual = (target.host().emit_object(each) for each in (target.QUICK + text, text))
+    quick, usual = (target.host().emit_object(each) for each in (target.FAST_COMPILE_MARK + text, text))
     assert quick != usual
     assert load([quick]).address("kernel_k")
 

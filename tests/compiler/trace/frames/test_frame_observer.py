@@ -14,10 +14,10 @@ from tests.support.watched_steps import Refused, refuse, seen, watched
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler.trace.frames import Attribute, Contents, Witness
-from adjoint.compiler.trace.frames.bytecode import generic
+from adjoint.compiler.trace.frames import AttributeSource, ContentsSource, FrameObserver
+from adjoint.compiler.trace.frames.bytecode import handle_other
 from adjoint.compiler.trace.frames.decode import HANDLERS
-from adjoint.compiler.trace.frames.shadow_frame import Decoded
+from adjoint.compiler.trace.frames.shadow_frame import DecodedCode
 
 scale = 2.0
 weight = ad.tensor([1.0, 2.0])
@@ -80,8 +80,8 @@ def test_the_trace_function_is_put_back_after_a_refusal(other_tracer: Any) -> No
 
 
 def test_an_exception_keeps_what_was_read() -> None:
-    witness = Witness(refuse)
-    with pytest.raises(ValueError, match=r"2\.0"), witness.watching(fails):
+    witness = FrameObserver(refuse)
+    with pytest.raises(ValueError, match=r"2\.0"), witness.observe(fails):
         fails()
     assert [read.place.what for read in witness.reads] == ["global 'scale'"]
 
@@ -183,7 +183,7 @@ def test_settings_of_an_optimizer() -> None:
 
     witness = watched(step)
     assert {read.place.what for read in witness.reads} >= {"attribute 'param_groups' of SGD", "item 'lr' of a dict"}
-    assert [write.place for write in witness.writes] == [Contents(optimizer.param_groups[0])]
+    assert [write.place for write in witness.writes] == [ContentsSource(optimizer.param_groups[0])]
 
 
 def method(self: Any, x: float) -> float:
@@ -200,7 +200,7 @@ class Plain:
 def test_a_replaced_method_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Plain()
     witness = watched(lambda: plain.run(1.0))
-    (read,) = [read for read in witness.reads if read.place == Attribute(plain, "run")]
+    (read,) = [read for read in witness.reads if read.place == AttributeSource(plain, "run")]
     assert read.place.holds(read.value)
     monkeypatch.setattr(Plain, "run", method)
     assert not read.place.holds(read.value)
@@ -213,8 +213,8 @@ def test_a_replaced_method_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_instruction_can_be_decoded() -> None:
     """Also those of the versions of Python that do not run this test: what is unknown here is `generic`."""
     for function in (method, test_two_threads_each_with_a_witness, watched, Net.forward):
-        for step in Decoded(function.__code__, HANDLERS, generic).steps.values():
-            assert step[0] is HANDLERS.get(step[1].opname, generic)
+        for step in DecodedCode(function.__code__, HANDLERS, handle_other).steps.values():
+            assert step[0] is HANDLERS.get(step[1].opname, handle_other)
 
 
 def test_long_functions_have_wide_arguments() -> None:
@@ -230,7 +230,7 @@ def test_long_functions_have_wide_arguments() -> None:
 def test_an_unknown_instruction_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOAD_FAST", "BUILD_TUPLE", "SWAP", "COMPARE_OP", "POP_TOP"):
         monkeypatch.delitem(HANDLERS, name)
-    monkeypatch.setattr("adjoint.compiler.trace.frames.decode._decoded", {})
+    monkeypatch.setattr("adjoint.compiler.trace.frames.decode._decoded_codes", {})
 
     def step(x: float) -> Any:
         y = (x, scale)

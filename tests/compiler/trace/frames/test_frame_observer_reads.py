@@ -809,5 +809,5 @@ def test_arguments_are_not_read_but_known() -> None:
     witness = watched(step, given, inside)
     assert {read.place.what for read in witness.reads} == {"attribute 'lr' of Config"}
     assert witness.is_argument(given["lr"])
-    assert witness.knows(inside)
-    assert not witness.knows(Config())
+    assert witness.is_preexisting(inside)
+    assert not witness.is_preexisting(Config())

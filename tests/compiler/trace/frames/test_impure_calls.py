@@ -24,7 +24,7 @@ import pytest
 from tests.support.watched_steps import Refused, refuse, watched
 
 import adjoint as ad
-from adjoint.compiler.trace.frames import Witness
+from adjoint.compiler.trace.frames import FrameObserver
 
 logger = logging.getLogger(__name__)
 generator = np.random.default_rng(0)
@@ -120,10 +120,10 @@ def test_the_line_is_the_users() -> None:
 
 
 def test_a_generator_resumed_by_c_code() -> None:
-    witness = Witness(refuse)
+    witness = FrameObserver(refuse)
     with (
         pytest.raises(Refused, match="advances the generator 'numbered', which had begun before the step"),
-        witness.watching(),
+        witness.observe(),
     ):
         next(suspended)  # no frame of the step's: C code has the generator
 

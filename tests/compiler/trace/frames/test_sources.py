@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjoint.compiler.trace.frames import MISSING, Attribute, Cell, Contents, Definition, Global, Item, Place, unchanged
-from adjoint.compiler.trace.frames.container_snapshot import copied, snapshot
+from adjoint.compiler.trace.frames import (
+    MISSING,
+    AttributeSource,
+    CellSource,
+    ContentsSource,
+    DefinitionSource,
+    GlobalSource,
+    ItemSource,
+    Source,
+    is_same_constant,
+)
+from adjoint.compiler.trace.frames.container_snapshot import copy_container, snapshot
 
 
 class Kind(Enum):
@@ -40,7 +50,7 @@ def cell_of(value: Any) -> Any:
     return (lambda: value).__closure__[0]  # type: ignore[index]
 
 
-def guard(place: Place, value: Any) -> Callable[[], bool]:
+def guard(place: Source, value: Any) -> Callable[[], bool]:
     """The place's test, as generated code has it."""
     names: dict[str, Any] = {}
 
@@ -53,20 +63,20 @@ def guard(place: Place, value: Any) -> Callable[[], bool]:
     return test
 
 
-PLACES: list[tuple[Place, str]] = [
-    (Global({"x": 1}, "x"), "global 'x'"),
-    (Cell(cell_of(1), "x"), "closure variable 'x'"),
-    (Attribute(SimpleNamespace(x=1), "x"), "attribute 'x' of SimpleNamespace"),
-    (Attribute(SimpleNamespace(**{"not a name": 1}), "not a name"), "attribute 'not a name' of SimpleNamespace"),
-    (Item({"x": 1}, "x"), "item 'x' of a dict"),
-    (Item({(1, "a"): 1}, (1, "a")), "item (1, 'a') of a dict"),
-    (Item([1], -1), "item -1 of a list"),
-    (Definition(type("Class", (), {"x": 1}), "x"), "definition of 'x' in class Class"),
+PLACES: list[tuple[Source, str]] = [
+    (GlobalSource({"x": 1}, "x"), "global 'x'"),
+    (CellSource(cell_of(1), "x"), "closure variable 'x'"),
+    (AttributeSource(SimpleNamespace(x=1), "x"), "attribute 'x' of SimpleNamespace"),
+    (AttributeSource(SimpleNamespace(**{"not a name": 1}), "not a name"), "attribute 'not a name' of SimpleNamespace"),
+    (ItemSource({"x": 1}, "x"), "item 'x' of a dict"),
+    (ItemSource({(1, "a"): 1}, (1, "a")), "item (1, 'a') of a dict"),
+    (ItemSource([1], -1), "item -1 of a list"),
+    (DefinitionSource(type("Class", (), {"x": 1}), "x"), "definition of 'x' in class Class"),
 ]
 
 
 @pytest.mark.parametrize(("place", "what"), [pytest.param(*case, id=case[1]) for case in PLACES])
-def test_place(place: Place, what: str) -> None:
+def test_place(place: Source, what: str) -> None:
     assert place.what == what
     assert repr(place) == f"<{what}>"
     assert place.read() == 1
@@ -81,7 +91,11 @@ def test_place(place: Place, what: str) -> None:
     place.delete()
     assert place.read() is MISSING
     assert guard(place, MISSING)()
-    with pytest.raises((LookupError, AttributeError, ValueError)) if not isinstance(place, Definition) else _as_is():
+    with (
+        pytest.raises((LookupError, AttributeError, ValueError))
+        if not isinstance(place, DefinitionSource)
+        else _as_is()
+    ):
         assert not test()
     place.delete()
     place.write(MISSING)
@@ -98,13 +112,16 @@ class _as_is:
 
 def test_places_are_told_apart_by_holder_and_name() -> None:
     first, second = {"x": 1}, {"x": 1}
-    assert Global(first, "x") == Global(first, "x")
-    assert len({Global(first, "x"), Global(second, "x"), Item(first, "x"), Global(first, "y")}) == 4
+    assert GlobalSource(first, "x") == GlobalSource(first, "x")
+    assert (
+        len({GlobalSource(first, "x"), GlobalSource(second, "x"), ItemSource(first, "x"), GlobalSource(first, "y")})
+        == 4
+    )
 
 
 def test_a_method_is_its_function() -> None:
     model = Model()
-    place = Attribute(model, "run", bound=True)
+    place = AttributeSource(model, "run", bound=True)
     assert place.what == "method 'run' of Model"
     assert place.read() is Model.run
     test = guard(place, Model.run)
@@ -116,7 +133,7 @@ def test_a_method_is_its_function() -> None:
 
 
 def test_the_definition_of_a_property() -> None:
-    place = Definition(Model, "size")
+    place = DefinitionSource(Model, "size")
     assert place.read() is vars(Model)["size"]
 
 
@@ -145,8 +162,8 @@ CONTAINERS: list[tuple[Any, Callable[[Any], Any]]] = [
 @pytest.mark.parametrize(("container", "change"), CONTAINERS, ids=lambda case: type(case).__name__)
 def test_contents(container: Any, change: Callable[[Any], Any]) -> None:
     container = deepcopy(container)
-    place = Contents(container)
-    before, copy = place.read(), copied(container)
+    place = ContentsSource(container)
+    before, copy = place.read(), copy_container(container)
     test = guard(place, before)
     assert test()
     assert place.holds(before)
@@ -162,7 +179,7 @@ def test_contents(container: Any, change: Callable[[Any], Any]) -> None:
 def test_contents_of_a_container_in_itself() -> None:
     held: list[Any] = [1]
     held.append(held)
-    place = Contents(held)
+    place = ContentsSource(held)
     before = place.read()
     assert place.holds(before)
     held[0] = 2
@@ -172,12 +189,12 @@ def test_contents_of_a_container_in_itself() -> None:
 def test_the_copy_of_a_set_reads_the_same() -> None:
     held: set[Any] = {Model(), "a", 3, (1, 2)}
     held.discard("a")
-    assert snapshot(copied(held)) == snapshot(held)
+    assert snapshot(copy_container(held)) == snapshot(held)
 
 
 def test_many_elements_are_counted_only() -> None:
     held: list[Any] = list(range(20_000))
-    place = Contents(held)
+    place = ContentsSource(held)
     before = place.read()
     assert len(before.elements) < 11_000
     held.append(1)
@@ -206,10 +223,10 @@ SAME: list[tuple[Any, Any, bool]] = [
 
 @pytest.mark.parametrize(("now", "then", "same"), SAME, ids=lambda value: type(value).__name__)
 def test_unchanged(now: Any, then: Any, same: bool) -> None:
-    assert unchanged(now, then) is same
+    assert is_same_constant(now, then) is same
 
 
 def test_bound_methods_of_one_object_are_the_same() -> None:
     model = Model()
-    assert unchanged(model.run, model.run)
-    assert not unchanged(model.run, Model().run)
+    assert is_same_constant(model.run, model.run)
+    assert not is_same_constant(model.run, Model().run)

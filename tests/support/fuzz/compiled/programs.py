@@ -25,7 +25,7 @@ from adjoint import nn, optim
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
 from adjoint.compiler.passes import fusion, materialize
-from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.passes.materialize import is_generated
 from adjoint.compiler.program import entry_codegen as run_text
 
 CALLS = 3
@@ -135,8 +135,8 @@ def _native_code(allowed: bool) -> Iterator[None]:
         if not allowed:
             for module in (materialize, fusion):
                 stack.enter_context(patch.object(module, "is_kernel_op", _copies_what_is_made))
-            stack.enter_context(patch.object(fusion, "kind_of", lambda *_: None))
-            stack.enter_context(patch.object(run_text, "_explained_call", _evaluated))
+            stack.enter_context(patch.object(fusion, "kernel_kind_of", lambda *_: None))
+            stack.enter_context(patch.object(run_text, "_call_with_note", _evaluated))
         yield
 
 
@@ -151,7 +151,7 @@ def _copies_what_is_made(value: Value) -> bool:
     source = value.inputs[0] if value.op.name == "copy" else None
     while source is not None and source.op is not None and source.op.index is not None:
         source = source.inputs[0]
-    return source is not None and is_made(source)
+    return source is not None and is_generated(source)
 
 
 def _seen(names: dict[str, Any]) -> Iterator[tuple[str, Any]]:

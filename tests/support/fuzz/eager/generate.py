@@ -22,7 +22,7 @@ from tests.support.fuzz.eager.programs import (
     torch,
 )
 
-from adjoint.functions.api.publish import APART
+from adjoint.functions.api.publish import NO_OVERLAP_METHODS
 
 Shape = tuple[int, ...]
 LARGEST = 200.0  # values and slopes: beyond, rounding alone would make differences
@@ -89,7 +89,7 @@ class Author:
 
     def add_with_twin(self, guard: str, text: str, apart: str | None) -> None:
         """Add a line that writes; Adjoint too runs it `apart` where it refuses operands in the memory it writes."""
-        if apart and any(f".{name}(" in text for name in APART):
+        if apart and any(f".{name}(" in text for name in NO_OVERLAP_METHODS):
             text, apart = apart, None
         self.add(guard + text, guard + apart if apart else None)
 

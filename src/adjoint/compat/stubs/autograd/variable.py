@@ -21,7 +21,7 @@ class ExecutionEngine:
         engine.queue_callback(callback)
 
 
-class OfTensors(type):
+class VariableMeta(type):
     """The class of `Variable`: every tensor is an instance."""
 
     _execution_engine = ExecutionEngine()
@@ -40,7 +40,7 @@ class OfTensors(type):
         return detach(data).requires_grad_(requires_grad)
 
 
-class Variable(metaclass=OfTensors):
+class Variable(metaclass=VariableMeta):
     """`Variable(data, requires_grad=False)` is a leaf over the memory of a tensor."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from adjoint.core.tensor.mutation_log import writes
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import storage_of
 from adjoint.core.tensor.tensor import Tensor
 
@@ -15,7 +15,7 @@ from adjoint.core.tensor.tensor import Tensor
 def _unsafe_preserve_version_counter(tensors: Tensor | Iterable[Tensor]) -> Iterator[None]:
     """A block whose writes into these tensors do not count: backward takes what it finds for what was saved."""
     given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    before = [(storage_of(t), storage_of(t).version, writes.of(t.array)) for t in given]
+    before = [(storage_of(t), storage_of(t).version, mutation_log.of(t.array)) for t in given]
     stamps = [(write.order, write.site) for _, _, write in before]
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint.compat.absent_device import answering, refusing
+from adjoint.compat.absent_device import constant_functions, raising_functions
 
 ANSWERS = {"current_accelerator": None, "device_count": 0, "is_available": False}
 REFUSED = """
@@ -10,4 +10,7 @@ REFUSED = """
     max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats
     reset_accumulated_memory_stats reset_peak_memory_stats set_device_idx set_device_index set_stream synchronize
 """
-globals().update(answering("adjoint.accelerator", ANSWERS) | refusing("adjoint.accelerator", REFUSED, "accelerator"))
+globals().update(
+    constant_functions("adjoint.accelerator", ANSWERS)
+    | raising_functions("adjoint.accelerator", REFUSED, "accelerator")
+)

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from adjoint.compat.absent_device import answering
+from adjoint.compat.absent_device import constant_functions
 
 PACKAGE = "adjoint.backends"
 QUESTIONS = (
@@ -25,7 +25,7 @@ class Flags(ModuleType):
         super().__init__(f"{PACKAGE}.{name}", f"Settings of {name}: they can be read and set, and change no result.")
         self.__spec__ = ModuleSpec(self.__name__, None)
         questions = {key: value for key, value in values.items() if key.startswith(QUESTIONS)}
-        self.__dict__.update(answering(self.__name__, questions))
+        self.__dict__.update(constant_functions(self.__name__, questions))
         for key, value in values.items():
             if key not in questions:
                 setattr(self, key, Flags(f"{name}.{key}", **value) if isinstance(value, dict) else value)

@@ -8,14 +8,14 @@ from adjoint.core.dtype.dtype import bfloat16
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(amp_classes.Autocast):
+class autocast(amp_classes.DeviceAutocast):
     """`adjoint.autocast("cpu", …)`."""
 
     kind = "cpu"
     narrow = bfloat16
 
 
-class GradScaler(amp_classes.Scaler):
+class GradScaler(amp_classes.DeviceGradScaler):
     """`adjoint.amp.GradScaler("cpu", …)`."""
 
     kind = "cpu"

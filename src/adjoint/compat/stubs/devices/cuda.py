@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.compat.absent_device import NoStream, answering, refusing, without_instances
+from adjoint.compat.absent_device import NoStream, absent_classes, constant_functions, raising_functions
 from adjoint.compat.stubs.devices import nvtx  # noqa: F401  programs name it as torch.cuda.nvtx
 from adjoint.core.dtype.device import DeviceError  # noqa: F401  programs name it as torch.cuda.DeviceError
 
@@ -27,8 +27,8 @@ REFUSED = """
 _initialized = False
 CLASSES = "CUDAGraph Event ExternalStream Stream"
 
-globals().update(answering("adjoint.cuda", ANSWERS) | refusing("adjoint.cuda", REFUSED, "CUDA"))
-globals().update(without_instances("adjoint.cuda", CLASSES, "CUDA"))
+globals().update(constant_functions("adjoint.cuda", ANSWERS) | raising_functions("adjoint.cuda", REFUSED, "CUDA"))
+globals().update(absent_classes("adjoint.cuda", CLASSES, "CUDA"))
 default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     """`cuda.FloatTensor` and its kin: classes without instances."""
     if not name.endswith("Tensor") or name.startswith("_"):
         raise AttributeError(f"module 'adjoint.cuda' has no attribute {name!r}")
-    return without_instances("adjoint.cuda", name, "CUDA")[name]
+    return absent_classes("adjoint.cuda", name, "CUDA")[name]
 
 
 class device(NoStream):
@@ -69,4 +69,3 @@ class StreamContext(NoStream):
 def stream(stream: Any) -> StreamContext:
     """A block that runs as without."""
     return StreamContext(stream)
-

@@ -11,14 +11,14 @@ from adjoint.core.dtype.dtype import float16
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(amp_classes.Autocast):
+class autocast(amp_classes.DeviceAutocast):
     """`adjoint.autocast("cuda", …)`."""
 
     kind = "cuda"
     narrow = float16
 
 
-class GradScaler(amp_classes.Scaler):
+class GradScaler(amp_classes.DeviceGradScaler):
     """`adjoint.amp.GradScaler("cuda", …)`."""
 
     kind = "cuda"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.compat.absent_device import answering, refusing, without_instances
+from adjoint.compat.absent_device import absent_classes, constant_functions, raising_functions
 
 ANSWERS: dict[str, Any] = {
     "device_count": 0, "empty_cache": None, "get_rng_state_all": [], "is_available": False, "is_bf16_supported": False,
@@ -16,5 +16,5 @@ REFUSED = """
     current_device current_stream get_device_capability get_device_name get_device_properties
     get_rng_state init initial_seed mem_get_info reset_peak_memory_stats set_device set_rng_state synchronize
 """
-globals().update(answering("adjoint.xpu", ANSWERS) | refusing("adjoint.xpu", REFUSED, "XPU"))
-globals().update(without_instances("adjoint.xpu", "Event Stream", "XPU"))
+globals().update(constant_functions("adjoint.xpu", ANSWERS) | raising_functions("adjoint.xpu", REFUSED, "XPU"))
+globals().update(absent_classes("adjoint.xpu", "Event Stream", "XPU"))

@@ -1,6 +1,6 @@
 """`Module` and the hooks for all modules, under the name by which programs written for PyTorch import them.
 
-`_global_forward_hooks` and the like, read or set here, are the dictionaries of `everywhere`.
+`_global_forward_hooks` and the like, read or set here, are the dictionaries of `global_hooks`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from adjoint.nn.module.hooks import (
-    everywhere,
-    gather,
+    global_hooks,
+    refresh_hook_tables,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -23,7 +23,7 @@ from adjoint.nn.module.hooks import (
 )
 from adjoint.nn.module.load_state_dict import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from adjoint.nn.module.module import Module
-from adjoint.nn.module.state_dict import EXTRA
+from adjoint.nn.module.state_dict import EXTRA_STATE_KEY
 
 __all__ = [
     "Module",
@@ -36,22 +36,22 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
-PREFIX = "_global"
-_EXTRA_STATE_KEY_SUFFIX = EXTRA
+GLOBAL_HOOK_PREFIX = "_global"
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 
 
-class Globals(ModuleType):
-    """A module whose names with PREFIX are attributes of `everywhere`."""
+class GlobalHooksModule(ModuleType):
+    """A module whose names with PREFIX are attributes of `global_hooks`."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(PREFIX) and hasattr(everywhere, name.removeprefix(PREFIX)):
-            gather(everywhere)  # who has the dictionary may put hooks in it
-            return getattr(everywhere, name.removeprefix(PREFIX))
+        if name.startswith(GLOBAL_HOOK_PREFIX) and hasattr(global_hooks, name.removeprefix(GLOBAL_HOOK_PREFIX)):
+            refresh_hook_tables(global_hooks)  # who has the dictionary may put hooks in it
+            return getattr(global_hooks, name.removeprefix(GLOBAL_HOOK_PREFIX))
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith(PREFIX):
-            setattr(everywhere, name.removeprefix(PREFIX), value)
+        if name.startswith(GLOBAL_HOOK_PREFIX):
+            setattr(global_hooks, name.removeprefix(GLOBAL_HOOK_PREFIX), value)
         else:
             super().__setattr__(name, value)
 
@@ -61,4 +61,4 @@ def _addindent(s_: str, numSpaces: int) -> str:
     return s_.replace("\n", "\n" + numSpaces * " ")
 
 
-sys.modules[__name__].__class__ = Globals
+sys.modules[__name__].__class__ = GlobalHooksModule

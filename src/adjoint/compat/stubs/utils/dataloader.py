@@ -7,10 +7,10 @@ from typing import Any
 
 from adjoint.data import DataLoader, default_collate, default_convert, get_worker_info
 from adjoint.data.fetch import DatasetKind as _DatasetKind  # noqa: F401
-from adjoint.data.loader import Pass
+from adjoint.data.loader import LoaderIterator
 
 _collate_fn_t = Callable[[list[Any]], Any]
 _worker_init_fn_t = Callable[[int], None]
-_BaseDataLoaderIter = _SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = Pass
+_BaseDataLoaderIter = _SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = LoaderIterator
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]

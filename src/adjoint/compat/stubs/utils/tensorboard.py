@@ -21,11 +21,11 @@ def __getattr__(name: str) -> Any:
         raise ImportError(
             "adjoint.utils.tensorboard needs the package tensorboardX, which is not installed: pip install tensorboardX"
         ) from error
-    return _taking_tensors(base)
+    return _make_writer(base)
 
 
 @cache
-def _taking_tensors(base: Any) -> Any:
+def _make_writer(base: Any) -> Any:
     """The writer, whose `add_…` take tensors, parameters too, where tensorboardX knows those of PyTorch only."""
     adds = [name for name in dir(base) if name.startswith("add_") and not name.endswith("_graph")]
     return type(base.__name__, (base,), {name: _with_arrays(getattr(base, name)) for name in adds})
@@ -33,17 +33,17 @@ def _taking_tensors(base: Any) -> Any:
 
 def _with_arrays(add: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(add)
-    def added(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return add(self, *map(_arrays, args), **{name: _arrays(value) for name, value in kwargs.items()})
+    def add_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return add(self, *map(_to_arrays, args), **{name: _to_arrays(value) for name, value in kwargs.items()})
 
-    return added
+    return add_with_arrays
 
 
-def _arrays(value: Any) -> Any:
+def _to_arrays(value: Any) -> Any:
     """`value` with arrays in place of tensors, and numbers in place of those without dimensions."""
     if isinstance(value, Tensor):
         array = value.detach().cpu().numpy()
         return array if array.ndim else array[()]
     if isinstance(value, dict):
-        return {key: _arrays(item) for key, item in value.items()}
-    return [_arrays(item) for item in value] if type(value) is list else value
+        return {key: _to_arrays(item) for key, item in value.items()}
+    return [_to_arrays(item) for item in value] if type(value) is list else value

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.attention.forward import first_row, head_index, moved, write_units
-from adjoint.compiler.kernels.attention.plan import Attention, Pieces, Stack, pieces, seen_keys, unroll_of_keys
-from adjoint.compiler.kernels.attention.softmax_block import line, write_mask, write_weights
+from adjoint.compiler.kernels.attention.forward import first_row, head_index, offset_to_head, write_units
+from adjoint.compiler.kernels.attention.plan import (
+    AttentionPlan,
+    AttentionScratch,
+    MatrixStack,
+    count_visible_keys,
+    split_scratch,
+    unroll_of_keys,
+)
+from adjoint.compiler.kernels.attention.softmax_block import weight_addresses, write_mask, write_weights
 from adjoint.compiler.kernels.attention.tile_matmul import (
-    Depth,
-    Matrix,
+    SummedRange,
     Tile,
+    TileMatrix,
     even_unroll,
     for_row_blocks,
     multiply,
@@ -26,7 +33,7 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
 
-class Placed(NamedTuple):
+class StridedPointer(NamedTuple):
     """A stack of matrices in memory: its first element, and the steps between elements."""
 
     pointer: Reg
@@ -34,53 +41,57 @@ class Placed(NamedTuple):
 
 
 def write_attention_gradient(
-    b: Builder, plan: Attention, g: Placed, q: Reg, k: Reg, v: Reg, mask: Reg | None,
-    results: tuple[Placed, Placed, Placed], scratch: Reg, tile: Reg,
+    b: Builder, plan: AttentionPlan, g: StridedPointer, q: Reg, k: Reg, v: Reg, mask: Reg | None,
+    results: tuple[StridedPointer, StridedPointer, StridedPointer], scratch: Reg, tile: Reg,
 ) -> None:  # fmt: skip
     """One tile: dq, dk and dv of some heads, from g, which has the shape of the attention's result."""
 
     def unit(head: Reg) -> None:
-        _write_head(b, plan, g, (q, k, v), mask, results, pieces(b, plan, scratch, gradient=True), head)
+        _write_head(b, plan, g, (q, k, v), mask, results, split_scratch(b, plan, scratch, gradient=True), head)
 
     write_units(b, plan, tile, unit)
 
 
 def _write_head(
-    b: Builder, plan: Attention, g: Placed, operands: tuple[Reg, Reg, Reg], mask: Reg | None,
-    results: tuple[Placed, Placed, Placed], parts: Pieces, head: Reg,
+    b: Builder, plan: AttentionPlan, g: StridedPointer, operands: tuple[Reg, Reg, Reg], mask: Reg | None,
+    results: tuple[StridedPointer, StridedPointer, StridedPointer], parts: AttentionScratch, head: Reg,
 ) -> None:  # fmt: skip
     lead = plan.q.shape[:-2]
     at = head_index(b, head, lead)
 
-    def matrix(placed: Placed) -> Matrix:
-        return Matrix(moved(b, placed.pointer, Stack(lead, placed.strides), at, plan), placed.strides[-2])
+    def matrix(placed: StridedPointer) -> TileMatrix:
+        return TileMatrix(
+            offset_to_head(b, placed.pointer, MatrixStack(lead, placed.strides), at, plan), placed.strides[-2]
+        )
 
-    q, k, v = (matrix(Placed(p, stack.strides)) for p, stack in zip(operands, (plan.q, plan.k, plan.v), strict=True))
-    given = Operands(q, k, v, matrix(g))
+    q, k, v = (
+        matrix(StridedPointer(p, stack.strides)) for p, stack in zip(operands, (plan.q, plan.k, plan.v), strict=True)
+    )
+    given = HeadOperands(q, k, v, matrix(g))
     dq, dk, dv = (matrix(placed) for placed in results)
     one = plan.blocks == 1
-    covered = one and seen_keys(b, plan, b.constant(0, I64)) == plan.keys
+    covered = one and count_visible_keys(b, plan, b.constant(0, I64)) == plan.keys
     if not covered:
         for into, size, shape in ((dk, plan.q.shape[-1], plan.shapes[1]), (dv, plan.v.shape[-1], plan.shapes[2])):
-            _clear(b, plan, into, size, shape)
-    base = None if mask is None or plan.mask is None else moved(b, mask, plan.mask, at, plan)
+            _clear_rows(b, plan, into, size, shape)
+    base = None if mask is None or plan.mask is None else offset_to_head(b, mask, plan.mask, at, plan)
     if one:
-        _block(b, plan, given, base, (dq, dk, dv), b.constant(0, I64), parts, add=not covered)
+        _write_row_block(b, plan, given, base, (dq, dk, dv), b.constant(0, I64), parts, add=not covered)
         return
     with b.loop(0, plan.blocks) as turn:
-        _block(b, plan, given, base, (dq, dk, dv), turn.index, parts, add=True)
+        _write_row_block(b, plan, given, base, (dq, dk, dv), turn.index, parts, add=True)
 
 
-class Operands(NamedTuple):
+class HeadOperands(NamedTuple):
     """The matrices of one head."""
 
-    q: Matrix
-    k: Matrix
-    v: Matrix
-    g: Matrix
+    q: TileMatrix
+    k: TileMatrix
+    v: TileMatrix
+    g: TileMatrix
 
 
-def _clear(b: Builder, plan: Attention, into: Matrix, columns: int, shape: tuple[int, int]) -> None:
+def _clear_rows(b: Builder, plan: AttentionPlan, into: TileMatrix, columns: int, shape: tuple[int, int]) -> None:
     kind = plan.kind
 
     def rows(row: Reg, count: int) -> None:
@@ -94,16 +105,17 @@ def _clear(b: Builder, plan: Attention, into: Matrix, columns: int, shape: tuple
     for_row_blocks(b, plan.keys, plan.keys, 1, rows)
 
 
-def _block(
-    b: Builder, plan: Attention, given: Operands, mask: Reg | None, results: tuple[Matrix, Matrix, Matrix], block: Reg,
-    parts: Pieces, add: bool,
+def _write_row_block(
+    b: Builder, plan: AttentionPlan, given: HeadOperands, mask: Reg | None,
+    results: tuple[TileMatrix, TileMatrix, TileMatrix], block: Reg,
+    parts: AttentionScratch, add: bool,
 ) -> None:  # fmt: skip
     """What the rows of one block give; `add`: dk and dv have those of others."""
     kind, high, (dq, dk, dv) = plan.kind, plan.high, results
     row = first_row(b, plan, block)
-    seen = seen_keys(b, plan, row)
+    seen = count_visible_keys(b, plan, row)
 
-    def from_row(m: Matrix) -> Matrix:
+    def from_row(m: TileMatrix) -> TileMatrix:
         return m._replace(pointer=b.gep(m.pointer, b.mul(row, m.row), kind.scalar)) if plan.blocks > 1 else m
 
     q, g = from_row(given.q), from_row(given.g)
@@ -113,26 +125,32 @@ def _block(
     _write_slopes(b, plan, given.v, g, inverse, seen, parts)
     # rows that an earlier block has done too count there
     first = b.sub(b.mul(block, high), row) if plan.rows > high and plan.rows % high else 0
-    rows = Depth(first, plan.present, 1 if first else even_unroll(plan.present))
-    across, wanted = Matrix(parts.weights, high), (plan.keys, seen)
+    rows = SummedRange(first, plan.present, 1 if first else even_unroll(plan.present))
+    across, wanted = TileMatrix(parts.weights, high), (plan.keys, seen)
     size, width = plan.q.shape[-1], plan.v.shape[-1]
     multiply(b, kind, plan.shapes[2], across, g, wanted, width, rows, lambda t: store_tile(b, t, dv, add=add))
-    across = Matrix(parts.slopes, high)
+    across = TileMatrix(parts.slopes, high)
 
-    def scaled(value: Reg, _: int) -> Reg:
+    def apply_scale(value: Reg, _: int) -> Reg:
         return b.mul(value, plan.scale)
 
-    multiply(b, kind, plan.shapes[1], across, q, wanted, size, rows, lambda t: store_tile(b, t, dk, scaled, add))
-    keys = Depth(0, seen, unroll_of_keys(plan))
+    multiply(b, kind, plan.shapes[1], across, q, wanted, size, rows, lambda t: store_tile(b, t, dk, apply_scale, add))
+    keys = SummedRange(0, seen, unroll_of_keys(plan))
     into = from_row(dq)
     multiply(
-        b, kind, plan.shapes[1], Matrix(parts.slopes, 1, high), given.k, (plan.present, plan.present), size, keys,
-        lambda t: store_tile(b, t, into, scaled),
+        b, kind, plan.shapes[1], TileMatrix(parts.slopes, 1, high), given.k, (plan.present, plan.present), size, keys,
+        lambda t: store_tile(b, t, into, apply_scale),
     )  # fmt: skip
 
 
 def _write_slopes(
-    b: Builder, plan: Attention, v: Matrix, g: Matrix, inverse: list[Reg], seen: Reg | int, parts: Pieces
+    b: Builder,
+    plan: AttentionPlan,
+    v: TileMatrix,
+    g: TileMatrix,
+    inverse: list[Reg],
+    seen: Reg | int,
+    parts: AttentionScratch,
 ) -> None:
     """The weights, divided by their sums, and what the scores' gradient is of them."""
     kind, width, high = plan.kind, plan.v.shape[-1], plan.high
@@ -143,7 +161,7 @@ def _write_slopes(
 
     def finish(tile: Tile) -> None:
         """Store g vᵀ, and add it to the sums, weighed."""
-        store_tile(b, tile, Matrix(parts.slopes, high))
+        store_tile(b, tile, TileMatrix(parts.slopes, high))
         corner = b.gep(b.gep(parts.weights, b.mul(tile.row, high), kind.scalar), tile.column, kind.scalar)
         for u, place in enumerate(sums):
             total = b.load(place, kind)
@@ -152,12 +170,12 @@ def _write_slopes(
                 total = b.fma(weight, values[u], total)
             b.store(total, place)
 
-    depth = Depth(0, width, even_unroll(width))
-    multiply(b, kind, plan.shapes[0], v, Matrix(parts.above, high), (plan.keys, seen), high, depth, finish)
+    depth = SummedRange(0, width, even_unroll(width))
+    multiply(b, kind, plan.shapes[0], v, TileMatrix(parts.above, high), (plan.keys, seen), high, depth, finish)
     along = [b.mul(b.load(place, kind), i) for place, i in zip(sums, inverse, strict=True)]
     step = unroll_of_keys(plan)
     with b.loop(0, seen, step) as turn:
-        weights, slopes = (line(b, plan, p, turn.index, step) for p in (parts.weights, parts.slopes))
+        weights, slopes = (weight_addresses(b, plan, p, turn.index, step) for p in (parts.weights, parts.slopes))
         for (weight, u), (slope, _) in zip(weights, slopes, strict=True):
             w = b.mul(b.load(weight, kind), inverse[u])
             b.store(w, weight)

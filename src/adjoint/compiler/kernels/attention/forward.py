@@ -7,51 +7,63 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from adjoint.compiler.kernels.attention.plan import Attention, Pieces, Stack, Strides, pieces, seen_keys, unroll_of_keys
+from adjoint.compiler.kernels.attention.plan import (
+    AttentionPlan,
+    AttentionScratch,
+    MatrixStack,
+    Strides,
+    count_visible_keys,
+    split_scratch,
+    unroll_of_keys,
+)
 from adjoint.compiler.kernels.attention.softmax_block import write_mask, write_weights
-from adjoint.compiler.kernels.attention.tile_matmul import Depth, Matrix, multiply, store_tile
+from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, TileMatrix, multiply, store_tile
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, Reg
 
 
 def write_attention(
-    b: Builder, plan: Attention, q: Reg, k: Reg, v: Reg, mask: Reg | None, out: Reg, strides: Strides, scratch: Reg,
+    b: Builder, plan: AttentionPlan, q: Reg, k: Reg, v: Reg, mask: Reg | None, out: Reg, strides: Strides, scratch: Reg,
     tile: Reg,
 ) -> None:  # fmt: skip
     """One tile: blocks of rows of `out`, which has the shape of q but for the last size, that of v, and `strides`."""
 
     def unit(number: Reg) -> None:
-        _write_rows(b, plan, (q, k, v), mask, out, strides, pieces(b, plan, scratch), number)
+        _write_rows(b, plan, (q, k, v), mask, out, strides, split_scratch(b, plan, scratch), number)
 
     write_units(b, plan, tile, unit)
 
 
 def _write_rows(
-    b: Builder, plan: Attention, given: tuple[Reg, Reg, Reg], mask: Reg | None, out: Reg, strides: Strides,
-    parts: Pieces, number: Reg,
+    b: Builder, plan: AttentionPlan, given: tuple[Reg, Reg, Reg], mask: Reg | None, out: Reg, strides: Strides,
+    parts: AttentionScratch, number: Reg,
 ) -> None:  # fmt: skip
     """One block of rows of a head."""
-    head, block = split(b, number, plan.blocks)
+    head, block = divmod_index(b, number, plan.blocks)
     at = head_index(b, head, plan.q.shape[:-2])
     row = first_row(b, plan, block)
-    pointers = [moved(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
-    across = Matrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])
-    seen = seen_keys(b, plan, row)
+    pointers = [offset_to_head(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
+    across = TileMatrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])
+    seen = count_visible_keys(b, plan, row)
     if mask is not None and plan.mask is not None:
-        write_mask(b, plan, moved(b, mask, plan.mask, at, plan), row, parts)
-    inverse = write_weights(b, plan, across, Matrix(pointers[1], plan.k.strides[-2]), row, seen, parts)
+        write_mask(b, plan, offset_to_head(b, mask, plan.mask, at, plan), row, parts)
+    inverse = write_weights(b, plan, across, TileMatrix(pointers[1], plan.k.strides[-2]), row, seen, parts)
     for u, total in enumerate(inverse):
         b.store(total, b.gep(parts.inverse, u * plan.kind.lanes, plan.kind.scalar))
-    placed = b.gep(moved(b, out, Stack(plan.q.shape, strides), at, plan), b.mul(row, strides[-2]), plan.kind.scalar)
+    placed = b.gep(
+        offset_to_head(b, out, MatrixStack(plan.q.shape, strides), at, plan), b.mul(row, strides[-2]), plan.kind.scalar
+    )
 
     multiply(
-        b, plan.kind, plan.shapes[2], Matrix(parts.weights, 1, plan.high), Matrix(pointers[2], plan.v.strides[-2]),
-        (plan.present, plan.present), plan.v.shape[-1], Depth(0, seen, unroll_of_keys(plan)),
-        lambda t: store_tile(b, t, Matrix(placed, strides[-2]), scaled_rows(b, b.gep(parts.inverse, t.row, plan.kind))),
+        b, plan.kind, plan.shapes[2], TileMatrix(parts.weights, 1, plan.high),
+        TileMatrix(pointers[2], plan.v.strides[-2]),
+        (plan.present, plan.present), plan.v.shape[-1], SummedRange(0, seen, unroll_of_keys(plan)),
+        lambda t: store_tile(b, t, TileMatrix(placed, strides[-2]),
+        make_row_scaler(b, b.gep(parts.inverse, t.row, plan.kind))),
     )  # fmt: skip
 
 
-def write_units(b: Builder, plan: Attention, tile: Reg, unit: Callable[[Reg], None]) -> None:
+def write_units(b: Builder, plan: AttentionPlan, tile: Reg, unit: Callable[[Reg], None]) -> None:
     """`unit(number)` for the pieces of work of a tile."""
     if plan.each == 1:
         unit(tile)
@@ -61,7 +73,7 @@ def write_units(b: Builder, plan: Attention, tile: Reg, unit: Callable[[Reg], No
         unit(turn.index)
 
 
-def split(b: Builder, n: Reg, size: int) -> tuple[Reg, Reg]:
+def divmod_index(b: Builder, n: Reg, size: int) -> tuple[Reg, Reg]:
     """n // size and n % size of a number that is not negative."""
     if size == 1:
         return n, b.constant(0, I64)
@@ -73,12 +85,12 @@ def head_index(b: Builder, head: Reg, lead: Sequence[int]) -> list[Reg]:
     """The index of a head in each of the leading dimensions."""
     found: list[Reg] = []
     for size in reversed(lead[1:]):
-        head, at = split(b, head, size)
+        head, at = divmod_index(b, head, size)
         found.append(at)
     return [head, *reversed(found)] if lead else []
 
 
-def moved(b: Builder, pointer: Reg, stack: Stack, at: Sequence[Reg], plan: Attention) -> Reg:
+def offset_to_head(b: Builder, pointer: Reg, stack: MatrixStack, at: Sequence[Reg], plan: AttentionPlan) -> Reg:
     """Where the matrix of a head begins."""
     total = b.constant(0, I64)
     for index, stride, size in zip(at, stack.strides, stack.shape, strict=False):
@@ -89,7 +101,7 @@ def moved(b: Builder, pointer: Reg, stack: Stack, at: Sequence[Reg], plan: Atten
     return pointer if total.is_constant else b.gep(pointer, total, kind)
 
 
-def first_row(b: Builder, plan: Attention, block: Reg) -> Reg:
+def first_row(b: Builder, plan: AttentionPlan, block: Reg) -> Reg:
     """The first row of a block: all blocks are whole where there are rows for one."""
     if plan.blocks == 1:
         return b.constant(0, I64)
@@ -97,7 +109,7 @@ def first_row(b: Builder, plan: Attention, block: Reg) -> Reg:
     return b.minimum(row, plan.rows - plan.high) if plan.rows % plan.high else row
 
 
-def scaled_rows(b: Builder, inverse: Reg) -> Callable[[Reg, int], Reg]:
+def make_row_scaler(b: Builder, inverse: Reg) -> Callable[[Reg, int], Reg]:
     """A change of a tile's registers: each row times its number, the first of them at `inverse`."""
 
     def change(value: Reg, r: int) -> Reg:

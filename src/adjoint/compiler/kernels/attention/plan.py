@@ -11,25 +11,25 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
 Strides = tuple[int, ...]
-SCRATCH = 2**23  # bytes for a thread, beyond which the weights of a block of rows are in no cache
-TILE = 5e-6  # seconds that a tile is to take, if there is as much to do
+MAX_SCRATCH_BYTES = 2**23  # bytes for a thread, beyond which the weights of a block of rows are in no cache
+TILE_SECONDS = 5e-6  # seconds that a tile is to take, if there is as much to do
 
 
-class Stack(NamedTuple):
+class MatrixStack(NamedTuple):
     """Matrices (…, rows, columns): element (i, j, …) lies `i · strides[0] + j · strides[1] + …` elements on."""
 
     shape: tuple[int, ...]
     strides: Strides
 
 
-class Attention(NamedTuple):
+class AttentionPlan(NamedTuple):
     """How attention of `kind` is computed; where there is a `reason` against it, by no kernel."""
 
     kind: Type  # a register of elements
-    q: Stack
-    k: Stack
-    v: Stack
-    mask: Stack | None
+    q: MatrixStack
+    k: MatrixStack
+    v: MatrixStack
+    mask: MatrixStack | None
     truths: bool  # the mask is one of bools, not of numbers to be added
     scale: float
     causal: bool
@@ -67,16 +67,16 @@ class Attention(NamedTuple):
 def plan_attention(
     target: Target,
     scalar: Type,
-    q: Stack,
-    k: Stack,
-    v: Stack,
-    mask: Stack | None = None,
+    q: MatrixStack,
+    k: MatrixStack,
+    v: MatrixStack,
+    mask: MatrixStack | None = None,
     *,
     truths: bool = False,
     scale: float,
     causal: bool,
     gradient: bool = False,
-) -> Attention:
+) -> AttentionPlan:
     """The plan for heads (…, L, E), (…, S, E), (…, S, Ev) of equal leading dimensions, a mask broadcast to (…, L, S).
 
     Its tiles are the blocks of rows of every head, or the heads if it is for the `gradient`.
@@ -92,18 +92,18 @@ def plan_attention(
         reason = "it has no elements"
     elif any(x.strides[-1] != 1 and x.shape[-1] > 1 for x in (q, k, v)):
         reason = "rows of an operand do not lie in one piece"
-    empty = Attention(scalar.of(lanes), q, k, v, mask, truths, scale, causal, high, shapes, 0, 0, 0, 0, reason)
-    scratch = sum(_sizes(empty, gradient)) * scalar.itemsize
-    if scratch > SCRATCH and not reason:
+    empty = AttentionPlan(scalar.of(lanes), q, k, v, mask, truths, scale, causal, high, shapes, 0, 0, 0, 0, reason)
+    scratch = sum(_scratch_sizes(empty, gradient)) * scalar.itemsize
+    if scratch > MAX_SCRATCH_BYTES and not reason:
         reason = f"the weights of {high} rows take {scratch} bytes"
     units = empty.heads * (1 if gradient else empty.blocks)
     rows = q.shape[-2] if gradient else empty.present
     seconds = (5 if gradient else 2) * rows * empty.keys * (q.shape[-1] + v.shape[-1]) * scalar.itemsize / 4 / 1e11
-    each = min(max(round(TILE / seconds), 1), units) if seconds else 1
+    each = min(max(round(TILE_SECONDS / seconds), 1), units) if seconds else 1
     return empty._replace(units=units, each=each, tiles=-(-units // each), scratch=scratch, reason=reason)
 
 
-class Pieces(NamedTuple):
+class AttentionScratch(NamedTuple):
     """Where in the scratch memory things are: [column or key][row of the block] each."""
 
     rows: Reg  # of q, transposed
@@ -116,7 +116,7 @@ class Pieces(NamedTuple):
     along: Reg
 
 
-def _sizes(plan: Attention, gradient: bool) -> list[int]:
+def _scratch_sizes(plan: AttentionPlan, gradient: bool) -> list[int]:
     """The elements of each piece."""
     high, keys = plan.high, plan.keys
     masked = keys * high if plan.mask is not None else 0
@@ -125,16 +125,16 @@ def _sizes(plan: Attention, gradient: bool) -> list[int]:
     return [-(-n // 64) * 64 for n in sizes]
 
 
-def pieces(b: Builder, plan: Attention, scratch: Reg, gradient: bool = False) -> Pieces:
+def split_scratch(b: Builder, plan: AttentionPlan, scratch: Reg, gradient: bool = False) -> AttentionScratch:
     """The pieces of this thread's scratch memory."""
     found, offset = [], 0
-    for size in _sizes(plan, gradient):
+    for size in _scratch_sizes(plan, gradient):
         found.append(b.gep(scratch, offset, plan.kind.scalar))
         offset += size
-    return Pieces(*found)
+    return AttentionScratch(*found)
 
 
-def seen_keys(b: Builder, plan: Attention, row: Reg) -> Reg | int:
+def count_visible_keys(b: Builder, plan: AttentionPlan, row: Reg) -> Reg | int:
     """How many keys the block that begins at `row` sees, rounded up to whole tiles."""
     high = plan.shapes[0][0]
     if not plan.causal:
@@ -146,6 +146,6 @@ def seen_keys(b: Builder, plan: Attention, row: Reg) -> Reg | int:
     return b.minimum(rounded, plan.keys)
 
 
-def unroll_of_keys(plan: Attention) -> int:
+def unroll_of_keys(plan: AttentionPlan) -> int:
     """Steps written out in a loop over the keys seen."""
     return 2 if plan.keys % 2 == 0 and plan.shapes[0][0] % 2 == 0 else 1

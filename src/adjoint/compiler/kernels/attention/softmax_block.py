@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from adjoint.compiler.kernels.attention.plan import Attention, Pieces, unroll_of_keys
-from adjoint.compiler.kernels.attention.tile_matmul import Depth, Matrix, even_unroll, multiply, store_tile
+from adjoint.compiler.kernels.attention.plan import AttentionPlan, AttentionScratch, unroll_of_keys
+from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, TileMatrix, even_unroll, multiply, store_tile
 from adjoint.compiler.kernels.attention.transpose import write_transposed
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.math.exponential import DOUBLE, LN2_HIGH, LN2_HIGH_32, LN2_LOW, LN2_LOW_32, SINGLE
@@ -17,39 +17,45 @@ from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
 
 
 def write_weights(
-    b: Builder, plan: Attention, rows: Matrix, keys: Matrix, row: Reg, seen: Reg | int, parts: Pieces
+    b: Builder,
+    plan: AttentionPlan,
+    rows: TileMatrix,
+    keys: TileMatrix,
+    row: Reg,
+    seen: Reg | int,
+    parts: AttentionScratch,
 ) -> list[Reg]:
     """e^(score - largest score) of a block of rows into `parts.weights`; one over their sums, in registers."""
     kind, high = plan.kind, plan.high
     write_transposed(b, kind, rows, plan.present, plan.q.shape[-1], parts.rows, high, plan.scale)
-    into = Matrix(parts.weights, high)
+    into = TileMatrix(parts.weights, high)
     size = plan.q.shape[-1]
     multiply(
-        b, kind, plan.shapes[0], keys, Matrix(parts.rows, high), (plan.keys, seen), high,
-        Depth(0, size, even_unroll(size)), lambda t: store_tile(b, t, into),
+        b, kind, plan.shapes[0], keys, TileMatrix(parts.rows, high), (plan.keys, seen), high,
+        SummedRange(0, size, even_unroll(size)), lambda t: store_tile(b, t, into),
     )  # fmt: skip
-    largest = _largest(b, plan, row, seen, parts)
+    largest = _find_row_maxima(b, plan, row, seen, parts)
     largest = [b.select(b.eq(m, -math.inf), 0.0, m) for m in largest]
     step = unroll_of_keys(plan)
     zeros = [b.constant(0.0, kind)] * len(largest)
     with b.loop(0, seen, step, carried=zeros) as turn:
         totals = list(turn.carried)
-        for place, u in line(b, plan, parts.weights, turn.index, step):
-            e = exponential(b, b.sub(b.load(place, kind), largest[u]))
+        for place, u in weight_addresses(b, plan, parts.weights, turn.index, step):
+            e = exp_nonpositive(b, b.sub(b.load(place, kind), largest[u]))
             b.store(e, place)
             totals[u] = b.add(totals[u], e)
         turn.yields(*totals)
     return [b.div(1.0, b.select(b.eq(total, 0.0), 1.0, total)) for total in turn.results]
 
 
-def line(b: Builder, plan: Attention, base: Reg, key: Reg, steps: int) -> list[tuple[Reg, int]]:
+def weight_addresses(b: Builder, plan: AttentionPlan, base: Reg, key: Reg, steps: int) -> list[tuple[Reg, int]]:
     """The registers of weights for `steps` keys: their addresses, and which rows they have."""
     corner = b.gep(base, b.mul(key, plan.high), plan.kind.scalar)
     offsets = range(0, steps * plan.high, plan.kind.lanes)
     return [(b.gep(corner, o, plan.kind.scalar), o % plan.high // plan.kind.lanes) for o in offsets]
 
 
-def _largest(b: Builder, plan: Attention, row: Reg, seen: Reg | int, parts: Pieces) -> list[Reg]:
+def _find_row_maxima(b: Builder, plan: AttentionPlan, row: Reg, seen: Reg | int, parts: AttentionScratch) -> list[Reg]:
     """The largest score of each row, NaN left out; masked scores are stored on the way."""
     kind, step = plan.kind, unroll_of_keys(plan)
     largest = [b.constant(-math.inf, kind)] * (plan.high // kind.lanes)
@@ -57,8 +63,12 @@ def _largest(b: Builder, plan: Attention, row: Reg, seen: Reg | int, parts: Piec
     def over(low: Reg | int, high: Reg | int, hidden: bool) -> None:
         with b.loop(low, high, step, carried=largest) as turn:
             found = list(turn.carried)
-            masked = [p for p, _ in line(b, plan, parts.mask, turn.index, step)] if plan.mask is not None else None
-            for i, (place, u) in enumerate(line(b, plan, parts.weights, turn.index, step)):
+            masked = (
+                [p for p, _ in weight_addresses(b, plan, parts.mask, turn.index, step)]
+                if plan.mask is not None
+                else None
+            )
+            for i, (place, u) in enumerate(weight_addresses(b, plan, parts.weights, turn.index, step)):
                 score = b.load(place, kind)
                 if masked is not None:
                     score = b.add(score, b.load(masked[i], kind))
@@ -87,16 +97,16 @@ def _largest(b: Builder, plan: Attention, row: Reg, seen: Reg | int, parts: Piec
     return largest
 
 
-def write_mask(b: Builder, plan: Attention, mask: Reg, row: Reg, parts: Pieces) -> None:
+def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, row: Reg, parts: AttentionScratch) -> None:
     """The part of the mask for a block of rows, as numbers to be added, transposed."""
     assert plan.mask is not None
     kind, scalar = plan.kind, plan.kind.scalar
     (rows, keys), (down, along) = plan.mask.shape[-2:], plan.mask.strides[-2:]
     down, along = (0 if rows == 1 else down), (0 if keys == 1 else along)
     source = b.gep(mask, b.mul(row, down), BOOL if plan.truths else scalar)
-    given = Matrix(source, down, along)
+    given = TileMatrix(source, down, along)
     if plan.truths:
-        given = Matrix(parts.plain_mask, plan.keys)
+        given = TileMatrix(parts.plain_mask, plan.keys)
 
         def as_numbers(place: Reg, into: Reg, mask: int | None) -> None:
             if along == 1:
@@ -119,7 +129,7 @@ def write_mask(b: Builder, plan: Attention, mask: Reg, row: Reg, parts: Pieces) 
     write_transposed(b, kind, given, plan.present, plan.keys, parts.mask, plan.high)
 
 
-def exponential(b: Builder, x: Reg) -> Reg:
+def exp_nonpositive(b: Builder, x: Reg) -> Reg:
     """e^x for x <= 0 or NaN; 0 where it would be denormal. Without the care for ends of the range that `exp` takes."""
     wide = x.type.bits == 64
     digits, integer = (52, I64) if wide else (23, I32)

@@ -13,7 +13,7 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
-class Matrix(NamedTuple):
+class TileMatrix(NamedTuple):
     """Where a matrix lies: the address of its first element and the steps, in elements, between rows and columns."""
 
     pointer: Reg
@@ -21,7 +21,7 @@ class Matrix(NamedTuple):
     column: int = 1
 
 
-class Depth(NamedTuple):
+class SummedRange(NamedTuple):
     """The numbers that a product sums over; their count is a multiple of `unroll`."""
 
     low: Reg | int
@@ -61,11 +61,11 @@ def multiply(
     b: Builder,
     kind: Type,
     shape: tuple[int, int],
-    a: Matrix,
-    right: Matrix,
+    a: TileMatrix,
+    right: TileMatrix,
     rows: tuple[int, Reg | int],
     columns: int,
-    depth: Depth,
+    depth: SummedRange,
     finish: Finish,
 ) -> None:
     """Σₖ a[i, k] right[k, j], tile by tile; `finish` stores them.
@@ -120,8 +120,8 @@ def panels(columns: int, across: int, lanes: int) -> list[tuple[int, int, int | 
 
 
 def _tile(
-    b: Builder, kind: Type, a: Matrix, right: Matrix, row: Reg, count: int, column: Reg, vectors: int,
-    mask: int | None, depth: Depth,
+    b: Builder, kind: Type, a: TileMatrix, right: TileMatrix, row: Reg, count: int, column: Reg, vectors: int,
+    mask: int | None, depth: SummedRange,
 ) -> Tile:  # fmt: skip
     scalar, lanes = kind.scalar, kind.lanes
     left = b.gep(a.pointer, b.mul(row, a.row), scalar)
@@ -150,7 +150,7 @@ def _tile(
 
 
 def store_tile(
-    b: Builder, tile: Tile, into: Matrix, change: Callable[[Reg, int], Reg] | None = None, add: bool = False
+    b: Builder, tile: Tile, into: TileMatrix, change: Callable[[Reg, int], Reg] | None = None, add: bool = False
 ) -> None:
     """Store a tile, as `change(register, r)` makes it; `add`: to what is there."""
     kind = tile.values[0][0].type

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.attention.tile_matmul import Matrix
+from adjoint.compiler.kernels.attention.tile_matmul import TileMatrix
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
 def write_transposed(
-    b: Builder, kind: Type, source: Matrix, rows: int, columns: int, into: Reg, width: int, factor: float = 1.0
+    b: Builder, kind: Type, source: TileMatrix, rows: int, columns: int, into: Reg, width: int, factor: float = 1.0
 ) -> None:
     """into[c · width + r] = source[r, c] · factor; rows beyond the last repeat it.
 
@@ -32,7 +32,7 @@ def write_transposed(
                 loaded = [
                     b.load(b.gep(corner, offset, scalar), scalar.of(piece)) for offset in at[first : first + lanes]
                 ]
-                for c, value in enumerate(_across(b, loaded, piece)):
+                for c, value in enumerate(_transpose_pieces(b, loaded, piece)):
                     put(value, place, c * width + first)
     if whole < columns:
         with b.loop(whole, columns) as turn:
@@ -42,36 +42,38 @@ def write_transposed(
                 put(b.gather(corner, b.vector(at[first : first + lanes], I64), scalar), place, first)
 
 
-def _across(b: Builder, loaded: list[Reg], piece: int) -> list[Reg]:
+def _transpose_pieces(b: Builder, loaded: list[Reg], piece: int) -> list[Reg]:
     """Of pieces of rows, one register for each column."""
     # register r has the rows r, r + piece, …: then each group of lanes is a square to be turned about
-    rows = [_joined(b, loaded[r::piece]) for r in range(piece)]
+    rows = [_concat_registers(b, loaded[r::piece]) for r in range(piece)]
     if piece == 1:
         return rows
     if piece == 2:
-        return [_by_group(b, rows[0], rows[1], chosen) for chosen in ((0, 2), (1, 3))]
+        return [_shuffle_groups(b, rows[0], rows[1], chosen) for chosen in ((0, 2), (1, 3))]
     low, high, first, second = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)  # what one instruction does each
     found = []
     for interleaved in (low, high):
-        x, y = _by_group(b, rows[0], rows[1], interleaved), _by_group(b, rows[2], rows[3], interleaved)
-        found += [_by_group(b, x, y, first), _by_group(b, x, y, second)]
+        x, y = _shuffle_groups(b, rows[0], rows[1], interleaved), _shuffle_groups(b, rows[2], rows[3], interleaved)
+        found += [_shuffle_groups(b, x, y, first), _shuffle_groups(b, x, y, second)]
     return found
 
 
-def _by_group(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
+def _shuffle_groups(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
     """Lanes chosen in the same way from each 128 bits of x, then of y."""
     lanes, piece = x.type.lanes, len(chosen)
-    return _shuffled(b, x, y, [g + i % piece + lanes * (i // piece) for g in range(0, lanes, piece) for i in chosen])
+    return _shuffle_lanes(
+        b, x, y, [g + i % piece + lanes * (i // piece) for g in range(0, lanes, piece) for i in chosen]
+    )
 
 
-def _joined(b: Builder, parts: list[Reg]) -> Reg:
+def _concat_registers(b: Builder, parts: list[Reg]) -> Reg:
     while len(parts) > 1:
         count = 2 * parts[0].type.lanes
-        parts = [_shuffled(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        parts = [_shuffle_lanes(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]
 
 
-def _shuffled(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
+def _shuffle_lanes(b: Builder, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
     """Lanes of x, then of y, by number."""
     type = x.type.scalar.of(len(chosen))
     lanes = ", ".join(f"i32 {lane}" for lane in chosen)

@@ -91,17 +91,17 @@ class Split(NamedTuple):
         """Write the loops over blocks from `low` to `high`; gives each one's start and size."""
         least, larger = divmod(self.size, self.number)
         if larger:
-            with b.loop(low, _minimum(b, high, larger)) as loop:
+            with b.loop(low, _min_index(b, high, larger)) as loop:
                 yield b.mul(loop.index, least + 1), least + 1
         if larger < self.number:
-            with b.loop(_maximum(b, low, larger) if larger else low, high) as loop:
+            with b.loop(_max_index(b, low, larger) if larger else low, high) as loop:
                 yield b.add(b.mul(loop.index, least), larger), least
 
 
-def choose(rows: int, length: int, channels: int, type: Type, target: Target) -> tuple[float, Grid, Split]:
+def choose_blocking(rows: int, length: int, channels: int, type: Type, target: Target) -> tuple[float, Grid, Split]:
     """The blocks that take the fewest cycles for a term of each result: their cost, for places and for channels."""
     lanes = target.lanes(type)
-    most = registers(target) - 1
+    most = count_vector_registers(target) - 1
     best: tuple[float, int, int] | None = None
     for vectors in range(1, 7):
         for block in range(1, min(channels, most) + 1):
@@ -122,7 +122,7 @@ def choose(rows: int, length: int, channels: int, type: Type, target: Target) ->
     return best[0], Grid(rows, length, lanes, best[1]), Split(channels, best[2])
 
 
-def registers(target: Target) -> int:
+def count_vector_registers(target: Target) -> int:
     """Vector registers of a machine."""
     x86 = target.triple.startswith(("x86_64", "i386", "i686"))
     return 16 if x86 and target.vector_bits < 512 else 32
@@ -133,19 +133,19 @@ def _cycles(channels: int, vectors: int) -> float:
     return max(0.5 * channels * vectors, 0.5 * (vectors + channels), 4.0) + 0.5
 
 
-def _minimum(b: Builder, x: Reg | int, y: int) -> Reg | int:
+def _min_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
     return min(x, y) if isinstance(x, int) else b.minimum(x, y)
 
 
-def _maximum(b: Builder, x: Reg | int, y: int) -> Reg | int:
+def _max_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
     return max(x, y) if isinstance(x, int) else b.maximum(x, y)
 
 
-def quotient(b: Builder, x: Reg, y: int) -> Reg:
+def floor_div_index(b: Builder, x: Reg, y: int) -> Reg:
     """x // y of an index."""
     return x if y == 1 else b.emit(f"udiv i64 {x.name}, {y}", I64)
 
 
-def modulo(b: Builder, x: Reg, y: int) -> Reg:
+def modulo_index(b: Builder, x: Reg, y: int) -> Reg:
     """x % y of an index."""
     return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {y}", I64)

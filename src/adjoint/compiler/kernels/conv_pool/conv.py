@@ -9,56 +9,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.conv_pool.blocking import Vector, modulo, quotient
-from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution, Phase, Term, even
-from adjoint.compiler.kernels.conv_pool.padded_image import write_frame
-from adjoint.compiler.kernels.conv_pool.staging import added, index_of
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.conv_pool.blocking import Vector, floor_div_index, modulo_index
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, Phase, Term, uniform_step
+from adjoint.compiler.kernels.conv_pool.padded_image import write_padded_image
+from adjoint.compiler.kernels.conv_pool.staging import add_index, index_of
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
-VECTORS = 2  # registers finished at a time
-LOOPED = 5  # taps in a column, above which they are a loop
+REGISTERS_PER_FINISH = 2  # registers finished at a time
+MAX_UNROLLED_TAPS = 5  # taps in a column, above which they are a loop
 
 
 def write_convolution(
-    b: Builder, plan: Convolution, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
+    b: Builder, plan: ConvolutionPlan, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
 ) -> None:
     """The blocks of one tile, given to `finish`; `scratch` is the calling thread's own."""
     type = plan.type
     vector = type.of(plan.grid.lanes)
     frame = plan.frame
     stage = b.gep(scratch, frame.size(plan.grid.lanes), type)
-    band = modulo(b, tile, plan.bands)
-    chunk = modulo(b, quotient(b, tile, plan.bands), plan.chunks)
-    start = b.mul(quotient(b, tile, plan.bands * plan.chunks), plan.per_tile)
+    band = modulo_index(b, tile, plan.bands)
+    chunk = modulo_index(b, floor_div_index(b, tile, plan.bands), plan.chunks)
+    start = b.mul(floor_div_index(b, tile, plan.bands * plan.chunks), plan.per_tile)
     rows = plan.result[1] // plan.bands
     first: Reg | int = b.mul(band, rows) if plan.bands > 1 else 0
     count = plan.channels.number
     low: Reg | int = 0
     high: Reg | int = count
     if plan.chunks > 1:
-        low = quotient(b, b.mul(chunk, count), plan.chunks)
-        high = quotient(b, b.mul(b.add(chunk, 1), count), plan.chunks)
+        low = floor_div_index(b, b.mul(chunk, count), plan.chunks)
+        high = floor_div_index(b, b.mul(b.add(chunk, 1), count), plan.chunks)
     size = frame.channels * frame.image[0] * frame.image[1]
     whole = plan.images % plan.per_tile == 0
     end = b.add(start, plan.per_tile)
     with b.loop(start, end if whole else b.minimum(end, plan.images)) as image:
         source = b.gep(x, b.mul(image.index, size), type)
-        framed = write_frame(b, frame, source, scratch, vector, first)
-        group = modulo(b, image.index, plan.groups)
+        framed = write_padded_image(b, frame, source, scratch, vector, first)
+        group = modulo_index(b, image.index, plan.groups)
         weights = b.gep(weight, b.mul(group, plan.weight[0]), type) if plan.groups > 1 else weight
         for channel, channels in plan.channels.blocks(b, low, high):
             own = b.gep(weights, b.mul(channel, plan.weight[1]), type)
             for index, phase in enumerate(plan.phases):
                 plane = b.gep(stage, index * plan.stage.plane, type) if index else stage
                 _write_phase(b, plan, phase, framed, own, plane, channels)
-            origin = [quotient(b, image.index, plan.groups), b.add(b.mul(group, plan.result[0]), channel)]
+            origin = [floor_div_index(b, image.index, plan.groups), b.add(b.mul(group, plan.result[0]), channel)]
             _finish(b, plan, stage, origin, channels, first, finish)
 
 
 def _write_phase(
-    b: Builder, plan: Convolution, phase: Phase, framed: Reg, weights: Reg, plane: Reg, channels: int
+    b: Builder, plan: ConvolutionPlan, phase: Phase, framed: Reg, weights: Reg, plane: Reg, channels: int
 ) -> None:
     """All places of a phase, block by block, into its plane of the stage."""
     type = plan.type
@@ -73,7 +73,7 @@ def _write_phase(
 
 
 def _sum(
-    b: Builder, plan: Convolution, phase: Phase, at: Reg, weights: Reg, channels: int, vectors: Sequence[Vector]
+    b: Builder, plan: ConvolutionPlan, phase: Phase, at: Reg, weights: Reg, channels: int, vectors: Sequence[Vector]
 ) -> tuple[Reg, ...]:
     """A block's sums over channels and taps: loops over columns of taps, over long columns, over channels."""
     type = plan.type
@@ -106,8 +106,8 @@ def _sum(
         return loop.results
 
     def add_column(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
-        by = even([(term,) for term in terms])
-        if by is None or len(terms) <= LOOPED:
+        by = uniform_step([(term,) for term in terms])
+        if by is None or len(terms) <= MAX_UNROLLED_TAPS:
             return add_channels(sums, at, weights, terms)
         with b.loop(0, len(terms), carried=sums) as loop:
             moved, own = (
@@ -118,7 +118,7 @@ def _sum(
         return loop.results
 
     columns = phase.columns
-    by = even(columns)
+    by = uniform_step(columns)
     if by is None or len(columns) == 1:
         for terms in columns:
             sums = add_column(sums, at, weights, terms)
@@ -130,7 +130,13 @@ def _sum(
 
 
 def _finish(
-    b: Builder, plan: Convolution, stage: Reg, origin: Sequence[Reg], channels: int, first: Reg | int, finish: Finish
+    b: Builder,
+    plan: ConvolutionPlan,
+    stage: Reg,
+    origin: Sequence[Reg],
+    channels: int,
+    first: Reg | int,
+    finish: Finish,
 ) -> None:
     """What the stage holds, in the order of the result."""
     lanes = plan.grid.lanes
@@ -142,21 +148,23 @@ def _finish(
         pointer = b.gep(stage, b.mul(channel, plan.stage.size), plan.type)
         outer = [origin[0], b.add(origin[1], channel)]
         if flat:
-            start = added(b, index_of(b, row, width, 0), index_of(b, first, width, 0))
+            start = add_index(b, index_of(b, row, width, 0), index_of(b, first, width, 0))
         else:
-            outer.append(added(b, row, first))
+            outer.append(add_index(b, row, first))
 
         def part(place: Reg, vectors: int, mask: int | None) -> None:
             parts = []
             for v in range(vectors):
                 value = plan.stage.read(b, pointer, row, place, v * lanes)
-                parts.append(Part((*(0 for _ in outer), v * lanes), value, mask if v == vectors - 1 else None))
-            finish([*outer, added(b, start, place) if flat else place], parts)
+                parts.append(
+                    ResultRegister((*(0 for _ in outer), v * lanes), value, mask if v == vectors - 1 else None)
+                )
+            finish([*outer, add_index(b, start, place) if flat else place], parts)
 
-        step = VECTORS * lanes
+        step = REGISTERS_PER_FINISH * lanes
         if whole := length - length % step:
             with b.loop(0, whole, step) as loop:
-                part(loop.index, VECTORS, None)
+                part(loop.index, REGISTERS_PER_FINISH, None)
         if left := length - whole:
             part(b.constant(whole, I64), -(-left // lanes), left % lanes or None)
 

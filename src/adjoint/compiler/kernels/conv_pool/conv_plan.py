@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose
-from adjoint.compiler.kernels.conv_pool.padded_image import Frame, plan_frame
+from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose_blocking
+from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -19,7 +19,7 @@ from adjoint.compiler.llvm.types import Type
 Shape = tuple[int, ...]
 
 TILE_FLOPS = 2.5e6  # of a tile at least: about 25 µs
-BAND = 2**17  # elements of a frame, above which an image goes by bands of rows
+MAX_BAND_ELEMENTS = 2**17  # elements of a frame, above which an image goes by bands of rows
 
 
 class Term(NamedTuple):
@@ -36,14 +36,14 @@ class Phase(NamedTuple):
     columns: tuple[tuple[Term, ...], ...]
 
 
-class Convolution(NamedTuple):
+class ConvolutionPlan(NamedTuple):
     """How one convolution is computed. Weights lie `weight` = (group, result's channel, summed channel) apart."""
 
     images: int  # of all groups
     groups: int
     result: tuple[int, int, int]  # channels of a group, rows, columns
     type: Type
-    frame: Frame
+    frame: PaddedImage
     phases: tuple[Phase, ...]
     lattice: Pair  # where a phase begins: an element y of the result is y + shift = place * step + at
     step: Pair
@@ -89,7 +89,7 @@ class Convolution(NamedTuple):
 def plan_convolution(
     x: Shape, weight: Shape, *, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
     target: Target, flat: bool = True,
-) -> Convolution | None:  # fmt: skip
+) -> ConvolutionPlan | None:  # fmt: skip
     """The plan of `convolution`, None for three spatial dimensions and for empty results.
 
     `flat`: the result is (N, O, places), not (N, O, H, W).
@@ -115,7 +115,7 @@ def plan_convolution(
 def plan_convolution_input(
     g: Shape, weight: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
     type: Type, target: Target, flat: bool = True,
-) -> Convolution | None:  # fmt: skip
+) -> ConvolutionPlan | None:  # fmt: skip
     """The plan of `convolution_input`, which `write_convolution` writes too: its image is g."""
     if len(g) > 4 or 0 in g or 0 in weight or 0 in shape:
         return None
@@ -146,7 +146,7 @@ def _plan(
     phases: Sequence[tuple[Pair, dict[Pair, Pair]]], lattice: Pair, places: tuple[int, ...], stride: Pair,
     step: Pair, taps: Pair, weight: tuple[int, int, int], type: Type, target: Target, flat: bool, rank: int,
     shift: Pair = (0, 0),
-) -> Convolution | None:  # fmt: skip
+) -> ConvolutionPlan | None:  # fmt: skip
     """The cheapest plan: frames whose rows are dense, or not."""
     starts = sorted({start for _, seen in phases for start in seen.values()})
     lanes = target.lanes(type)
@@ -157,13 +157,13 @@ def _plan(
         bands = 1
         while True:
             height = places[0] // bands
-            frame = plan_frame(image, channels, (height, places[1]), stride, starts, dense)
+            frame = plan_padded_image(image, channels, (height, places[1]), stride, starts, dense)
             fewer = [n for n in range(bands + 1, places[0] + 1) if places[0] % n == 0]
-            if max(frame.size(lanes), 8 * height * places[1]) <= BAND or not fewer or step != (1, 1):
+            if max(frame.size(lanes), 8 * height * places[1]) <= MAX_BAND_ELEMENTS or not fewer or step != (1, 1):
                 break
             bands = fewer[0]
         rows, length = (1, height * places[1]) if frame.width == places[1] else (height, places[1])
-        cost, grid, split = choose(rows, length, result[0], type, target)
+        cost, grid, split = choose_blocking(rows, length, result[0], type, target)
         copied = 0.0
         if not frame.in_place:
             copied = channels * frame.rows * len(frame.planes) * -(-frame.width // lanes) * 4.0
@@ -173,19 +173,19 @@ def _plan(
     assert best is not None
     _, bands, frame, grid, split = best
     by_start = dict(zip(starts, frame.offsets, strict=True))
-    made = tuple(Phase(at, columns_of(seen, by_start, taps)) for at, seen in phases)
+    made = tuple(Phase(at, group_by_column(seen, by_start, taps)) for at, seen in phases)
     flops = 2.0 * result[0] * channels * places[0] * places[1] * sum(len(seen) for _, seen in phases)
     per_tile = min(images, max(1, round(TILE_FLOPS * bands / flops)))
     chunks = min(split.number, max(1, int(flops / bands / TILE_FLOPS / 2))) if images * bands < 8 else 1
     kind = "in place" if frame.in_place else f"through a frame of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
-    return Convolution(
+    return ConvolutionPlan(
         images, groups, (result[0], result[1], result[2]), type, frame, made, lattice, step, shift, places[1],
         grid, split, weight, per_tile, chunks, bands, flat, rank, reason,
     )  # fmt: skip
 
 
-def columns_of(seen: dict[Pair, Pair], offsets: dict[Pair, int], taps: Pair) -> tuple[tuple[Term, ...], ...]:
+def group_by_column(seen: dict[Pair, Pair], offsets: dict[Pair, int], taps: Pair) -> tuple[tuple[Term, ...], ...]:
     """A phase's taps by columns, in the order of the weights."""
     columns: dict[int, list[Term]] = {}
     for (i, j), start in sorted(seen.items()):
@@ -193,7 +193,7 @@ def columns_of(seen: dict[Pair, Pair], offsets: dict[Pair, int], taps: Pair) -> 
     return tuple(tuple(terms) for _, terms in sorted(columns.items()))
 
 
-def even(columns: Sequence[Sequence[Term]]) -> Term | None:
+def uniform_step(columns: Sequence[Sequence[Term]]) -> Term | None:
     """The step from each column to the next, None if they differ."""
     steps = {
         tuple(Term(t.frame - s.frame, t.weight - s.weight) for s, t in zip(left, right, strict=True))

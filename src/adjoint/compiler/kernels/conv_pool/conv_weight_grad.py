@@ -10,20 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, Vector, modulo, quotient, registers
-from adjoint.compiler.kernels.conv_pool.conv_plan import Shape, Term, columns_of, even, plane_of
-from adjoint.compiler.kernels.conv_pool.padded_image import Frame, plan_frame, write_frame
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.conv_pool.blocking import (
+    Grid,
+    Split,
+    Vector,
+    count_vector_registers,
+    floor_div_index,
+    modulo_index,
+)
+from adjoint.compiler.kernels.conv_pool.conv_plan import Shape, Term, group_by_column, plane_of, uniform_step
+from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image, write_padded_image
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
-FRAMES = 2**16  # elements of frames at a time
-SUMS = 2**16  # elements of sums that a tile holds
+MAX_FRAME_ELEMENTS = 2**16  # elements of frames at a time
+MAX_SUM_ELEMENTS = 2**16  # elements of sums that a tile holds
 TILE_FLOPS = 2.5e6
 
 
-class ConvolutionWeight(NamedTuple):
+class ConvolutionWeightPlan(NamedTuple):
     """How one gradient is computed: which taps are in registers together, and what a tile owns."""
 
     images: int
@@ -32,7 +39,7 @@ class ConvolutionWeight(NamedTuple):
     inputs: int  # elements from image to image of x
     places: int
     type: Type
-    frame: Frame  # of the channels of one turn
+    frame: PaddedImage  # of the channels of one turn
     columns: tuple[tuple[Term, ...], ...]
     grid: Grid
     outward: Split  # a turn's channels of the result, in blocks
@@ -53,21 +60,21 @@ class ConvolutionWeight(NamedTuple):
         return self.outward.size * self.frame.channels * self.result[2] * self.result[3]
 
     @property
-    def framed(self) -> int:
+    def frame_elements(self) -> int:
         """Elements of memory for the frames."""
         return self.frame.size(self.grid.lanes) * self.batch
 
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        elements = self.framed + (self.sums + self.grid.lanes) * self.grid.lanes
+        elements = self.frame_elements + (self.sums + self.grid.lanes) * self.grid.lanes
         return -(-elements * self.type.itemsize // 64) * 64
 
 
 def plan_convolution_weight(
     x: Shape, g: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
     target: Target, flat: bool = True,
-) -> ConvolutionWeight | None:  # fmt: skip
+) -> ConvolutionWeightPlan | None:  # fmt: skip
     """The plan of `convolution_weight`, None for three spatial dimensions and where there is nothing to sum.
 
     `flat`: the result is (O, all others), not (O, C, KH, KW).
@@ -82,9 +89,9 @@ def plan_convolution_weight(
     }
     seen = sorted(starts.values())
     outward, inward = shape[0] // groups, shape[1]
-    best: tuple[float, Frame, Grid] | None = None
+    best: tuple[float, PaddedImage, Grid] | None = None
     for dense in (False, True):
-        frame = plan_frame(image, 1, places, steps, seen, dense)
+        frame = plan_padded_image(image, 1, places, steps, seen, dense)
         joined = frame.width == places[1]
         grid = Grid(1, places[0] * places[1], lanes, 1) if joined else Grid(*places, lanes, 1)
         cost = grid.rows * grid.in_row * len(seen) * outward / 1.4
@@ -96,22 +103,26 @@ def plan_convolution_weight(
     _, frame, grid = best
     # A turn's sums and frames are to stay in the cache, and its channels to be shared among tiles.
     window = taps[0] * taps[1]
-    block = _parts(outward, lambda n: n * window * lanes <= SUMS)
-    turn = _parts(
+    block = _largest_divisor(outward, lambda n: n * window * lanes <= MAX_SUM_ELEMENTS)
+    turn = _largest_divisor(
         inward,
         lambda n: (
-            block * n * window * lanes <= SUMS and n * frame.size(lanes) <= FRAMES and (n * 8 <= inward or n == 1)
+            block * n * window * lanes <= MAX_SUM_ELEMENTS
+            and n * frame.size(lanes) <= MAX_FRAME_ELEMENTS
+            and (n * 8 <= inward or n == 1)
         ),
     )
     frame = frame._replace(channels=turn)
     flops = 2.0 * x[0] * places[0] * places[1] * block * turn * window
     if turn == inward and groups == 1:
-        block = _parts(outward, lambda n: n <= block and (n * 4 <= outward or flops * n / block < 2 * TILE_FLOPS))
+        block = _largest_divisor(
+            outward, lambda n: n <= block and (n * 4 <= outward or flops * n / block < 2 * TILE_FLOPS)
+        )
         flops = 2.0 * x[0] * places[0] * places[1] * block * turn * window
     turns = (outward // block, groups * inward // turn)
-    batch = max(1, min(x[0], FRAMES // max(frame.size(lanes), 1), -(-96 // (grid.rows * grid.in_row))))
-    columns = columns_of(starts, dict(zip(seen, frame.offsets, strict=True)), taps)
-    most = registers(target) - 1
+    batch = max(1, min(x[0], MAX_FRAME_ELEMENTS // max(frame.size(lanes), 1), -(-96 // (grid.rows * grid.in_row))))
+    columns = group_by_column(starts, dict(zip(seen, frame.offsets, strict=True)), taps)
+    most = count_vector_registers(target) - 1
     together = len(columns[0])
     if block < 4 and window <= 12:
         columns = (tuple(term for column in columns for term in column),)
@@ -120,7 +131,7 @@ def plan_convolution_weight(
     split = Split(block, -(-block // held))
     kind = "in place" if frame.in_place else f"through frames of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {together} taps in registers, images read {kind}"
-    return ConvolutionWeight(
+    return ConvolutionWeightPlan(
         x[0], groups, (outward, inward, taps[0], taps[1]), x[1] * image[0] * image[1], places[0] * places[1], type,
         frame, columns, grid, split, turns, max(1, min(turns[0] * turns[1], round(TILE_FLOPS / flops))), batch, flat,
         len(x) - 2, reason,
@@ -128,7 +139,7 @@ def plan_convolution_weight(
 
 
 def write_convolution_weight(
-    b: Builder, plan: ConvolutionWeight, x: Reg, g: Reg, scratch: Reg, tile: Reg, finish: Finish
+    b: Builder, plan: ConvolutionWeightPlan, x: Reg, g: Reg, scratch: Reg, tile: Reg, finish: Finish
 ) -> None:
     """The part of the result that one tile owns, given to `finish`; `scratch` is the calling thread's own."""
     type, lanes = plan.type, plan.grid.lanes
@@ -136,14 +147,16 @@ def write_convolution_weight(
     frame = plan.frame
     channel = frame.image[0] * frame.image[1]
     outward, inward = plan.result[:2]
-    waiting = b.gep(scratch, plan.framed, type)
+    waiting = b.gep(scratch, plan.frame_elements, type)
     start = b.mul(tile, plan.per_tile)
     total = plan.turns[0] * plan.turns[1]
     end = b.add(start, plan.per_tile)
     with b.loop(start, b.minimum(end, total) if total % plan.per_tile else end) as turn:
-        first = b.mul(modulo(b, turn.index, plan.turns[0]), plan.outward.size)  # of the result's channels in its group
-        inner = b.mul(quotient(b, turn.index, plan.turns[0]), frame.channels)  # of all the input's channels
-        group = quotient(b, inner, inward)
+        first = b.mul(
+            modulo_index(b, turn.index, plan.turns[0]), plan.outward.size
+        )  # of the result's channels in its group
+        inner = b.mul(floor_div_index(b, turn.index, plan.turns[0]), frame.channels)  # of all the input's channels
+        group = floor_div_index(b, inner, inward)
         first = b.add(b.mul(group, outward), first)
         with b.loop(0, plan.sums * lanes, lanes) as clear:
             b.store(b.constant(0.0, vector), b.gep(waiting, clear.index, type))
@@ -159,17 +172,17 @@ def write_convolution_weight(
                 with b.loop(0, count) as image:
                     source = b.gep(here, b.mul(image.index, plan.inputs), type)
                     memory = b.gep(scratch, b.mul(image.index, frame.size(lanes)), type)
-                    write_frame(b, frame, source, memory, vector, 0)
+                    write_padded_image(b, frame, source, memory, vector, 0)
             _add(b, plan, here if frame.in_place else scratch, there, waiting, count)
-        _finish(b, plan, waiting, first, modulo(b, inner, inward), finish)
+        _finish(b, plan, waiting, first, modulo_index(b, inner, inward), finish)
 
 
-def _add(b: Builder, plan: ConvolutionWeight, frames: Reg, g: Reg, waiting: Reg, count: Reg | int) -> None:
+def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: Reg, count: Reg | int) -> None:
     """The sums over a batch's images and places, added to those that wait."""
     type, lanes = plan.type, plan.grid.lanes
     frame = plan.frame
     window = plan.result[2] * plan.result[3]
-    by = even(plan.columns)
+    by = uniform_step(plan.columns)
     for start, size in plan.outward.blocks(b, 0, plan.outward.number):
         mine = b.gep(g, b.mul(start, plan.places), type)
         sums_of = b.gep(waiting, b.mul(start, frame.channels * window * lanes), type)
@@ -187,7 +200,7 @@ def _add(b: Builder, plan: ConvolutionWeight, frames: Reg, g: Reg, waiting: Reg,
 
 
 def _add_column(
-    b: Builder, plan: ConvolutionWeight, seen: Reg, g: Reg, waiting: Reg, terms: Sequence[Term], size: int,
+    b: Builder, plan: ConvolutionWeightPlan, seen: Reg, g: Reg, waiting: Reg, terms: Sequence[Term], size: int,
     count: Reg | int,
 ) -> None:  # fmt: skip
     type, lanes = plan.type, plan.grid.lanes
@@ -228,7 +241,7 @@ def _add_column(
         b.store(total, place)
 
 
-def _finish(b: Builder, plan: ConvolutionWeight, waiting: Reg, first: Reg, inner: Reg, finish: Finish) -> None:
+def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, inner: Reg, finish: Finish) -> None:
     """The lanes of all sums added up, and the results in order."""
     type, lanes = plan.type, plan.grid.lanes
     window = plan.result[2] * plan.result[3]
@@ -237,7 +250,7 @@ def _finish(b: Builder, plan: ConvolutionWeight, waiting: Reg, first: Reg, inner
     def part(index: Reg, origin: Sequence[Reg], mask: int | None) -> None:
         pointer = b.gep(waiting, b.mul(index, lanes), type)
         rows = [b.load(b.gep(pointer, lane * lanes, type), type.of(lanes)) for lane in range(lanes)]
-        finish(origin, [Part((0,) * len(origin), _across(b, rows), mask)])
+        finish(origin, [ResultRegister((0,) * len(origin), _sum_across_lanes(b, rows), mask)])
 
     with b.loop(0, plan.outward.size) as outer:
         channel = b.add(first, outer.index)
@@ -252,39 +265,39 @@ def _finish(b: Builder, plan: ConvolutionWeight, waiting: Reg, first: Reg, inner
             return
         width = plan.result[3]
         with b.loop(0, plan.frame.channels * plan.result[2]) as line:
-            input = b.add(inner, quotient(b, line.index, plan.result[2]))
-            row = [modulo(b, line.index, plan.result[2])] if plan.rank == 2 else []
+            input = b.add(inner, floor_div_index(b, line.index, plan.result[2]))
+            row = [modulo_index(b, line.index, plan.result[2])] if plan.rank == 2 else []
             for column in range(0, width, lanes):
                 at = b.add(b.add(before, b.mul(line.index, width)), column)
                 part(at, [channel, input, *row, b.constant(column, I64)], min(lanes, width - column))
 
 
-def _across(b: Builder, rows: Sequence[Reg]) -> Reg:
+def _sum_across_lanes(b: Builder, rows: Sequence[Reg]) -> Reg:
     """The sum of each register's lanes, one register's in each lane: halves are added in pairs, as of a tree."""
     rows = list(rows)
     lanes = rows[0].type.lanes
     half = 1
     while half < lanes:
         # Two registers become one that has every second lane from each.
-        rows = [_paired(b, rows[i], rows[i + 1], half) for i in range(0, len(rows), 2)]
+        rows = [_add_neighbors(b, rows[i], rows[i + 1], half) for i in range(0, len(rows), 2)]
         half *= 2
     return rows[0]
 
 
-def _paired(b: Builder, x: Reg, y: Reg, half: int) -> Reg:
+def _add_neighbors(b: Builder, x: Reg, y: Reg, half: int) -> Reg:
     """x's neighbouring runs of `half` lanes added into one run, y's beside it."""
     lanes = x.type.lanes
     low = [(0 if lane % (2 * half) < half else lanes) + lane - lane % (2 * half) + lane % half for lane in range(lanes)]
 
-    def chosen(ahead: int) -> Reg:
+    def shuffle_runs(ahead: int) -> Reg:
         order = ", ".join(f"i32 {lane + ahead}" for lane in low)
         return b.emit(
             f"shufflevector {x.type.text} {x.name}, {y.type.text} {y.name}, <{lanes} x i32> <{order}>", x.type
         )
 
-    return b.add(chosen(0), chosen(half))
+    return b.add(shuffle_runs(0), shuffle_runs(half))
 
 
-def _parts(size: int, fits: Callable[[int], bool]) -> int:
+def _largest_divisor(size: int, fits: Callable[[int], bool]) -> int:
     """The largest divisor of `size` that fits, 1 if none does."""
     return next((n for n in range(size, 0, -1) if size % n == 0 and fits(n)), 1)

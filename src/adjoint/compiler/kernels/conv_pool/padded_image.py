@@ -12,10 +12,10 @@ from typing import NamedTuple
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, PTR, Reg, Type
 
-UNROLLED = 3  # registers in a row, up to which a copy of it is written out
+MAX_UNROLLED_REGISTERS = 3  # registers in a row, up to which a copy of it is written out
 
 
-class Frame(NamedTuple):
+class PaddedImage(NamedTuple):
     """Where the elements of an image lie for each tap, `offsets` counted from a channel's first element."""
 
     channels: int
@@ -38,13 +38,13 @@ class Frame(NamedTuple):
 
     def size(self, lanes: int) -> int:
         """Elements of memory the frame needs; a register may begin at its last element."""
-        return 0 if self.in_place else _rounded(self.channels * self.channel + lanes, lanes)
+        return 0 if self.in_place else _round_up(self.channels * self.channel + lanes, lanes)
 
 
-def plan_frame(
+def plan_padded_image(
     image: tuple[int, int], channels: int, places: tuple[int, int], stride: tuple[int, int],
     starts: Sequence[tuple[int, int]], dense: bool,
-) -> Frame:  # fmt: skip
+) -> PaddedImage:  # fmt: skip
     """The frame for taps which at the first place see the elements at `starts`.
 
     `dense`: rows of a plane follow each other without a gap, so that places are neighbours across them; then taps in
@@ -56,13 +56,15 @@ def plan_frame(
     fits = min(behind) >= 0 and ahead[0] <= height and ahead[1] <= width
     if stride == (1, 1) and fits and (not dense or width == places[1]):
         offsets = tuple(row * width + column for row, column in starts)
-        return Frame(channels, image, stride, ((0, 0),), height, width, offsets, True)
-    first_row = _firsts([row for row, _ in starts], stride[0])
-    first_column = {c: c for _, c in starts} if dense else _firsts([column for _, column in starts], stride[1])
+        return PaddedImage(channels, image, stride, ((0, 0),), height, width, offsets, True)
+    first_row = _least_by_phase([row for row, _ in starts], stride[0])
+    first_column = {c: c for _, c in starts} if dense else _least_by_phase([column for _, column in starts], stride[1])
     planes = sorted({(first_row[row], first_column[column]) for row, column in starts})
     down = [(row - first_row[row]) // stride[0] for row, _ in starts]
     right = [(column - first_column[column]) // stride[1] for _, column in starts]
-    frame = Frame(channels, image, stride, tuple(planes), places[0] + max(down), places[1] + max(right), (), False)
+    frame = PaddedImage(
+        channels, image, stride, tuple(planes), places[0] + max(down), places[1] + max(right), (), False
+    )
     offsets = tuple(
         planes.index((first_row[row], first_column[column])) * frame.plane + d * frame.width + r
         for (row, column), d, r in zip(starts, down, right, strict=True)
@@ -70,17 +72,17 @@ def plan_frame(
     return frame._replace(offsets=offsets)
 
 
-def write_frame(b: Builder, frame: Frame, image: Reg, memory: Reg, type: Type, first: Reg | int) -> Reg:
+def write_padded_image(b: Builder, frame: PaddedImage, image: Reg, memory: Reg, type: Type, first: Reg | int) -> Reg:
     """Copy all channels of `image`, beginning with the row that place `first` sees; the address of the frame."""
     height, width = frame.image
     step = frame.stride[0]
     if frame.in_place:
-        return b.gep(image, _times(b, first, width), type)
+        return b.gep(image, _multiply_index(b, first, width), type)
     with b.loop(0, frame.channels) as channel:
         source = b.gep(image, b.mul(channel.index, height * width), type)
         target = b.gep(memory, b.mul(channel.index, frame.channel), type)
         for row in dict.fromkeys(row for row, _ in frame.planes):
-            low, high = (_clamped(b, -(-edge // step), first, frame.rows) for edge in (-row, height - row))
+            low, high = (_clamp_edge(b, -(-edge // step), first, frame.rows) for edge in (-row, height - row))
             columns = [(i, column) for i, (r, column) in enumerate(frame.planes) if r == row]
             for begin, end in ((0, low), (high, frame.rows)):
                 if begin != end:
@@ -95,16 +97,16 @@ def write_frame(b: Builder, frame: Frame, image: Reg, memory: Reg, type: Type, f
     return memory
 
 
-def _row(b: Builder, frame: Frame, target: Reg, plane: int, row: Reg, type: Type) -> Reg:
+def _row(b: Builder, frame: PaddedImage, target: Reg, plane: int, row: Reg, type: Type) -> Reg:
     return b.gep(target, b.add(b.mul(row, frame.width), plane * frame.plane), type)
 
 
-def _write_row(b: Builder, frame: Frame, line: Reg | None, target: Reg, column: int, type: Type) -> None:
+def _write_row(b: Builder, frame: PaddedImage, line: Reg | None, target: Reg, column: int, type: Type) -> None:
     """One row of a plane from a line of the image, from `column` on; zeros without a line."""
     lanes, width, step = type.lanes, frame.width, frame.stride[1]
     high = min(width, max(0, -(-(frame.image[1] - column) // step)))
     low = min(-(-max(-column, 0) // step), high)
-    if -(-width // lanes) <= UNROLLED:
+    if -(-width // lanes) <= MAX_UNROLLED_REGISTERS:
         for x in range(0, width, lanes):
             value = _zero(b, type)
             if line is not None and max(low, x) < min(high, x + lanes):
@@ -127,7 +129,7 @@ def load_places(
     None for `inside`: all are.
     """
     lanes = type.lanes
-    pointer = _at(b, line, _plus(b, _times(b, place, step), column), type)
+    pointer = _address_without_bounds(b, line, _add_index(b, _multiply_index(b, place, step), column), type)
     if step == 1:
         return b.load(pointer, type, _inside(b, place, list(range(lanes)), inside))
     if step > 2 or lanes == 2:
@@ -156,29 +158,29 @@ def _inside(b: Builder, place: Reg | int, ahead: Sequence[int | None], inside: t
     return b.logical_and(b.ge(places, low), b.lt(places, high))
 
 
-def _at(b: Builder, pointer: Reg, index: Reg | int, type: Type) -> Reg:
+def _address_without_bounds(b: Builder, pointer: Reg, index: Reg | int, type: Type) -> Reg:
     # Not `inbounds`: the first lanes may lie before the array, off the mask.
     index = index if isinstance(index, Reg) else b.constant(index, I64)
     return b.emit(f"getelementptr {type.scalar.text}, ptr {pointer.name}, i64 {index.name}", PTR)
 
 
-def _firsts(starts: Sequence[int], stride: int) -> dict[int, int]:
+def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
     """For each start the least one that differs from it by whole strides."""
     return {s: min(t for t in starts if (t - s) % stride == 0) for s in starts}
 
 
-def _clamped(b: Builder, edge: int, first: Reg | int, rows: int) -> Reg | int:
+def _clamp_edge(b: Builder, edge: int, first: Reg | int, rows: int) -> Reg | int:
     """edge - first, within 0 and `rows`."""
     if isinstance(first, int):
         return min(max(edge - first, 0), rows)
     return b.minimum(b.maximum(b.sub(edge, first), 0), rows)
 
 
-def _times(b: Builder, x: Reg | int, y: int) -> Reg | int:
+def _multiply_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
     return x * y if isinstance(x, int) else b.mul(x, y)
 
 
-def _plus(b: Builder, x: Reg | int, y: Reg | int) -> Reg | int:
+def _add_index(b: Builder, x: Reg | int, y: Reg | int) -> Reg | int:
     if isinstance(x, int) and isinstance(y, int):
         return x + y
     return b.add(x, y)
@@ -188,5 +190,5 @@ def _zero(b: Builder, type: Type) -> Reg:
     return b.constant(0.0, type)
 
 
-def _rounded(size: int, to: int) -> int:
+def _round_up(size: int, to: int) -> int:
     return -(-size // to) * to

@@ -11,16 +11,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import modulo, quotient
+from adjoint.compiler.kernels.conv_pool.blocking import floor_div_index, modulo_index
 from adjoint.compiler.kernels.conv_pool.padded_image import load_places
-from adjoint.compiler.kernels.conv_pool.pooling_plan import VECTORS, Pooling, Tap
-from adjoint.compiler.kernels.conv_pool.staging import Pair, added, index_of, interleaved
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.conv_pool.pooling_plan import REGISTERS_PER_FINISH, PoolingPlan, Tap
+from adjoint.compiler.kernels.conv_pool.staging import Pair, add_index, index_of, interleave_lanes
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
 
 
-def write_pooling(b: Builder, plan: Pooling, x: Reg, tile: Reg, finish: Finish) -> None:
+def write_pooling(b: Builder, plan: PoolingPlan, x: Reg, tile: Reg, finish: Finish) -> None:
     """The windows of one tile's images, summed or their largest, given to `finish`."""
     down, across = plan.axes
     for image, lead in _images(b, plan, tile):
@@ -30,20 +30,20 @@ def write_pooling(b: Builder, plan: Pooling, x: Reg, tile: Reg, finish: Finish) 
                 value: Reg | None = None
                 best: _Best | None = None
                 for tap in _taps(plan, rows):
-                    seen, inside = _seen(b, plan, source, row, place, tap, inner)
+                    seen, inside = _load_tap(b, plan, source, row, place, tap, inner)
                     if plan.largest:
-                        best = _better(b, plan, best, seen, inside, None)
+                        best = _update_best(b, plan, best, seen, inside, None)
                         value = best.value
                     else:
                         value = seen if value is None else b.add(value, seen)
                 if value is None:
                     value = b.constant(-math.inf if plan.largest else 0.0, plan.type.of(plan.lanes))
-                filled = None if inner else _filled(across.places, place, plan.lanes)
-                _hand(b, plan, lead, row, place, across.places, [value], [filled], finish)
+                filled = None if inner else _count_filled_lanes(across.places, place, plan.lanes)
+                _finish_row(b, plan, lead, row, place, across.places, [value], [filled], finish)
 
 
 def write_pooling_input(
-    b: Builder, plan: Pooling, g: Reg, x: Reg | None, scratch: Reg | None, tile: Reg, finish: Finish
+    b: Builder, plan: PoolingPlan, g: Reg, x: Reg | None, scratch: Reg | None, tile: Reg, finish: Finish
 ) -> None:
     """The gradient of one tile's images, given to `finish`; x is read for the largest only."""
     down, across = plan.axes
@@ -59,21 +59,23 @@ def write_pooling_input(
             b.store(b.constant(0.0, vector), b.gep(scratch, clear.index, plan.type))
         for row, rows in _rows(b, plan):
             for place, inner in spans(b, across.places, plan.lanes, across.inner):
-                given = _given(b, plan, theirs, source, row, rows, place, inner)
+                given = _route_gradient(b, plan, theirs, source, row, rows, place, inner)
                 at = b.gep(scratch, index_of(b, row, plan.stage.pitch, place), plan.type)
                 for tap, value in given.items():
                     target = b.gep(at, plan.target(tap), plan.type)
                     b.store(b.add(b.load(target, vector), value), target)
         with b.loop(0, down.length) as line:
-            for place, full in spans(b, across.length, VECTORS * plan.lanes, (0, across.length)):
-                start = added(b, place, 0)
-                count = VECTORS if full else -(-(across.length - _known(place)) // plan.lanes)
+            for place, full in spans(b, across.length, REGISTERS_PER_FINISH * plan.lanes, (0, across.length)):
+                start = add_index(b, place, 0)
+                count = REGISTERS_PER_FINISH if full else -(-(across.length - _require_known(place)) // plan.lanes)
                 values = [plan.stage.read(b, scratch, line.index, start, v * plan.lanes) for v in range(count)]
                 masks = [
-                    None if full else _filled(across.length, _known(place) + v * plan.lanes, plan.lanes)
+                    None
+                    if full
+                    else _count_filled_lanes(across.length, _require_known(place) + v * plan.lanes, plan.lanes)
                     for v in range(count)
                 ]
-                _hand(b, plan, lead, line.index, place, across.length, values, masks, finish)
+                _finish_row(b, plan, lead, line.index, place, across.length, values, masks, finish)
 
 
 def spans(b: Builder, size: int, step: int, inner: Pair) -> Iterator[tuple[Reg | int, bool]]:
@@ -94,7 +96,7 @@ def spans(b: Builder, size: int, step: int, inner: Pair) -> Iterator[tuple[Reg |
                 yield loop.index, True
 
 
-def _write_rows(b: Builder, plan: Pooling, g: Reg, x: Reg | None, lead: Sequence[Reg], finish: Finish) -> None:
+def _write_rows(b: Builder, plan: PoolingPlan, g: Reg, x: Reg | None, lead: Sequence[Reg], finish: Finish) -> None:
     """The gradient of windows side by side, row by row; zeros for rows and columns that are left over."""
     down, across = plan.axes
     width, lanes = across.length, plan.lanes
@@ -103,20 +105,23 @@ def _write_rows(b: Builder, plan: Pooling, g: Reg, x: Reg | None, lead: Sequence
     def hand(row: Reg | int, place: Reg | int, inner: bool, values: list[Reg]) -> None:
         """Registers of one row from the first element of a place on."""
         column = place * across.taps if isinstance(place, int) else b.mul(place, across.taps)
-        masks = [None if inner else _filled(width, _known(column) + v * lanes, lanes) for v in range(len(values))]
+        masks = [
+            None if inner else _count_filled_lanes(width, _require_known(column) + v * lanes, lanes)
+            for v in range(len(values))
+        ]
         kept = [(v, m) for v, m in zip(values, masks, strict=True) if m != 0]
-        _hand(b, plan, lead, row, column, width, [v for v, _ in kept], [m for _, m in kept], finish)
+        _finish_row(b, plan, lead, row, column, width, [v for v, _ in kept], [m for _, m in kept], finish)
 
     columns = -(-width // across.taps)
     with b.loop(0, down.places) as line:
         for place, inner in spans(b, columns, lanes, (0, across.places)):
-            given = _given(b, plan, g, x, line.index, range(down.taps), place, inner)
+            given = _route_gradient(b, plan, g, x, line.index, range(down.taps), place, inner)
             for i in range(down.taps):
-                row = added(b, b.mul(line.index, down.taps), i)
+                row = add_index(b, b.mul(line.index, down.taps), i)
                 # A sum that begins at 0, so that -0 is 0 here as elsewhere.
                 values = [b.add(given[i, j], 0.0) for j in range(across.taps)]
                 if across.taps == 2:
-                    values = [interleaved(b, values[0], values[1], start, lanes) for start in (0, lanes)]
+                    values = [interleave_lanes(b, values[0], values[1], start, lanes) for start in (0, lanes)]
                 hand(row, place, inner, values)
     if down.places * down.taps < down.length:
         with b.loop(down.places * down.taps, down.length) as rest:
@@ -124,15 +129,15 @@ def _write_rows(b: Builder, plan: Pooling, g: Reg, x: Reg | None, lead: Sequence
                 hand(rest.index, place, inner, [zero] * across.taps)
 
 
-def _given(
-    b: Builder, plan: Pooling, g: Reg, x: Reg | None, row: Reg | int, rows: range, place: Reg | int, inner: bool
+def _route_gradient(
+    b: Builder, plan: PoolingPlan, g: Reg, x: Reg | None, row: Reg | int, rows: range, place: Reg | int, inner: bool
 ) -> dict[Tap, Reg]:
     """What each tap of some windows is given of their g: all, or where it is the largest."""
     across = plan.axes[1]
     lanes = plan.lanes
     vector = plan.type.of(lanes)
     zero = b.constant(0.0, vector)
-    filled = lanes if inner else max(0, min(lanes, across.places - _known(place)))
+    filled = lanes if inner else max(0, min(lanes, across.places - _require_known(place)))
     pointer = b.gep(g, index_of(b, row, across.places, place), plan.type)
     given = b.load(pointer, vector, filled) if filled else zero
     taps = _taps(plan, rows)
@@ -142,8 +147,8 @@ def _given(
     assert x is not None
     best: _Best | None = None
     for tap in taps:
-        seen, inside = _seen(b, plan, x, row, place, tap, inner)
-        best = _better(b, plan, best, seen, inside, tap[0] * across.taps + tap[1])
+        seen, inside = _load_tap(b, plan, x, row, place, tap, inner)
+        best = _update_best(b, plan, best, seen, inside, tap[0] * across.taps + tap[1])
     if best is None or best.tap is None:
         return {}
     return {(i, j): b.select(b.eq(best.tap, i * across.taps + j), given, zero) for i, j in taps}
@@ -154,8 +159,8 @@ class _Best(NamedTuple):
     tap: Reg | None  # the number of the largest one
 
 
-def _better(
-    b: Builder, plan: Pooling, best: _Best | None, seen: Reg, inside: list[bool] | None, tap: int | None
+def _update_best(
+    b: Builder, plan: PoolingPlan, best: _Best | None, seen: Reg, inside: list[bool] | None, tap: int | None
 ) -> _Best:
     """The largest so far, where taps come last to first: of equal ones the later one here is the first of all."""
     vector = plan.type.of(plan.lanes)
@@ -172,8 +177,8 @@ def _better(
     return _Best(value, None if number is None or best.tap is None else b.select(better, number, best.tap))
 
 
-def _seen(
-    b: Builder, plan: Pooling, image: Reg, row: Reg | int, place: Reg | int, tap: Tap, inner: bool
+def _load_tap(
+    b: Builder, plan: PoolingPlan, image: Reg, row: Reg | int, place: Reg | int, tap: Tap, inner: bool
 ) -> tuple[Reg, list[bool] | None]:
     """The elements a tap sees from `place` on, 0 outside, and which lanes are inside, None for all."""
     down, across = plan.axes
@@ -189,32 +194,32 @@ def _seen(
     return load_places(b, pointer, place, column, across.stride, limits, vector), inside
 
 
-def _inside(plan: Pooling, place: Reg | int, tap: Tap, inner: bool) -> list[bool] | None:
+def _inside(plan: PoolingPlan, place: Reg | int, tap: Tap, inner: bool) -> list[bool] | None:
     if inner:
         return None
     low, high = plan.axes[1].seen(tap[1])
-    inside = [low <= _known(place) + lane < high for lane in range(plan.lanes)]
+    inside = [low <= _require_known(place) + lane < high for lane in range(plan.lanes)]
     return None if all(inside) else inside
 
 
-def _taps(plan: Pooling, rows: range) -> list[Tap]:
+def _taps(plan: PoolingPlan, rows: range) -> list[Tap]:
     """Taps in some rows of a window, last to first for the largest."""
     taps = [(i, j) for i in rows for j in range(plan.axes[1].taps)]
     return taps[::-1] if plan.largest else taps
 
 
-def _rows(b: Builder, plan: Pooling) -> Iterator[tuple[Reg | int, range]]:
+def _rows(b: Builder, plan: PoolingPlan) -> Iterator[tuple[Reg | int, range]]:
     """Write the loop over rows of windows: gives each with the rows of taps that are inside."""
     down = plan.axes[0]
     for row, inner in spans(b, down.places, 1, down.inner):
         if inner:
             yield row, range(down.taps)
             continue
-        inside = [i for i in range(down.taps) if down.seen(i)[0] <= _known(row) < down.seen(i)[1]]
+        inside = [i for i in range(down.taps) if down.seen(i)[0] <= _require_known(row) < down.seen(i)[1]]
         yield row, range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
-def _images(b: Builder, plan: Pooling, tile: Reg) -> Iterator[tuple[Reg, list[Reg]]]:
+def _images(b: Builder, plan: PoolingPlan, tile: Reg) -> Iterator[tuple[Reg, list[Reg]]]:
     """Write the loop over a tile's images: gives each one's number, and its index in the first dimensions."""
     start = b.mul(tile, plan.per_tile)
     end = b.add(start, plan.per_tile)
@@ -224,33 +229,34 @@ def _images(b: Builder, plan: Pooling, tile: Reg) -> Iterator[tuple[Reg, list[Re
         lead = []
         left = loop.index
         for size in reversed(plan.lead[1:]):
-            lead.append(modulo(b, left, size))
-            left = quotient(b, left, size)
+            lead.append(modulo_index(b, left, size))
+            left = floor_div_index(b, left, size)
         yield loop.index, [left, *reversed(lead)] if plan.lead else []
 
 
-def _hand(
-    b: Builder, plan: Pooling, lead: Sequence[Reg], row: Reg | int, column: Reg | int, width: int,
+def _finish_row(
+    b: Builder, plan: PoolingPlan, lead: Sequence[Reg], row: Reg | int, column: Reg | int, width: int,
     values: Sequence[Reg], masks: Sequence[int | None], finish: Finish,
 ) -> None:  # fmt: skip
     """Registers of one row, from `column` on, to `finish`."""
     if plan.flat or plan.rank == 1:
         origin = [*lead, index_of(b, row, width, column)]
     else:
-        origin = [*lead, added(b, row, 0), added(b, column, 0)]
+        origin = [*lead, add_index(b, row, 0), add_index(b, column, 0)]
     before = (0,) * (len(origin) - 1)
     parts = [
-        Part((*before, v * plan.lanes), value, mask) for v, (value, mask) in enumerate(zip(values, masks, strict=True))
+        ResultRegister((*before, v * plan.lanes), value, mask)
+        for v, (value, mask) in enumerate(zip(values, masks, strict=True))
     ]
     finish(origin, parts)
 
 
-def _filled(size: int, place: Reg | int, lanes: int) -> int | None:
+def _count_filled_lanes(size: int, place: Reg | int, lanes: int) -> int | None:
     """How many lanes from `place` on are elements, None for all."""
-    left = max(0, size - _known(place))
+    left = max(0, size - _require_known(place))
     return None if left >= lanes else left
 
 
-def _known(place: Reg | int) -> int:
+def _require_known(place: Reg | int) -> int:
     assert isinstance(place, int), "at an edge the place is known"
     return place

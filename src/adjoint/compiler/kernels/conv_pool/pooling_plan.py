@@ -13,8 +13,8 @@ Shape = tuple[int, ...]
 Tap = tuple[int, int]
 
 TILE_CYCLES = 60_000
-BODIES = 600  # taps written out at most
-VECTORS = 2  # registers finished at a time
+MAX_UNROLLED_TAPS = 600  # taps written out at most
+REGISTERS_PER_FINISH = 2  # registers finished at a time
 
 
 class Axis(NamedTuple):
@@ -40,7 +40,7 @@ class Axis(NamedTuple):
         return low, max(low, high)
 
 
-class Pooling(NamedTuple):
+class PoolingPlan(NamedTuple):
     """How images are pooled: `largest` or summed."""
 
     lead: Shape
@@ -107,14 +107,14 @@ class Pooling(NamedTuple):
         """Bytes for each thread, towards the input; forward needs none."""
         if self.side_by_side:
             return 0
-        elements = self.stage.size + VECTORS * self.lanes
+        elements = self.stage.size + REGISTERS_PER_FINISH * self.lanes
         return -(-elements * self.type.itemsize // 64) * 64
 
 
 def plan_pooling(
     x: Shape, *, size: Shape, stride: Shape, padding: Shape, dilation: Shape, extra: Shape, largest: bool, type: Type,
     target: Target, flat: bool = True,
-) -> Pooling | None:  # fmt: skip
+) -> PoolingPlan | None:  # fmt: skip
     """The plan for an input of shape x, in both directions; None for what NumPy does as well.
 
     `flat`: the last dimension of what is finished is all places, or elements, of an image.
@@ -134,7 +134,7 @@ def plan_pooling(
     # At the edges and between them; a row's last vector may be at an edge too.
     vectors = min(-(-across.places // lanes), 2 + across.inner[0] // lanes + (across.places - across.inner[1]) // lanes)
     taps = down.taps * across.taps
-    if rows * vectors * taps > BODIES:
+    if rows * vectors * taps > MAX_UNROLLED_TAPS:
         return None
     side_by_side = across.taps <= 2 and all(
         a.stride == a.taps and a.padding == 0 and (a.dilation == 1 or a.taps == 1) and a.places * a.taps <= a.length
@@ -143,4 +143,4 @@ def plan_pooling(
     cycles = down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
     per_tile = max(1, min(math.prod(x[:-rank]), TILE_CYCLES // cycles))
     reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile} images a tile"
-    return Pooling(x[:-rank], (down, across), largest, type, lanes, per_tile, side_by_side, flat, rank, reason)
+    return PoolingPlan(x[:-rank], (down, across), largest, type, lanes, per_tile, side_by_side, flat, rank, reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import modulo, quotient
+from adjoint.compiler.kernels.conv_pool.blocking import floor_div_index, modulo_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
@@ -47,19 +47,19 @@ class Stage(NamedTuple):
         type, lanes = self.type, self.lanes
         down, across = self.step
         y = b.add(row, self.shift[0])
-        line = b.sub(quotient(b, y, down), self.lattice[0])
-        base = b.add(b.mul(modulo(b, y, down), self.across * self.plane), b.mul(line, self.pitch))
+        line = b.sub(floor_div_index(b, y, down), self.lattice[0])
+        base = b.add(b.mul(modulo_index(b, y, down), self.across * self.plane), b.mul(line, self.pitch))
         at = b.gep(pointer, base, type)
         x = b.add(place, more + self.shift[1])
         if across == 1:
             return self._sum(b, at, b.sub(x, self.lattice[1]), 0, 0, type.of(lanes))
         if across == 2:
             odd = (more + self.shift[1]) % 2
-            column = b.sub(quotient(b, x, 2), self.lattice[1])
+            column = b.sub(floor_div_index(b, x, 2), self.lattice[1])
             half = type.of(lanes // 2)
             first = self._sum(b, at, column, odd, 0, half)
             second = self._sum(b, at, column, 1 - odd, odd, half)
-            return interleaved(b, first, second, 0, lanes)
+            return interleave_lanes(b, first, second, 0, lanes)
         many = b.add(b.iota(lanes), x)
         divisor = b.constant(across, many.type).name
         phase = b.emit(f"urem {many.type.text} {many.name}, {divisor}", many.type)
@@ -80,7 +80,7 @@ class Stage(NamedTuple):
         return total
 
 
-def interleaved(b: Builder, even: Reg, odd: Reg, start: int, lanes: int) -> Reg:
+def interleave_lanes(b: Builder, even: Reg, odd: Reg, start: int, lanes: int) -> Reg:
     """`lanes` lanes of even[0], odd[0], even[1], odd[1], …, from number `start` on."""
     if even.type.lanes == 1:
         return b.insert(b.insert(b.constant(0.0, even.type.of(2)), even, 0), odd, 1)
@@ -94,11 +94,11 @@ def interleaved(b: Builder, even: Reg, odd: Reg, start: int, lanes: int) -> Reg:
 def index_of(b: Builder, row: Reg | int, pitch: int, place: Reg | int) -> Reg:
     """row * pitch + place."""
     if isinstance(row, int):
-        return b.constant(row * pitch + place, I64) if isinstance(place, int) else added(b, place, row * pitch)
-    return added(b, b.mul(row, pitch), place)
+        return b.constant(row * pitch + place, I64) if isinstance(place, int) else add_index(b, place, row * pitch)
+    return add_index(b, b.mul(row, pitch), place)
 
 
-def added(b: Builder, x: Reg | int, y: Reg | int) -> Reg:
+def add_index(b: Builder, x: Reg | int, y: Reg | int) -> Reg:
     """The sum as a register, what is known now left out."""
     x, y = (b.constant(v, I64) if isinstance(v, int) else v for v in (x, y))
     if x.name == "0":

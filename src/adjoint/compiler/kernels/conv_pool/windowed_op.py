@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.conv_pool.conv import write_convolution
-from adjoint.compiler.kernels.conv_pool.conv_plan import Convolution, plan_convolution, plan_convolution_input
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
 from adjoint.compiler.kernels.conv_pool.conv_weight_grad import (
-    ConvolutionWeight,
+    ConvolutionWeightPlan,
     plan_convolution_weight,
     write_convolution_weight,
 )
 from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
-from adjoint.compiler.kernels.conv_pool.pooling_plan import Pooling, plan_pooling
+from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -23,17 +23,17 @@ from adjoint.compiler.llvm.types import Reg, from_dtype
 
 Shape = tuple[int, ...]
 Write = Callable[[Builder, Sequence[Reg], Reg, Reg, Finish], None]
-WINDOWS = ("size", "stride", "padding", "dilation", "extra")
+WINDOW_PARAMS = ("size", "stride", "padding", "dilation", "extra")
 
 
-class Spatial(NamedTuple):
+class WindowedOp(NamedTuple):
     """The kernel of one equation: `write(b, operands, scratch, tile, finish)` writes its body.
 
     Operands are contiguous, `scratch` is the calling thread's piece. `finish` sees the result in `shape`, where places
     of an image, or all that belongs to one channel of a weight, are one dimension if the plan is flat.
     """
 
-    plan: Convolution | ConvolutionWeight | Pooling
+    plan: ConvolutionPlan | ConvolutionWeightPlan | PoolingPlan
     operands: tuple[Value, ...]
     shape: Shape
     tiles: int
@@ -46,7 +46,7 @@ class Spatial(NamedTuple):
         return self.plan.reason
 
 
-def plan_spatial(value: Value, target: Target, flat: bool = True) -> Spatial | None:
+def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> WindowedOp | None:
     """The kernel of a convolution or of pooling; None where the equation is neither or NumPy's call is to do it.
 
     `flat`: nothing that follows tells the last dimensions of the result apart.
@@ -58,14 +58,14 @@ def plan_spatial(value: Value, target: Target, flat: bool = True) -> Spatial | N
     plan = _PLANS[value.op.name](value, target, flat)
     if plan is None:
         return None
-    kept = 1 if isinstance(plan, ConvolutionWeight) else len(value.shape) - plan.rank
+    kept = 1 if isinstance(plan, ConvolutionWeightPlan) else len(value.shape) - plan.rank
     shape = (*value.shape[:kept], math.prod(value.shape[kept:])) if flat else value.shape
     operands = value.operands
 
     def write(b: Builder, pointers: Sequence[Reg], scratch: Reg, tile: Reg, finish: Finish) -> None:
-        if isinstance(plan, Convolution):
+        if isinstance(plan, ConvolutionPlan):
             write_convolution(b, plan, pointers[0], pointers[1], scratch, tile, finish)
-        elif isinstance(plan, ConvolutionWeight):
+        elif isinstance(plan, ConvolutionWeightPlan):
             write_convolution_weight(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif value.op.name.endswith("_input"):
             x = pointers[1] if plan.largest else None
@@ -73,33 +73,33 @@ def plan_spatial(value: Value, target: Target, flat: bool = True) -> Spatial | N
         else:
             write_pooling(b, plan, pointers[0], tile, finish)
 
-    return Spatial(plan, operands, shape, plan.tiles, plan.scratch, write)
+    return WindowedOp(plan, operands, shape, plan.tiles, plan.scratch, write)
 
 
-def _convolution(value: Value, target: Target, flat: bool) -> Convolution | None:
+def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:
     x, weight = value.operands
     return plan_convolution(
         x.shape, weight.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
     )
 
 
-def _convolution_input(value: Value, target: Target, flat: bool) -> Convolution | None:
+def _convolution_input(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:
     g, weight = value.operands
     return plan_convolution_input(
         g.shape, weight.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
     )
 
 
-def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeight | None:
+def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | None:
     x, g = value.operands
     return plan_convolution_weight(
         x.shape, g.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
     )
 
 
-def _pooling(value: Value, target: Target, flat: bool) -> Pooling | None:
+def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:
     """The input of what is pooled is the first operand, or the result towards it."""
-    windows = {name: value.params[name] for name in WINDOWS}
+    windows = {name: value.params[name] for name in WINDOW_PARAMS}
     shape = value.shape if value.op.name.endswith("_input") else value.operands[0].shape
     largest = value.op.name.startswith("max_pool")
     return plan_pooling(shape, largest=largest, type=from_dtype(value.dtype), target=target, flat=flat, **windows)

@@ -9,56 +9,56 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.gather_scatter.index_space import (
+    GridPoint,
+    GridSweep,
     Index,
-    Places,
-    Point,
+    IndexMap,
     Shape,
-    Sweep,
+    add_strided,
     as_index,
-    cut,
-    gathered,
-    indexed,
-    moved,
-    tiles_for,
+    count_tiles,
+    gather_positions,
+    index_positions,
+    tile_range,
 )
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I32, Reg, Type, from_dtype
 
-ABREAST = 4  # registers handed over at once
-MOST_LOADED = 16  # lanes of a register whose elements are loaded one by one
+REGISTERS_PER_FINISH = 4  # registers handed over at once
+MAX_SCALAR_LOADS = 16  # lanes of a register whose elements are loaded one by one
 
-ViewOf = Callable[[Value], View]
+ViewOf = Callable[[Value], StridedView]
 
 
-class Piece(NamedTuple):
+class GatherPiece(NamedTuple):
     """One array that is read, over a part of the result which begins at `shift`."""
 
     base: Value
-    places: Places
+    places: IndexMap
     shift: Shape
     tiled: int  # the dimension that tiles cut
 
 
-class Reading(NamedTuple):
+class GatherPlan(NamedTuple):
     """How to read; `arguments` are the arrays and the indices, in the order of the table."""
 
     shape: Shape
     kind: Type
-    pieces: tuple[Piece, ...]
+    pieces: tuple[GatherPiece, ...]
     arguments: list[Value]
     tiles: int
 
 
-def plan_reading(value: Value, target: Target, view_of: ViewOf = View.whole) -> Reading | None:
+def plan_gather(value: Value, target: Target, view_of: ViewOf = StridedView.whole) -> GatherPlan | None:
     """How to read what `index`, `gather` or `cat` says; None if NumPy must.
 
     Operands may be views. Indices are taken to be checked: a wrong one reads some other element, nothing outside.
     """
-    made = _places(value, view_of)
+    made = _index_maps(value, view_of)
     if made is None or not all(places.valid for _, places, _ in made):
         return None
     try:
@@ -70,38 +70,38 @@ def plan_reading(value: Value, target: Target, view_of: ViewOf = View.whole) -> 
     bases += [lookup.indices.base for _, places, _ in made for lookup in places.lookups]
     pieces, parts = [], []
     for base, places, shift in made:
-        counts = _counts(places.shape, lanes)
-        enough = tiles_for(2 * value.nbytes, max(counts))
+        counts = _count_parts(places.shape, lanes)
+        enough = count_tiles(2 * value.nbytes, max(counts))
         d = next(d for d, n in enumerate(counts) if n >= enough)
-        pieces.append(Piece(base, places, shift, d))
+        pieces.append(GatherPiece(base, places, shift, d))
         parts.append(counts[d])
-    tiles = tiles_for(2 * value.nbytes, max(parts))
-    return Reading(value.shape, kind, tuple(pieces), list(dict.fromkeys(bases)), tiles)
+    tiles = count_tiles(2 * value.nbytes, max(parts))
+    return GatherPlan(value.shape, kind, tuple(pieces), list(dict.fromkeys(bases)), tiles)
 
 
-def _places(value: Value, view_of: ViewOf) -> list[tuple[Value, Places, Shape]] | None:
+def _index_maps(value: Value, view_of: ViewOf) -> list[tuple[Value, IndexMap, Shape]] | None:
     """What is read for each part of the result: from which array, where, and where the part begins."""
     views = [view_of(v) for v in value.operands]
     if len(views) != len(value.inputs):
         return None
     nowhere = (0,) * len(value.shape)
     if value.op.name == "index":
-        places = indexed(views[0], views[1:], value.params["pattern"], value.shape)
-        return [(views[0].base, _at_least_one(places), nowhere)]
+        places = index_positions(views[0], views[1:], value.params["pattern"], value.shape)
+        return [(views[0].base, _atleast_1d(places), nowhere)]
     if value.op.name == "gather":
-        places = gathered(views[0], views[1], value.params["axis"])
-        return [(views[0].base, _at_least_one(places), nowhere)]
+        places = gather_positions(views[0], views[1], value.params["axis"])
+        return [(views[0].base, _atleast_1d(places), nowhere)]
     if value.op.name == "cat":
         made, axis, at = [], value.params["axis"], 0
         for view in views:
             shift = tuple(at if d == axis else 0 for d in range(len(value.shape)))
-            made.append((view.base, Places(view.shape, view.offset, view.strides), shift))
+            made.append((view.base, IndexMap(view.shape, view.offset, view.strides), shift))
             at += view.shape[axis]
         return made
     return None
 
 
-def _at_least_one(places: Places) -> Places:
+def _atleast_1d(places: IndexMap) -> IndexMap:
     """A grid without dimensions as one of a single point."""
     if places.shape:
         return places
@@ -109,43 +109,51 @@ def _at_least_one(places: Places) -> Places:
     return places._replace(shape=(1,), strides=(0,), lookups=tuple(lookups), along=(None,))
 
 
-def _counts(shape: Shape, lanes: int) -> list[int]:
+def _count_parts(shape: Shape, lanes: int) -> list[int]:
     """Into how many parts each dimension can be cut."""
-    return [*shape[:-1], max(1, shape[-1] // (lanes * ABREAST))]
+    return [*shape[:-1], max(1, shape[-1] // (lanes * REGISTERS_PER_FINISH))]
 
 
-def write_reading(
-    plan: Reading, b: Builder, pointers: dict[Value, Reg], tile: Reg, finish: Finish, target: Target
+def write_gather(
+    plan: GatherPlan, b: Builder, pointers: dict[Value, Reg], tile: Reg, finish: Finish, target: Target
 ) -> None:
     """The body of the kernel: every element of the tile's part of the result, handed to `finish`."""
     for piece in plan.pieces:
         if all(piece.places.shape):
-            _Reader(plan, piece, b, pointers, target, finish).write(tile)
+            _GatherWriter(plan, piece, b, pointers, target, finish).write(tile)
 
 
-class _Reader:
+class _GatherWriter:
     def __init__(
-        self, plan: Reading, piece: Piece, b: Builder, pointers: dict[Value, Reg], target: Target, finish: Finish
+        self,
+        plan: GatherPlan,
+        piece: GatherPiece,
+        b: Builder,
+        pointers: dict[Value, Reg],
+        target: Target,
+        finish: Finish,
     ) -> None:
         self.plan, self.piece, self.b, self.finish = plan, piece, b, finish
         self.pointer = pointers[piece.base]
         self.places = piece.places
-        self.sweep = Sweep(b, self.places, pointers)
+        self.sweep = GridSweep(b, self.places, pointers)
         self.size = self.places.shape[-1]
         self.lanes = min(target.lanes(plan.kind), 1 << (self.size - 1).bit_length())
         looked_up = any(lookup.indices.strides[-1] for lookup in self.places.lookups)
         if looked_up or self.places.strides[-1] not in (0, 1):
-            self.lanes = min(self.lanes, MOST_LOADED)
+            self.lanes = min(self.lanes, MAX_SCALAR_LOADS)
 
     def write(self, tile: Reg) -> None:
         tiled, last = self.piece.tiled, len(self.places.shape) - 1
-        span = self.lanes * ABREAST
-        bounds = {tiled: cut(self.b, tile, self.plan.tiles, self.places.shape[tiled], span if tiled == last else 1)}
+        span = self.lanes * REGISTERS_PER_FINISH
+        bounds = {
+            tiled: tile_range(self.b, tile, self.plan.tiles, self.places.shape[tiled], span if tiled == last else 1)
+        }
         self.sweep.run(bounds, lambda at: self._columns(at, tile, *bounds.get(last, (0, self.size))))
 
-    def _columns(self, at: Point, tile: Reg, low: Index, high: Index) -> None:
+    def _columns(self, at: GridPoint, tile: Reg, low: Index, high: Index) -> None:
         """The last dimension, some registers at a time; what remains is the last tile's."""
-        b, span = self.b, self.lanes * ABREAST
+        b, span = self.b, self.lanes * REGISTERS_PER_FINISH
         whole = self.size - self.size % span
         if whole:
             until = b.minimum(high, whole) if isinstance(high, Reg) else whole
@@ -160,20 +168,20 @@ class _Reader:
             else:
                 self._hand_over(at, whole, self.size - whole)
 
-    def _hand_over(self, at: Point, column: Index, count: int) -> None:
+    def _hand_over(self, at: GridPoint, column: Index, count: int) -> None:
         rank, parts = len(self.plan.shape), []
         for k in range(0, count, self.lanes):
             mask = count - k if count - k < self.lanes else None
-            value = self._load(at, _after(self.b, column, k), mask)
-            parts.append(Part((*(0,) * (rank - 1), k)[:rank], value, mask))
-        origin = [_after(self.b, i, s) for i, s in zip((*at.indices, column), self.piece.shift, strict=False)]
+            value = self._load(at, _offset_index(self.b, column, k), mask)
+            parts.append(ResultRegister((*(0,) * (rank - 1), k)[:rank], value, mask))
+        origin = [_offset_index(self.b, i, s) for i, s in zip((*at.indices, column), self.piece.shift, strict=False)]
         self.finish([as_index(self.b, i) for i in origin], parts)
 
-    def _load(self, at: Point, column: Index, mask: int | None) -> Reg:
+    def _load(self, at: GridPoint, column: Index, mask: int | None) -> Reg:
         """The register of elements from `column` on."""
         b, kind, lanes = self.b, self.plan.kind, self.lanes
         stride = self.places.strides[-1]
-        offset = moved(b, at.offset, column, stride)
+        offset = add_strided(b, at.offset, column, stride)
         if not at.waiting:
             pointer = b.gep(self.pointer, offset, kind)
             if stride == 1 or lanes == 1:
@@ -184,7 +192,7 @@ class _Reader:
         offsets = b.mul(b.iota(lanes), stride) if stride and lanes > 1 else None
         for lookup, start in at.waiting:
             step = lookup.indices.strides[-1]
-            found = self.sweep.position(lookup, moved(b, start, column, step), lanes, mask, step)
+            found = self.sweep.position(lookup, add_strided(b, start, column, step), lanes, mask, step)
             offsets = found if offsets is None else b.add(offsets, found)
         assert offsets is not None
         pointer = b.gep(self.pointer, offset, kind)
@@ -193,7 +201,7 @@ class _Reader:
         return b.gather(pointer, offsets, kind, mask)
 
 
-def _after(b: Builder, index: Index, by: int) -> Index:
+def _offset_index(b: Builder, index: Index, by: int) -> Index:
     """index + by."""
     if not by:
         return index

@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
 
@@ -19,20 +19,20 @@ Offsets = tuple[Reg, ...]
 Index = Reg | int
 Bounds = dict[int, tuple[Index, Index]]
 
-GRAIN = 2**18  # bytes for each of which a tile is worth while
-MOST_TILES = 32
-STRIP = 256  # bytes of neighbouring columns that one tile writes at least: some cache lines
+MIN_TILE_BYTES = 2**18  # bytes for each of which a tile is worth while
+MAX_TILES = 32
+MIN_STRIP_BYTES = 256  # bytes of neighbouring columns that one tile writes at least: some cache lines
 
 
 class Lookup(NamedTuple):
     """A position along one dimension of the array, read from `indices` at the point of the grid."""
 
-    indices: View  # over the grid
+    indices: StridedView  # over the grid
     step: int  # elements of the array from one position to the next
     size: int  # positions there are; negative ones count from the end
 
 
-class Places(NamedTuple):
+class IndexMap(NamedTuple):
     """Point (i, j, …) of the grid is element start + i·strides[0] + … + lookup·step + … of the array.
 
     `along`: for each dimension of the grid the dimension of the array in which it runs from the first place to the
@@ -51,7 +51,9 @@ class Places(NamedTuple):
         return not prod(self.shape) or all(lookup.size for lookup in self.lookups)
 
 
-def indexed(array: View, indices: Sequence[View], pattern: tuple[int | None, ...], shape: Shape) -> Places:
+def index_positions(
+    array: StridedView, indices: Sequence[StridedView], pattern: tuple[int | None, ...], shape: Shape
+) -> IndexMap:
     """The places `array[indices]` over its result, of this shape."""
     pattern = pattern + (None,) * (len(array.shape) - len(pattern))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
@@ -66,26 +68,26 @@ def indexed(array: View, indices: Sequence[View], pattern: tuple[int | None, ...
         strides = (0,) * front + wide.strides + (0,) * (len(kept) - front)
         lookups.append(Lookup(wide._replace(shape=shape, strides=strides), array.strides[d], array.shape[d]))
     own = tuple(0 if d is None else array.strides[d] for d in along)
-    return Places(shape, array.offset, own, tuple(lookups), along)
+    return IndexMap(shape, array.offset, own, tuple(lookups), along)
 
 
-def gathered(array: View, indices: View, axis: int) -> Places:
+def gather_positions(array: StridedView, indices: StridedView, axis: int) -> IndexMap:
     """The point's own position, but along `axis` that in `indices`, whose shape is the grid."""
     strides = tuple(0 if d == axis else s for d, s in enumerate(array.strides))
     along = tuple(None if d == axis else d for d in range(len(strides)))
     lookup = Lookup(indices, array.strides[axis], array.shape[axis])
-    return Places(indices.shape, array.offset, strides, (lookup,), along)
+    return IndexMap(indices.shape, array.offset, strides, (lookup,), along)
 
 
-def region(array: View, bounds: Sequence[tuple[int, int, int]]) -> Places:
+def slice_positions(array: StridedView, bounds: Sequence[tuple[int, int, int]]) -> IndexMap:
     """The part of the array at one (start, stop, step) for each dimension."""
     part = array.slice(tuple(bounds))
     whole = [tuple(b) == (0, n, 1) for b, n in zip(bounds, array.shape, strict=True)]
     along = tuple(d if same else None for d, same in enumerate(whole))
-    return Places(part.shape, part.offset, part.strides, (), along)
+    return IndexMap(part.shape, part.offset, part.strides, (), along)
 
 
-class Point(NamedTuple):
+class GridPoint(NamedTuple):
     """Where in the grid code is being written: its first indices, the element they lead to, and where others stand.
 
     `others`: offsets along other strides. `waiting`: lookups whose position depends on what follows, and where in
@@ -98,29 +100,29 @@ class Point(NamedTuple):
     waiting: tuple[tuple[Lookup, Reg], ...]
 
 
-Body = Callable[[Point], None]
+Body = Callable[[GridPoint], None]
 
 
-class Sweep:
+class GridSweep:
     """Loops over a grid in row-major order, all but its last dimension, which the body runs along itself."""
 
     def __init__(
-        self, b: Builder, places: Places, pointers: dict[Value, Reg], others: Sequence[tuple[int, Shape]] = ()
+        self, b: Builder, places: IndexMap, pointers: dict[Value, Reg], others: Sequence[tuple[int, Shape]] = ()
     ) -> None:
         self.b, self.places, self.pointers = b, places, pointers
         self.others = others  # (start, strides) of each
 
     def run(self, bounds: Bounds, body: Body) -> None:
         """Write the loops; `bounds`: those of dimensions that are not run through from end to end."""
-        self._enter(self._resolved(self._start(), 0), bounds, body)
+        self._enter(self._resolve_lookups(self._start_point(), 0), bounds, body)
 
-    def stepped(self, at: Point, index: Index) -> Point:
+    def step_into(self, at: GridPoint, index: Index) -> GridPoint:
         """The point one dimension further in."""
         d, b = len(at.indices), self.b
-        offset = moved(b, at.offset, index, self.places.strides[d])
-        others = tuple(moved(b, o, index, s[d]) for o, (_, s) in zip(at.others, self.others, strict=True))
-        waiting = tuple((lookup, moved(b, o, index, lookup.indices.strides[d])) for lookup, o in at.waiting)
-        return self._resolved(Point((*at.indices, index), offset, others, waiting), d + 1)
+        offset = add_strided(b, at.offset, index, self.places.strides[d])
+        others = tuple(add_strided(b, o, index, s[d]) for o, (_, s) in zip(at.others, self.others, strict=True))
+        waiting = tuple((lookup, add_strided(b, o, index, lookup.indices.strides[d])) for lookup, o in at.waiting)
+        return self._resolve_lookups(GridPoint((*at.indices, index), offset, others, waiting), d + 1)
 
     def position(self, lookup: Lookup, offset: Reg, lanes: int, mask: int | None, stride: int) -> Reg:
         """What is looked up, in elements of the array: within it, whatever the indices hold."""
@@ -138,31 +140,31 @@ class Sweep:
             found = b.select(b.lt(found, 0), b.add(found, lookup.size), found)
         # Indices are checked before, but another thread may write to them meanwhile.
         unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), lookup.size - 1)
-        return scaled(b, Reg(unsigned.name, I64.of(lanes)), lookup.step)
+        return scale_index(b, Reg(unsigned.name, I64.of(lanes)), lookup.step)
 
-    def _start(self) -> Point:
+    def _start_point(self) -> GridPoint:
         b = self.b
         waiting = tuple((lookup, b.constant(lookup.indices.offset, I64)) for lookup in self.places.lookups)
         others = tuple(b.constant(start, I64) for start, _ in self.others)
-        return Point((), b.constant(self.places.start, I64), others, waiting)
+        return GridPoint((), b.constant(self.places.start, I64), others, waiting)
 
-    def _enter(self, at: Point, bounds: Bounds, body: Body) -> None:
+    def _enter(self, at: GridPoint, bounds: Bounds, body: Body) -> None:
         d = len(at.indices)
         if d >= len(self.places.shape) - 1:
             body(at)
             return
         low, high = bounds.get(d, (0, self.places.shape[d]))
         with self.b.loop(low, high) as turn:
-            self._enter(self.stepped(at, turn.index), bounds, body)
+            self._enter(self.step_into(at, turn.index), bounds, body)
 
-    def _resolved(self, at: Point, depth: int) -> Point:
+    def _resolve_lookups(self, at: GridPoint, depth: int) -> GridPoint:
         """The point with the lookups added that depend on nothing further in."""
         waiting, offset = [], at.offset
         for lookup, place in at.waiting:
             if any(lookup.indices.strides[depth:]):
                 waiting.append((lookup, place))
             else:
-                offset = added(self.b, offset, self.position(lookup, place, 1, None, 0))
+                offset = add_index(self.b, offset, self.position(lookup, place, 1, None, 0))
         return at._replace(offset=offset, waiting=tuple(waiting))
 
 
@@ -171,31 +173,31 @@ def as_index(b: Builder, x: Index) -> Reg:
     return x if isinstance(x, Reg) else b.constant(x, I64)
 
 
-def scaled(b: Builder, index: Index, stride: int) -> Reg:
+def scale_index(b: Builder, index: Index, stride: int) -> Reg:
     """index · stride."""
     if not isinstance(index, Reg):
         return b.constant(index * stride, I64)
     return index if stride == 1 else b.mul(index, stride)
 
 
-def moved(b: Builder, offset: Reg, index: Index, stride: int) -> Reg:
+def add_strided(b: Builder, offset: Reg, index: Index, stride: int) -> Reg:
     """offset + index · stride."""
-    return offset if not stride or (not isinstance(index, Reg) and index == 0) else added(
-        b, offset, scaled(b, index, stride)
+    return offset if not stride or (not isinstance(index, Reg) and index == 0) else add_index(
+        b, offset, scale_index(b, index, stride)
     )  # fmt: skip
 
 
-def added(b: Builder, x: Reg, y: Reg) -> Reg:
+def add_index(b: Builder, x: Reg, y: Reg) -> Reg:
     """x + y, without an instruction if one of them is the number 0."""
     return y if x.name == "0" else x if y.name == "0" else b.add(x, y)
 
 
-def tiles_for(size: int, parts: int) -> int:
+def count_tiles(size: int, parts: int) -> int:
     """Into how many tiles to cut work that moves `size` bytes and has so many independent parts."""
-    return max(1, min(size // GRAIN, parts, MOST_TILES))
+    return max(1, min(size // MIN_TILE_BYTES, parts, MAX_TILES))
 
 
-def cut(b: Builder, tile: Reg, tiles: int, size: int, step: int = 1) -> tuple[Index, Index]:
+def tile_range(b: Builder, tile: Reg, tiles: int, size: int, step: int = 1) -> tuple[Index, Index]:
     """The range of a dimension that belongs to a tile; it begins at a multiple of `step`."""
     if tiles == 1:
         return 0, size

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.gather_scatter.gather import Reading, plan_reading, write_reading
-from adjoint.compiler.kernels.gather_scatter.scatter import plan_writing, write_writing
+from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, plan_gather, write_gather
+from adjoint.compiler.kernels.gather_scatter.scatter import plan_scatter, write_scatter
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.kernel_text import NAME, Known, coded
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 
-def lower_reading(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+def lower_gather(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
     """The kernel of what is read and of what follows it element by element."""
     assert group.root is not None
-    plan = plan_reading(group.root, target, fusion.views.__getitem__)
+    plan = plan_gather(group.root, target, fusion.views.__getitem__)
     assert plan is not None
     epilogue = Epilogue(group, fusion, group.root.shape)
     bases = list(dict.fromkeys((*plan.arguments, *epilogue.accesses.bases)))
@@ -31,27 +31,27 @@ def lower_reading(group: Group, fusion: Fusion, target: Target, known: Known) ->
     key = repr(plan), places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
-        known[key] = coded("read", key, ops, target, partial(_write, plan, epilogue, bases, target))
+        known[key] = make_kernel_text("read", key, ops, target, partial(_write, plan, epilogue, bases, target))
     return Kernel(*known[key], bases, group, plan.tiles, numbers=epilogue.accesses.numbers)
 
 
-def lower_writing(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+def lower_scatter(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
     """The kernel of an equation that writes at indices."""
     assert group.root is not None
-    plan = plan_writing(group.root, target, fusion.views.__getitem__)
+    plan = plan_scatter(group.root, target, fusion.views.__getitem__)
     assert plan is not None
     key = repr(plan), tuple(plan.arguments.index(v) for v in _values(plan))
     if key not in known:
-        known[key] = coded("write", key, [group.root.op], target, partial(write_writing, plan, target))
+        known[key] = make_kernel_text("write", key, [group.root.op], target, partial(write_scatter, plan, target))
     return Kernel(*known[key], [*plan.arguments, group.root], group, plan.tiles)
 
 
-def _write(plan: Reading, epilogue: Epilogue, bases: list[Value], target: Target) -> str:
+def _write(plan: GatherPlan, epilogue: Epilogue, bases: list[Value], target: Target) -> str:
     b = Builder()
-    with b.kernel(NAME) as (args, tile, _):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
         numbers = [b.number(args, len(bases) + i) for i in range(len(epilogue.accesses.numbers))]
-        write_reading(plan, b, pointers, tile, epilogue.finish(b, pointers, numbers), target)
+        write_gather(plan, b, pointers, tile, epilogue.finish(b, pointers, numbers), target)
     return b.text()
 
 

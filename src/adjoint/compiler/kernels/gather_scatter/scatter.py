@@ -12,43 +12,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, row_major
+from adjoint.compiler.ir.strided_view import StridedView, row_major
 from adjoint.compiler.kernels.gather_scatter.gather import ViewOf
 from adjoint.compiler.kernels.gather_scatter.index_space import (
-    STRIP,
+    MIN_STRIP_BYTES,
     Bounds,
+    GridPoint,
+    GridSweep,
     Index,
-    Places,
-    Point,
+    IndexMap,
     Shape,
-    Sweep,
-    cut,
-    gathered,
-    indexed,
-    moved,
-    region,
-    tiles_for,
+    add_strided,
+    count_tiles,
+    gather_positions,
+    index_positions,
+    slice_positions,
+    tile_range,
 )
-from adjoint.compiler.kernels.kernel_text import NAME
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
 from adjoint.ops.indexing.scatter import IDENTITIES
 
-ABREAST = 4
+UNROLLED_REGISTERS = 4
 
 FOLDS = {"prod": "mul", "amax": "maximum", "amin": "minimum"}
 Number = int | float | bool
 
 
-class Pass(NamedTuple):
+class ScatterPass(NamedTuple):
     """One walk over the grid: what is written, an array or a number, and how it meets what is there; None: replaces."""
 
-    source: View | Number
+    source: StridedView | Number
     combine: str | None
 
 
-class Writing(NamedTuple):
+class ScatterPlan(NamedTuple):
     """How to write; `arguments` are the arrays and the indices, in the order of the table, before the result.
 
     The result is filled with `start`, unless that is an array which lies where the result is to be.
@@ -56,15 +56,15 @@ class Writing(NamedTuple):
 
     shape: Shape
     kind: Type
-    start: View | Number
-    places: Places
-    passes: tuple[Pass, ...]
+    start: StridedView | Number
+    places: IndexMap
+    passes: tuple[ScatterPass, ...]
     arguments: list[Value]
     tiled: tuple[int, int] | None  # the dimension that tiles cut, in the grid and in the result
     tiles: int
 
 
-def plan_writing(value: Value, target: Target, view_of: ViewOf = View.whole) -> Writing | None:
+def plan_scatter(value: Value, target: Target, view_of: ViewOf = StridedView.whole) -> ScatterPlan | None:
     """How to write what an equation says; None if NumPy must.
 
     It is one of index_add, scatter_add, put_index, scatter, scatter_reduce, put_slice, unslice and pad. Operands may
@@ -72,38 +72,40 @@ def plan_writing(value: Value, target: Target, view_of: ViewOf = View.whole) -> 
     """
     if value.op.name not in _FORMS or value.dtype.kind not in "fiub" or value.dtype == np.float16:
         return None
-    out = View.whole(value)
+    out = StridedView.whole(value)
     operands = [view_of(x) if isinstance(x, Value) else x for x in value.inputs]
     start, places, passes = _FORMS[value.op.name](value, out, operands)
     if not places.valid or (value.dtype.kind == "b" and any(p.combine not in (None, "add") for p in passes)):
         return None
-    start = _fitted(start, value.dtype, value.shape)
-    sources = [_fitted(p.source, value.dtype, places.shape) for p in passes]
+    start = _fit_source(start, value.dtype, value.shape)
+    sources = [_fit_source(p.source, value.dtype, places.shape) for p in passes]
     if start is None or None in sources:
         return None
-    passes = tuple(Pass(source, p.combine) for source, p in zip(sources, passes, strict=True) if source is not None)
-    views = [v for v in (start, *(p.source for p in passes)) if isinstance(v, View)]
+    passes = tuple(
+        ScatterPass(source, p.combine) for source, p in zip(sources, passes, strict=True) if source is not None
+    )
+    views = [v for v in (start, *(p.source for p in passes)) if isinstance(v, StridedView)]
     arguments = dict.fromkeys([*(v.base for v in views), *(k.indices.base for k in places.lookups)])
-    tiled, tiles = _tiling(places, out.shape, value.dtype.itemsize, len(passes))
-    return Writing(value.shape, from_dtype(value.dtype), start, places, passes, list(arguments), tiled, tiles)
+    tiled, tiles = _choose_tiling(places, out.shape, value.dtype.itemsize, len(passes))
+    return ScatterPlan(value.shape, from_dtype(value.dtype), start, places, passes, list(arguments), tiled, tiles)
 
 
-Form = tuple[View | Number, Places, tuple[Pass, ...]]
+Form = tuple[StridedView | Number, IndexMap, tuple[ScatterPass, ...]]
 
 
-def _index_add(value: Value, out: View, operands: list[Any]) -> Form:
+def _index_add(value: Value, out: StridedView, operands: list[Any]) -> Form:
     source, *indices = operands
-    places = indexed(out, indices, value.params["pattern"], source.shape)
-    return 0, places, (Pass(source, "add"),)
+    places = index_positions(out, indices, value.params["pattern"], source.shape)
+    return 0, places, (ScatterPass(source, "add"),)
 
 
-def _scatter_add(value: Value, out: View, operands: list[Any]) -> Form:
+def _scatter_add(value: Value, out: StridedView, operands: list[Any]) -> Form:
     source, indices = operands
     part = source._replace(shape=indices.shape)  # of a larger source the first elements count
-    return 0, gathered(out, indices, value.params["axis"]), (Pass(part, "add"),)
+    return 0, gather_positions(out, indices, value.params["axis"]), (ScatterPass(part, "add"),)
 
 
-def _put_index(value: Value, out: View, operands: list[Any]) -> Form:
+def _put_index(value: Value, out: StridedView, operands: list[Any]) -> Form:
     start, source, *indices = operands
     pattern = value.params["pattern"] + (None,) * (len(out.shape) - len(value.params["pattern"]))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
@@ -111,41 +113,41 @@ def _put_index(value: Value, out: View, operands: list[Any]) -> Form:
     kept = [n for n, slot in zip(out.shape, pattern, strict=True) if slot is None]
     front = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     shape = (*kept[:front], *middle, *kept[front:])
-    return start, indexed(out, indices, pattern, shape), (Pass(source, None),)
+    return start, index_positions(out, indices, pattern, shape), (ScatterPass(source, None),)
 
 
-def _scatter(value: Value, out: View, operands: list[Any]) -> Form:
+def _scatter(value: Value, out: StridedView, operands: list[Any]) -> Form:
     start, source, indices = operands
-    return start, gathered(out, indices, value.params["axis"]), (Pass(source, None),)
+    return start, gather_positions(out, indices, value.params["axis"]), (ScatterPass(source, None),)
 
 
-def _scatter_reduce(value: Value, out: View, operands: list[Any]) -> Form:
+def _scatter_reduce(value: Value, out: StridedView, operands: list[Any]) -> Form:
     start, source, indices = operands
     reduce = value.params["reduce"]
-    places = gathered(out, indices, value.params["axis"])
-    fold = Pass(source._replace(shape=indices.shape), FOLDS[reduce])
+    places = gather_positions(out, indices, value.params["axis"])
+    fold = ScatterPass(source._replace(shape=indices.shape), FOLDS[reduce])
     if value.params["include_self"]:
         return start, places, (fold,)
     identity: Number = IDENTITIES[reduce]
     if value.dtype.kind in "iu" and reduce != "prod":
         limits = np.iinfo(value.dtype)
         identity = int(limits.min if reduce == "amax" else limits.max)
-    return start, places, (Pass(identity, None), fold)
+    return start, places, (ScatterPass(identity, None), fold)
 
 
-def _put_slice(value: Value, out: View, operands: list[Any]) -> Form:
+def _put_slice(value: Value, out: StridedView, operands: list[Any]) -> Form:
     start, source = operands
-    return start, region(out, value.params["bounds"]), (Pass(source, None),)
+    return start, slice_positions(out, value.params["bounds"]), (ScatterPass(source, None),)
 
 
-def _unslice(value: Value, out: View, operands: list[Any]) -> Form:
-    return 0, region(out, value.params["bounds"]), (Pass(operands[0], None),)
+def _unslice(value: Value, out: StridedView, operands: list[Any]) -> Form:
+    return 0, slice_positions(out, value.params["bounds"]), (ScatterPass(operands[0], None),)
 
 
-def _pad(value: Value, out: View, operands: list[Any]) -> Form:
+def _pad(value: Value, out: StridedView, operands: list[Any]) -> Form:
     inner = operands[0].shape
     bounds = [(low, low + n, 1) for (low, _), n in zip(value.params["widths"], inner, strict=True)]
-    return value.params.get("value", 0.0), region(out, bounds), (Pass(operands[0], None),)
+    return value.params.get("value", 0.0), slice_positions(out, bounds), (ScatterPass(operands[0], None),)
 
 
 _FORMS: dict[str, Any] = {
@@ -160,39 +162,39 @@ _FORMS: dict[str, Any] = {
 }
 
 
-def _fitted(source: View | Number, dtype: Any, shape: Shape) -> View | Number | None:
+def _fit_source(source: StridedView | Number, dtype: Any, shape: Shape) -> StridedView | Number | None:
     """What is written, over the whole grid and in the result's type; None if it has another."""
-    if isinstance(source, View):
+    if isinstance(source, StridedView):
         return source.expand(shape) if source.base.dtype == dtype else None
     return int(source) if dtype.kind in "iu" else source
 
 
-def _tiling(places: Places, shape: Shape, itemsize: int, passes: int) -> tuple[tuple[int, int] | None, int]:
+def _choose_tiling(places: IndexMap, shape: Shape, itemsize: int, passes: int) -> tuple[tuple[int, int] | None, int]:
     """The dimension that can be cut into most parts, the first of several, and the number of tiles."""
     best, most = None, 1
     for d, e in enumerate(places.along):
         if e is None:
             continue
-        parts = shape[e] if e < len(shape) - 1 else shape[e] * itemsize // STRIP
+        parts = shape[e] if e < len(shape) - 1 else shape[e] * itemsize // MIN_STRIP_BYTES
         if parts > most:
             best, most = (d, e), parts
     size = (int(np.prod(shape)) + 2 * passes * int(np.prod(places.shape))) * itemsize
-    tiles = tiles_for(size, most) if best else 1
+    tiles = count_tiles(size, most) if best else 1
     return (best, tiles) if tiles > 1 else (None, 1)
 
 
-def write_writing(plan: Writing, target: Target) -> str:
+def write_scatter(plan: ScatterPlan, target: Target) -> str:
     """The module of the kernel, called NAME: its table is `arguments`, then the result."""
     b = Builder()
-    with b.kernel(NAME) as (args, tile, _):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
         out = b.argument(args, len(plan.arguments))
-        _Writer(plan, b, pointers, out, target).write(tile)
+        _ScatterWriter(plan, b, pointers, out, target).write(tile)
     return b.text()
 
 
-class _Writer:
-    def __init__(self, plan: Writing, b: Builder, pointers: dict[Value, Reg], out: Reg, target: Target) -> None:
+class _ScatterWriter:
+    def __init__(self, plan: ScatterPlan, b: Builder, pointers: dict[Value, Reg], out: Reg, target: Target) -> None:
         self.plan, self.b, self.pointers, self.out = plan, b, pointers, out
         self.most = target.lanes(plan.kind)
 
@@ -202,15 +204,15 @@ class _Writer:
         result_bounds: Bounds = {}
         if plan.tiled:
             d, e = plan.tiled
-            step = max(1, STRIP // plan.kind.itemsize) if e == len(plan.shape) - 1 else 1
-            low, high = cut(b, tile, plan.tiles, plan.shape[e], step)
+            step = max(1, MIN_STRIP_BYTES // plan.kind.itemsize) if e == len(plan.shape) - 1 else 1
+            low, high = tile_range(b, tile, plan.tiles, plan.shape[e], step)
             result_bounds[e] = low, high
             n = plan.places.shape[d]
             grid_bounds[d] = (b.minimum(low, n), b.minimum(high, n)) if isinstance(low, Reg) else (0, n)
         self._fill(result_bounds)
         if all(plan.places.shape):
             for each in plan.passes:
-                self._walk(each, grid_bounds)
+                self._write_pass(each, grid_bounds)
 
     def _fill(self, bounds: Bounds) -> None:
         """The result as it is before anything is written."""
@@ -218,45 +220,47 @@ class _Writer:
         shape = plan.shape or (1,)
         if not all(shape):
             return
-        places = Places(shape, 0, row_major(shape))
-        start = plan.start.expand(shape) if isinstance(plan.start, View) else plan.start
-        if not isinstance(start, View) or not start.is_linear:
-            self._sweep(places, Pass(start, None), bounds)
+        places = IndexMap(shape, 0, row_major(shape))
+        start = plan.start.expand(shape) if isinstance(plan.start, StridedView) else plan.start
+        if not isinstance(start, StridedView) or not start.is_linear:
+            self._sweep(places, ScatterPass(start, None), bounds)
             return
         given = self.pointers[start.base]
         apart = b.emit(f"icmp ne ptr {given.name}, {self.out.name}", Type("b", 1))
         with b.when(apart):
-            self._sweep(places, Pass(start, None), bounds)
+            self._sweep(places, ScatterPass(start, None), bounds)
 
-    def _walk(self, each: Pass, bounds: Bounds) -> None:
+    def _write_pass(self, each: ScatterPass, bounds: Bounds) -> None:
         places = self.plan.places
         if not places.shape:
             lookups = tuple(k._replace(indices=k.indices._replace(shape=(1,), strides=(0,))) for k in places.lookups)
             places = places._replace(shape=(1,), strides=(0,), lookups=lookups, along=(None,))
-            each = each._replace(source=each.source.expand((1,)) if isinstance(each.source, View) else each.source)
+            each = each._replace(
+                source=each.source.expand((1,)) if isinstance(each.source, StridedView) else each.source
+            )
         self._sweep(places, each, bounds)
 
-    def _sweep(self, places: Places, each: Pass, bounds: Bounds) -> None:
+    def _sweep(self, places: IndexMap, each: ScatterPass, bounds: Bounds) -> None:
         source = each.source
-        others = [(source.offset, source.strides)] if isinstance(source, View) else []
-        sweep = Sweep(self.b, places, self.pointers, others)
+        others = [(source.offset, source.strides)] if isinstance(source, StridedView) else []
+        sweep = GridSweep(self.b, places, self.pointers, others)
         last = len(places.shape) - 1
         low, high = bounds.get(last, (0, places.shape[last]))
         sweep.run(bounds, lambda at: self._row(sweep, at, each, low, high))
 
-    def _row(self, sweep: Sweep, at: Point, each: Pass, low: Index, high: Index) -> None:
+    def _row(self, sweep: GridSweep, at: GridPoint, each: ScatterPass, low: Index, high: Index) -> None:
         """The last dimension: in vectors if the result runs along it, else one element after the other."""
         b, places = self.b, sweep.places
         if at.waiting or places.strides[-1] != 1:
             with b.loop(low, high) as turn:
-                self._element(sweep.stepped(at, turn.index), each)
+                self._element(sweep.step_into(at, turn.index), each)
             return
         size = places.shape[-1]
         lanes = min(self.most, 1 << (size - 1).bit_length())
         if isinstance(high, Reg):
-            self._some(at, each, low, high, lanes)
+            self._write_columns(at, each, low, high, lanes)
             return
-        span = lanes * ABREAST
+        span = lanes * UNROLLED_REGISTERS
         whole = size - size % span
         if whole:
             with b.loop(0, whole, span) as turn:
@@ -265,10 +269,10 @@ class _Writer:
         for k in range(whole, size, lanes):
             self._register(at, each, k, lanes, size - k if size - k < lanes else None)
 
-    def _some(self, at: Point, each: Pass, low: Index, high: Reg, lanes: int) -> None:
+    def _write_columns(self, at: GridPoint, each: ScatterPass, low: Index, high: Reg, lanes: int) -> None:
         """A range of columns known when the kernel runs; it begins at a multiple of `lanes`."""
         b = self.b
-        span = lanes * ABREAST
+        span = lanes * UNROLLED_REGISTERS
         end = b.add(low, b.bitwise_and(b.sub(high, low), -span))
         with b.loop(low, end, span) as turn:
             for k in range(0, span, lanes):
@@ -276,30 +280,30 @@ class _Writer:
         with b.loop(end, high, lanes) as turn:
             self._register(at, each, turn.index, lanes, b.lane_mask(b.sub(high, turn.index), lanes))
 
-    def _register(self, at: Point, each: Pass, column: Index, lanes: int, mask: Reg | int | None) -> None:
+    def _register(self, at: GridPoint, each: ScatterPass, column: Index, lanes: int, mask: Reg | int | None) -> None:
         b, kind = self.b, self.plan.kind
-        place = b.gep(self.out, moved(b, at.offset, column, 1), kind)
+        place = b.gep(self.out, add_strided(b, at.offset, column, 1), kind)
         value = self._source(at, each, column, lanes, mask)
         if each.combine:
             value = getattr(b, each.combine)(b.load(place, kind.of(lanes), mask), value)
         b.store(value, place, mask)
 
-    def _source(self, at: Point, each: Pass, column: Index, lanes: int, mask: Reg | int | None) -> Reg:
+    def _source(self, at: GridPoint, each: ScatterPass, column: Index, lanes: int, mask: Reg | int | None) -> Reg:
         b, kind, source = self.b, self.plan.kind, each.source
-        if not isinstance(source, View):
+        if not isinstance(source, StridedView):
             return b.constant(source, kind.of(lanes))
         stride = source.strides[-1]
-        pointer = b.gep(self.pointers[source.base], moved(b, at.others[0], column, stride), kind)
+        pointer = b.gep(self.pointers[source.base], add_strided(b, at.others[0], column, stride), kind)
         if stride == 1 or lanes == 1:
             return b.load(pointer, kind.of(lanes), mask)
         if stride == 0:
             return b.broadcast(b.load(pointer, kind), lanes)
         return b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
 
-    def _element(self, at: Point, each: Pass) -> None:
+    def _element(self, at: GridPoint, each: ScatterPass) -> None:
         b, kind = self.b, self.plan.kind
         place = b.gep(self.out, at.offset, kind)
-        if isinstance(each.source, View):
+        if isinstance(each.source, StridedView):
             value = b.load(b.gep(self.pointers[each.source.base], at.others[0], kind), kind)
         else:
             value = b.constant(each.source, kind)

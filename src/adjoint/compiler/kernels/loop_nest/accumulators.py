@@ -14,7 +14,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
 
-ACROSS = {
+LANE_REDUCTIONS = {
     "add": "hsum", "mul": "hprod", "maximum": "hmax", "minimum": "hmin", "logical_or": "hor", "logical_and": "hand",
 }  # fmt: skip
 
@@ -37,7 +37,7 @@ def combine(b: Builder, value: Value, x: Reg, y: Reg) -> Reg:
     return combined
 
 
-def take(b: Builder, value: Value, total: Reg, source: Reg, mask: int | None) -> Reg:
+def accumulate(b: Builder, value: Value, total: Reg, source: Reg, mask: int | None) -> Reg:
     """The fold with the lanes of `source` taken in, only the first `mask` of them if there is one."""
     if value.op.combine.startswith("logical"):
         source = b.ne(source, 0)
@@ -46,20 +46,20 @@ def take(b: Builder, value: Value, total: Reg, source: Reg, mask: int | None) ->
     return combined if mask is None or lanes == 1 else b.select(b.lane_mask(mask, lanes), combined, total)
 
 
-def widened(b: Builder, value: Value, start: Reg) -> Reg:
+def widen_start(b: Builder, value: Value, start: Reg) -> Reg:
     """The start of the total that blocks are gathered in."""
     return b.cast(start, F64) if _sums_wide(value) else start
 
 
-def emptied(b: Builder, value: Value, total: Reg, part: Reg) -> Reg:
+def flush_block(b: Builder, value: Value, total: Reg, part: Reg) -> Reg:
     """The total with a block's fold added."""
     return combine(b, value, total, b.cast(part, F64) if _sums_wide(value) else part)
 
 
-def finished(b: Builder, value: Value, total: Reg, across: bool) -> Reg:
+def finalize(b: Builder, value: Value, total: Reg, across: bool) -> Reg:
     """The result in its type; `across`: of all lanes, which have folded one element's dimension among them."""
     if across and total.type.lanes > 1:
-        total = getattr(b, ACROSS[value.op.combine])(total)
+        total = getattr(b, LANE_REDUCTIONS[value.op.combine])(total)
     return b.cast(total, from_dtype(value.dtype)) if total.type.is_float else total
 
 

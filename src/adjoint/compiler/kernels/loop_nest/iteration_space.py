@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, over, own_shape
-from adjoint.compiler.kernels.elementwise import Access, Accesses, told
+from adjoint.compiler.ir.strided_view import StridedView, iteration_shape, view_over
+from adjoint.compiler.kernels.elementwise import Access, Accesses, fingerprint
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-class Read(NamedTuple):
+class OperandLoad(NamedTuple):
     """An operand that is loaded: once for each element, or, `kept`, once for each fold."""
 
     operand: Value
     kept: bool
 
 
-class Loop(NamedTuple):
+class LoopDim(NamedTuple):
     """One loop: its length, whether it folds a dimension, and whether its neighbours share a register."""
 
     size: int
@@ -31,14 +31,14 @@ class Loop(NamedTuple):
     vector: bool
 
 
-def space_of(group: Group, fusion: Fusion) -> Space:
+def space_of(group: Group, fusion: Fusion) -> IterationSpace:
     """The space of a group, found once."""
-    space: Space = fusion.spaces.get(group) or Space(group, fusion)
+    space: IterationSpace = fusion.spaces.get(group) or IterationSpace(group, fusion)
     fusion.spaces[group] = space
     return space
 
 
-class Space:
+class IterationSpace:
     """Loops from the outside in, and for every access its steps along them.
 
     Neighbouring dimensions through which all accesses run evenly are one loop. The last one is spread over lanes; kept
@@ -48,31 +48,31 @@ class Space:
     def __init__(self, group: Group, fusion: Fusion) -> None:
         assert group.shape is not None
         self.group, self.fusion = group, fusion
-        self._sources: dict[Value, list[Read | Value]] = {}
+        self._sources: dict[Value, list[OperandLoad | Value]] = {}
         self.shape = group.shape
         self.axes = group.axes or ()
-        self.reads: dict[Read, Access] = {}
+        self.reads: dict[OperandLoad, Access] = {}
         self.writes: dict[Value, Access] = {}
         for value in group.equations:
             kept = value in group.kept
-            sources: list[Read | Value] = []
+            sources: list[OperandLoad | Value] = []
             for operand in value.operands:
                 view = fusion.views[operand]
                 if fusion.maker.get(view.base) is group:
                     sources.append(view.base)
                     continue
-                read = Read(operand, kept)
-                self.reads[read] = self._access(view, own_shape(value), kept)
+                read = OperandLoad(operand, kept)
+                self.reads[read] = self._access(view, iteration_shape(value), kept)
                 sources.append(read)
             self._sources[value] = sources
         for value in group.stored:
             folded = value in group.kept or value.op.combine
-            self.writes[value] = self._access(View.whole(value), value.shape, bool(folded))
+            self.writes[value] = self._access(StridedView.whole(value), value.shape, bool(folded))
         self._collapse()
         self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
 
-    def _access(self, view: View, shape: Shape, kept: bool) -> Access:
-        seen = over(view, shape, self.group.kept_shape if kept else self.shape)
+    def _access(self, view: StridedView, shape: Shape, kept: bool) -> Access:
+        seen = view_over(view, shape, self.group.keepdims_shape if kept else self.shape)
         assert seen is not None, f"{view} cannot be read over {self.shape}"
         strides = tuple(0 if kept and i in self.axes else s for i, s in enumerate(seen.strides))
         return Access(seen.base, seen.offset, strides)
@@ -95,7 +95,7 @@ class Space:
         kept = [i for i, dim in enumerate(dims) if not dim[1] and i != last]
         folded = [i for i, dim in enumerate(dims) if dim[1] and i != last]
         order = [*kept, *folded, last] if dims[last][1] else [*kept, last, *folded]
-        self.loops = [Loop(dims[i][0], dims[i][1], i == last) for i in order]
+        self.loops = [LoopDim(dims[i][0], dims[i][1], i == last) for i in order]
         strides = iter([tuple(dims[i][2][k] for i in order) for k in range(len(accesses))])
         self.reads = {v: a._replace(strides=next(strides)) for v, a in self.reads.items()}
         self.writes = {v: a._replace(strides=next(strides)) for v, a in self.writes.items()}
@@ -110,18 +110,18 @@ class Space:
         """The position of the outermost reducing loop; the number of loops if none reduces."""
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
 
-    def sources(self, value: Value) -> list[Read | Value]:
+    def sources(self, value: Value) -> list[OperandLoad | Value]:
         """For each operand of an equation what its register is kept under: the read, or the equation that made it."""
         return self._sources[value]
 
     def structure(self) -> Any:
         """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
         registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
-        place = self.accesses.told()
+        place = self.accesses.make_fingerprinter()
 
         def inputs(value: Value) -> Any:
             sources = iter(self.sources(value))
-            return tuple(registers[next(sources)] if isinstance(x, Value) else told(x) for x in value.inputs)
+            return tuple(registers[next(sources)] if isinstance(x, Value) else fingerprint(x) for x in value.inputs)
 
         return (
             tuple(self.loops),

@@ -15,29 +15,29 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.kernel_text import NAME, coded
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, make_kernel_text
 from adjoint.compiler.kernels.loop_nest import accumulators
-from adjoint.compiler.kernels.loop_nest.iteration_space import Read, Space, space_of
-from adjoint.compiler.kernels.loop_nest.reduction_stages import Stages
-from adjoint.compiler.kernels.loop_nest.tile_partition import Share, share
-from adjoint.compiler.kernels.loop_nest.vector_width import lanes
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, space_of
+from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
+from adjoint.compiler.kernels.loop_nest.tile_partition import TilePartition, partition_tiles
+from adjoint.compiler.kernels.loop_nest.vector_width import choose_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 
-BLOCK = 32  # additions after which a float32 sum is emptied into float64
-HELD = 8  # steps of a row that stays in registers from stage to stage
-HELD_WORK = 320  # equations, each counted once for each such step, that are written out
-SHORT, SHORT_WORK = 4, 64  # the same of a row that is written out twice
+SUM_BLOCK = 32  # additions after which a float32 sum is emptied into float64
+MAX_REGISTER_ROW_STEPS = 8  # steps of a row that stays in registers from stage to stage
+MAX_REGISTER_ROW_WORK = 320  # equations, each counted once for each such step, that are written out
+MAX_PAIRED_ROW_STEPS, MAX_PAIRED_ROW_WORK = 4, 64  # the same of a row that is written out twice
 
 Sums = tuple[Reg, ...]
-Known = dict[Any, Any]
-Source = Read | Value
+NestMemo = dict[Any, Any]
+Source = OperandLoad | Value
 
 
-def lower(group: Group, fusion: Fusion, target: Target, known: Known | None = None) -> Kernel:
+def lower(group: Group, fusion: Fusion, target: Target, known: NestMemo | None = None) -> Kernel:
     """The kernel of a group; equal kernels get equal names, whatever they are used for.
 
     `known`: names, modules and tiles for this target, by structure, to be used again and added to.
@@ -46,13 +46,13 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known | None = No
     space = space_of(group, fusion)
     structure = space.structure()
     if structure not in known:
-        nest, ops = _Nest(space, target), [v.op for v in group.equations]
-        known[structure] = *coded("nest", structure, ops, target, nest.write), nest.share.tiles
+        nest, ops = _LoopNest(space, target), [v.op for v in group.equations]
+        known[structure] = *make_kernel_text("nest", structure, ops, target, nest.write), nest.partition.tiles
     name, code, tiles = known[structure]
     return Kernel(name, code, space.accesses.bases, group, tiles, numbers=space.accesses.numbers)
 
 
-class Point(NamedTuple):
+class LoopPoint(NamedTuple):
     """Where in the nest code is being written: inside the first `depth` loops, at these places of all accesses, with
     these values in registers; in a `stage` of the folding loops, -1 outside; under a `mask`, only for so many lanes.
     """
@@ -64,19 +64,19 @@ class Point(NamedTuple):
     stage: int = -1
 
 
-class _Nest:
-    def __init__(self, space: Space, target: Target) -> None:
+class _LoopNest:
+    def __init__(self, space: IterationSpace, target: Target) -> None:
         self.group = space.group
         self.space = space
-        self.stages = Stages(space)
-        self.lanes = lanes(space, target)
+        self.stages = ReductionStages(space)
+        self.lanes = choose_lanes(space, target)
         self.b = Builder(target)
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
         self.cut, self.block = self._blocks()
-        self.held = self._held_steps()
+        self.held = self._count_register_row_steps()
         self.rows = self._rows_at_once()
-        self.share: Share = share(space, self._step(0))
+        self.partition: TilePartition = partition_tiles(space, self._step(0))
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
 
@@ -86,26 +86,26 @@ class _Nest:
         inside = 1  # additions in one step of the loop
         cut, block = len(loops), 1
         for depth in reversed(range(self.space.first_reduced, len(loops))):
-            if inside <= BLOCK:
-                cut, block = depth, BLOCK // max(inside, 1)
+            if inside <= SUM_BLOCK:
+                cut, block = depth, SUM_BLOCK // max(inside, 1)
             inside *= -(-loops[depth].size // self.lanes) if loops[depth].vector else loops[depth].size
-        return (cut, block) if inside > 4 * BLOCK else (None, 1)
+        return (cut, block) if inside > 4 * SUM_BLOCK else (None, 1)
 
     def _work(self, steps: int) -> int:
         return steps * sum(not self.stages.is_small(v) for v in self.group.equations)
 
-    def _held_steps(self) -> int:
+    def _count_register_row_steps(self) -> int:
         """The steps of a row that stays in registers from stage to stage, 0 if it does not."""
         row = self.space.loops[-1]
         if self.stages.count == 1 or self.space.first_reduced != len(self.space.loops) - 1 or not row.vector:
             return 0
         steps = -(-row.size // self.lanes)
-        return steps if steps <= HELD and self._work(steps) <= HELD_WORK else 0
+        return steps if steps <= MAX_REGISTER_ROW_STEPS and self._work(steps) <= MAX_REGISTER_ROW_WORK else 0
 
     def _rows_at_once(self) -> int:
         """Rows computed side by side: two of those that wait for their folds for longer than they compute."""
         outer = self.space.first_reduced - 1
-        short = 0 < self.held <= SHORT and self._work(self.held) <= SHORT_WORK
+        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
         return 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
 
     def _step(self, depth: int) -> int:
@@ -132,11 +132,11 @@ class _Nest:
     def write(self) -> str:
         """The kernel's module."""
         b = self.b
-        with b.kernel(NAME) as (args, tile, _):
+        with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
             self._tile = tile
             pointers = {base: b.argument(args, i) for i, base in enumerate(self.space.accesses.bases)}
-            self._starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(self.space.accesses.shifted)}
-            self._enter(Point(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
+            self._starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(self.space.accesses.with_offset)}
+            self._enter(LoopPoint(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
         return b.text()
 
     def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
@@ -147,17 +147,17 @@ class _Nest:
         start = self._starts.get(access)
         return pointer if start is None else self.b.gep(pointer, start, from_dtype(access.base.dtype))
 
-    def _enter(self, at: Point, sums: Sums) -> Sums:
+    def _enter(self, at: LoopPoint, sums: Sums) -> Sums:
         """Everything inside this point; returns the accumulators as they leave."""
-        at = self._computed(at)
+        at = self._compute_point(at)
         if at.stage < 0 and at.depth == self.space.first_reduced and self.group.reductions:
             self._run_stages(at)
             return ()
         if at.depth == len(self.space.loops):
-            return self._innermost(at, sums)
+            return self._write_innermost(at, sums)
         return self._loop(at, sums, None)
 
-    def _loop(self, at: Point, sums: Sums, block: Reg | None) -> Sums:
+    def _loop(self, at: LoopPoint, sums: Sums, block: Reg | None) -> Sums:
         """One loop around what lies inside; only a reducing one carries accumulators. `block`: one block, from here."""
         b, loop, step = self.b, self.space.loops[at.depth], self._step(at.depth)
         whole = loop.size - loop.size % step
@@ -165,58 +165,60 @@ class _Nest:
         high: Reg | int = whole
         if block is not None:
             low, high = block, b.minimum(b.add(block, self.block * step), whole)
-        elif at.depth == 0 and self.share.tiles > 1:
-            low, high = self.share.bounds(b, self._tile, whole)
+        elif at.depth == 0 and self.partition.tiles > 1:
+            low, high = self.partition.bounds(b, self._tile, whole)
         if whole:
             with b.loop(low, high, step, carried=sums if loop.reduced else ()) as turn:
                 if step > 1 and not loop.vector:
-                    self._run_held([self._computed(self._moved(at, b.add(turn.index, i))) for i in range(step)])
+                    self._run_register_rows(
+                        [self._compute_point(self._step_into_loop(at, b.add(turn.index, i))) for i in range(step)]
+                    )
                 else:
-                    left = self._enter(self._moved(at, turn.index), turn.carried if loop.reduced else sums)
+                    left = self._enter(self._step_into_loop(at, turn.index), turn.carried if loop.reduced else sums)
                     turn.yields(*(left if loop.reduced else ()))
             if loop.reduced:
                 sums = turn.results
         if whole < loop.size and block is None:
-            if at.depth == 0 and self.share.tiles > 1:
-                with b.when(b.eq(self._tile, self.share.tiles - 1)):
+            if at.depth == 0 and self.partition.tiles > 1:
+                with b.when(b.eq(self._tile, self.partition.tiles - 1)):
                     self._enter(self._remainder(at, whole, loop.size), sums)
                 return sums
             rest = self._enter(self._remainder(at, whole, loop.size), sums)
             sums = rest if loop.reduced else sums
         return sums
 
-    def _run_stages(self, at: Point) -> None:
+    def _run_stages(self, at: LoopPoint) -> None:
         """The folding loops, once for each stage, and what each stage's folds lead to; then results are stored."""
         if self.held:
-            self._run_held([at])
+            self._run_register_rows([at])
             return
         for stage in range(self.stages.count):
-            at = self._finished(at, stage, self._fold(at._replace(stage=stage)))
+            at = self._finalize_stage(at, stage, self._fold(at._replace(stage=stage)))
         self._store_kept(at)
 
-    def _run_held(self, rows: list[Point]) -> None:
+    def _run_register_rows(self, rows: list[LoopPoint]) -> None:
         """All stages of rows that stay in registers, each stage of all of them before the next."""
-        steps = [self._steps(at) for at in rows]
+        steps = [self._row_points(at) for at in rows]
         for stage in range(self.stages.count):
-            rows = [self._held_stage(at, points, stage) for at, points in zip(rows, steps, strict=True)]
+            rows = [self._run_register_row_stage(at, points, stage) for at, points in zip(rows, steps, strict=True)]
         for at in rows:
             self._store_kept(at)
 
-    def _steps(self, at: Point) -> list[Point]:
+    def _row_points(self, at: LoopPoint) -> list[LoopPoint]:
         """The points of a row's steps."""
         size = self.space.loops[-1].size
         starts = range(0, size, self.lanes)
-        return [self._moved(at, i) if size - i >= self.lanes else self._remainder(at, i, size) for i in starts]
+        return [self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size) for i in starts]
 
-    def _held_stage(self, at: Point, points: list[Point], stage: int) -> Point:
+    def _run_register_row_stage(self, at: LoopPoint, points: list[LoopPoint], stage: int) -> LoopPoint:
         """One stage of a row; `points` keep the registers of its steps."""
         totals = tuple(accumulators.identity(self.b, v, self.lanes) for v in self.stages.folds[stage])
         for i, point in enumerate(points):
-            points[i] = self._computed(point._replace(stage=stage, registers={**at.registers, **point.registers}))
-            totals = self._innermost(points[i], totals)
-        return self._finished(at, stage, totals)
+            points[i] = self._compute_point(point._replace(stage=stage, registers={**at.registers, **point.registers}))
+            totals = self._write_innermost(points[i], totals)
+        return self._finalize_stage(at, stage, totals)
 
-    def _store_kept(self, at: Point) -> None:
+    def _store_kept(self, at: LoopPoint) -> None:
         """Results of one element for each fold."""
         across = self.space.loops[self.space.vector_at].reduced
         for value in self.stages.kept_stored:
@@ -224,49 +226,51 @@ class _Nest:
             register = self.b.broadcast(at.registers[value], lanes)
             self.b.store(register, at.places[self.space.writes[value]], None if across else at.mask)
 
-    def _finished(self, at: Point, stage: int, totals: Sums) -> Point:
+    def _finalize_stage(self, at: LoopPoint, stage: int, totals: Sums) -> LoopPoint:
         """The point with the results of a stage's folds, and with what follows from them before the next stage."""
         across = self.space.loops[self.space.vector_at].reduced
         registers = dict(at.registers)
         for value, total in zip(self.stages.folds[stage], totals, strict=True):
-            registers[value] = accumulators.finished(self.b, value, total, across)
+            registers[value] = accumulators.finalize(self.b, value, total, across)
         for value in self.group.equations:
             if self.level[value] == at.depth and self.stages.time[value] == stage + 1 and not value.op.combine:
                 registers[value] = self._compute(value, registers)
         return at._replace(registers=registers)
 
-    def _fold(self, at: Point) -> Sums:
+    def _fold(self, at: LoopPoint) -> Sums:
         """The reducing loops: accumulators start at their identities; long sums are gathered in float64."""
         folds = self.stages.folds[at.stage]
         start = tuple(accumulators.identity(self.b, v, self.lanes) for v in folds)
         if at.depth == len(self.space.loops):  # over no dimension, or of size 1
-            return self._innermost(self._computed(at), start)
+            return self._write_innermost(self._compute_point(at), start)
         if self.cut is None or not folds:
             return self._loop(at, start, None)
-        wide = (accumulators.widened(self.b, v, s) for v, s in zip(folds, start, strict=True))
+        wide = (accumulators.widen_start(self.b, v, s) for v, s in zip(folds, start, strict=True))
         return self._gather(at, start, tuple(wide))
 
-    def _gather(self, at: Point, start: Sums, totals: Sums) -> Sums:
+    def _gather(self, at: LoopPoint, start: Sums, totals: Sums) -> Sums:
         """The reducing loops down to the one cut into blocks, each of which is summed from `start` into `totals`."""
         b, loop = self.b, self.space.loops[at.depth]
         if at.depth != self.cut:
             with b.loop(0, loop.size, carried=totals) as turn:
-                turn.yields(*self._gather(self._computed(self._moved(at, turn.index)), start, turn.carried))
+                turn.yields(
+                    *self._gather(self._compute_point(self._step_into_loop(at, turn.index)), start, turn.carried)
+                )
             return turn.results
         step = self.lanes if loop.vector else 1
         whole = loop.size - loop.size % step
         with b.loop(0, whole, self.block * step, carried=totals) as blocks:
-            blocks.yields(*self._emptied(at, blocks.carried, self._loop(at, start, blocks.index)))
+            blocks.yields(*self._flush_blocks(at, blocks.carried, self._loop(at, start, blocks.index)))
         totals = blocks.results
         if whole < loop.size:
-            totals = self._emptied(at, totals, self._enter(self._remainder(at, whole, loop.size), start))
+            totals = self._flush_blocks(at, totals, self._enter(self._remainder(at, whole, loop.size), start))
         return totals
 
-    def _emptied(self, at: Point, totals: Sums, parts: Sums) -> Sums:
+    def _flush_blocks(self, at: LoopPoint, totals: Sums, parts: Sums) -> Sums:
         folds = self.stages.folds[at.stage]
-        return tuple(accumulators.emptied(self.b, v, t, p) for v, t, p in zip(folds, totals, parts, strict=True))
+        return tuple(accumulators.flush_block(self.b, v, t, p) for v, t, p in zip(folds, totals, parts, strict=True))
 
-    def _moved(self, at: Point, index: Reg | int) -> Point:
+    def _step_into_loop(self, at: LoopPoint, index: Reg | int) -> LoopPoint:
         """Every access one loop further in, at this index."""
         b = self.b
         moved = dict(at.places)
@@ -281,12 +285,12 @@ class _Nest:
                 moved[access] = b.add(place, by)
         return at._replace(depth=at.depth + 1, places=moved)
 
-    def _remainder(self, at: Point, whole: int, size: int) -> Point:
+    def _remainder(self, at: LoopPoint, whole: int, size: int) -> LoopPoint:
         """What is left of a loop at its end: elements that fill no register, as one step under a mask; or a row."""
-        moved = self._moved(at, whole)
+        moved = self._step_into_loop(at, whole)
         return moved._replace(mask=size - whole) if self.space.loops[at.depth].vector else moved
 
-    def _computed(self, at: Point) -> Point:
+    def _compute_point(self, at: LoopPoint) -> LoopPoint:
         """The point with what belongs exactly at its depth, and to its stage, loaded and computed."""
         at = at._replace(registers=dict(at.registers))
         wanted = self.stages.wanted[at.stage] if at.stage >= 0 else None
@@ -305,14 +309,14 @@ class _Nest:
                 )
         return at
 
-    def _load(self, access: Access, at: Point) -> Reg:
+    def _load(self, access: Access, at: LoopPoint) -> Reg:
         stride = access.strides[self.space.vector_at]
         return elementwise.load(self.b, access.base, at.places[access], stride, self.lanes, at.mask)
 
     def _compute(self, value: Value, registers: dict[Source, Reg]) -> Reg:
         return elementwise.compute(self.b, value, [registers[s] for s in self.space.sources(value)])
 
-    def _innermost(self, at: Point, sums: Sums) -> Sums:
+    def _write_innermost(self, at: LoopPoint, sums: Sums) -> Sums:
         """Store what the stage stores, take in what it folds."""
         b, stage = self.b, max(at.stage, 0)
         for value in self.stages.stored[stage]:
@@ -320,5 +324,5 @@ class _Nest:
         folded = []
         for value, total in zip(self.stages.folds[stage], sums, strict=True):
             source = b.broadcast(at.registers[self.space.sources(value)[0]], self.lanes)
-            folded.append(accumulators.take(b, value, total, source, at.mask))
+            folded.append(accumulators.accumulate(b, value, total, source, at.mask))
         return tuple(folded)

@@ -8,13 +8,13 @@ taken from where it was stored.
 from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.loop_nest.iteration_space import Read, Space
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad
 
 
-class Stages:
+class ReductionStages:
     """When each value of a group is computed."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: IterationSpace) -> None:
         self.space, group = space, space.group
         self.time: dict[Value, int] = {}
         for value in group.equations:
@@ -28,7 +28,7 @@ class Stages:
             [v for v in group.stored if v not in self._small and self.time[v] == t] for t in range(self.count)
         ]
         self.kept_stored = [v for v in group.stored if v in self._small]
-        self.wanted = [self._wanted(t) for t in range(self.count)]
+        self.wanted = [self._find_needed_sources(t) for t in range(self.count)]
 
     def is_small(self, value: Value) -> bool:
         """True if a value has one element for each fold."""
@@ -38,12 +38,12 @@ class Stages:
         """True if a stage reads a value from where an earlier one has stored it."""
         return value in self.space.writes and value not in self._small and self.time[value] < stage
 
-    def _wanted(self, stage: int) -> set[Read | Value]:
+    def _find_needed_sources(self, stage: int) -> set[OperandLoad | Value]:
         """What a stage has to have in registers, for each element that is folded."""
-        stack: list[Read | Value] = [*self.stored[stage]]
+        stack: list[OperandLoad | Value] = [*self.stored[stage]]
         for fold in self.folds[stage]:
             stack.extend(self.space.sources(fold))
-        wanted: set[Read | Value] = set()
+        wanted: set[OperandLoad | Value] = set()
         while stack:
             source = stack.pop()
             if source in wanted or source in self._small:
@@ -54,7 +54,7 @@ class Stages:
         return wanted
 
 
-def overwrites_safely(value: Value, symbol: Value, space: Space) -> bool:
+def can_overwrite(value: Value, symbol: Value, space: IterationSpace) -> bool:
     """True if a kernel may write `value` over `symbol`, which it reads: no element is read after it is written."""
     group = space.group
     if value.op.combine:
@@ -66,5 +66,5 @@ def overwrites_safely(value: Value, symbol: Value, space: Space) -> bool:
         return all(read.kept for read, _ in reads)
     if not group.reductions:
         return True
-    stages = Stages(space)
+    stages = ReductionStages(space)
     return stages.time[value] == stages.count - 1

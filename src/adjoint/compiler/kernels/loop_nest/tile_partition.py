@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg
 
-BYTES = 2e10  # that one core moves in a second
-EQUATIONS = 6e10  # that one core computes in a second, for one element each
-LEAST = 15e-6  # seconds of work that are worth a tile
-MOST = 16
+BYTES_PER_SECOND = 2e10  # that one core moves in a second
+EQUATIONS_PER_SECOND = 6e10  # that one core computes in a second, for one element each
+MIN_TILE_SECONDS = 15e-6  # seconds of work that are worth a tile
+MAX_TILES = 16
 
 
-class Share(NamedTuple):
+class TilePartition(NamedTuple):
     """So many tiles, each of `chunk` steps of the outermost loop."""
 
     tiles: int
@@ -26,17 +26,17 @@ class Share(NamedTuple):
         return low, b.minimum(b.add(low, self.chunk), size)
 
 
-def share(space: Space, step: int) -> Share:
+def partition_tiles(space: IterationSpace, step: int) -> TilePartition:
     """The tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds."""
     loop = space.loops[0]
     steps = loop.size // step
     if loop.reduced or steps < 2:
-        return Share(1, loop.size)
+        return TilePartition(1, loop.size)
     elements = 1
     for each in space.loops:
         elements *= each.size
     moved = sum(a.base.dtype.itemsize for a in (*space.reads.values(), *space.writes.values()) if any(a.strides))
-    work = elements * (moved / BYTES + len(space.group.equations) / EQUATIONS)
-    tiles = max(1, min(MOST, steps, int(work / LEAST)))
+    work = elements * (moved / BYTES_PER_SECOND + len(space.group.equations) / EQUATIONS_PER_SECOND)
+    tiles = max(1, min(MAX_TILES, steps, int(work / MIN_TILE_SECONDS)))
     chunk = -(-steps // tiles)
-    return Share(-(-steps // chunk), chunk * step)
+    return TilePartition(-(-steps // chunk), chunk * step)

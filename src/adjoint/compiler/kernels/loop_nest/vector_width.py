@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from adjoint.compiler.kernels.loop_nest.iteration_space import Space
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type, from_dtype
 
-LONG = 16  # registers of a loop in whose length an empty half at the end is lost
-FEW = 4  # equations of a kernel whose values are few enough for many registers of each
+MIN_REGISTERS_FOR_HALF = 16  # registers of a loop in whose length an empty half at the end is lost
+MAX_EQUATIONS_FOR_WIDE = 4  # equations of a kernel whose values are few enough for many registers of each
 
 
-def lanes(space: Space, target: Target) -> int:
+def choose_lanes(space: IterationSpace, target: Target) -> int:
     """As many as fill one register or a few, but no more than the loop over them has.
 
     A register is filled with the narrowest float of the kernel, else with the widest integer.
@@ -19,19 +19,19 @@ def lanes(space: Space, target: Target) -> int:
     floats = [t for t in types if t.is_float]
     one = target.lanes(min(floats, key=lambda t: t.bits) if floats else max(types, key=lambda t: t.bits))
     size = space.loops[space.vector_at].size
-    registers = _most(space, types)
+    registers = _max_registers(space, types)
     while registers > 1 and not _fits(size, one, registers):
         registers //= 2
     return min(registers * one, 1 << (size - 1).bit_length()) if size else 1
 
 
-def _most(space: Space, types: list[Type]) -> int:
+def _max_registers(space: IterationSpace, types: list[Type]) -> int:
     accesses = (*space.reads.values(), *space.writes.values())
     jumps = any(access.strides[space.vector_at] not in (0, 1) for access in accesses)
     if jumps or max(t.bits for t in types) > 32 or not any(t.is_float for t in types):
         return 1
     group, loop = space.group, space.loops[space.vector_at]
-    if group.reductions and not loop.reduced and len(group.equations) <= FEW:
+    if group.reductions and not loop.reduced and len(group.equations) <= MAX_EQUATIONS_FOR_WIDE:
         return 8 // len(group.reductions)  # columns are summed in pieces of rows that are worth fetching
     # Two registers share each load of a constant, which else take longer than the arithmetic.
     return 2
@@ -41,4 +41,4 @@ def _fits(size: int, one: int, registers: int) -> bool:
     """True if a loop of so many registers leaves no half of them empty at its end, or hardly loses time by it."""
     rest, taken = size % (registers * one), registers * one
     enough = size >= (taken if registers == 2 else 2 * taken)
-    return enough and (rest == 0 or rest > taken // 2 or size >= LONG * taken // 2)
+    return enough and (rest == 0 or rest > taken // 2 or size >= MIN_REGISTERS_FOR_HALF * taken // 2)

@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from adjoint.compiler.kernels.matmul.bf16_pairs import VECTOR
-from adjoint.compiler.kernels.matmul.blocking import TILE
-from adjoint.compiler.kernels.matmul.microkernel import Source
-from adjoint.compiler.kernels.matmul.operand import Index, moved
+from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS
+from adjoint.compiler.kernels.matmul.microkernel import LoadSource
+from adjoint.compiler.kernels.matmul.operand import Index, advance_address
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I8, I32, I64, Reg
 
-REGISTERS = 8
-SETTINGS = 64  # bytes that say how large each tile is
+TILE_REGISTERS = 8
+TILE_CONFIG_BYTES = 64  # bytes that say how large each tile is
 
 
-class Apart(NamedTuple):
+class PartStrides(NamedTuple):
     """How many elements behind the first part of an operand, packed as pairs, its second part lies."""
 
     left: int
@@ -29,9 +29,9 @@ class Apart(NamedTuple):
 
 
 @contextmanager
-def configured(b: Builder, place: Reg) -> Iterator[None]:
+def configure_tiles(b: Builder, place: Reg) -> Iterator[None]:
     """Tile registers for what is written inside, all of them whole; the settings are written to `place`."""
-    of_bytes, of_rows = TILE * 4 * 0x0001_0001, TILE * 0x0101_0101
+    of_bytes, of_rows = TILE_ROWS * 4 * 0x0001_0001, TILE_ROWS * 0x0101_0101
     words = [1, 0, 0, 0, *[of_bytes] * 4, 0, 0, 0, 0, of_rows, of_rows, 0, 0]  # the first is the palette
     b.store(b.vector(words, I32.of(len(words))), place)
     b.external_command("llvm.x86.ldtilecfg", [place])
@@ -40,7 +40,8 @@ def configured(b: Builder, place: Reg) -> Iterator[None]:
 
 
 def sum_tiles(
-    b: Builder, left: Source, right: Source, apart: Apart, tall: int, wide: int, parts: int, steps: Index,
+    b: Builder, left: LoadSource, right: LoadSource, part_strides: PartStrides, tall: int, wide: int, parts: int,
+    steps: Index,
     place: Reg, stride: int,
 ) -> None:  # fmt: skip
     """A block of `tall` × `wide` tiles summed over `steps` pairs, which are multiples of 16, and written to `place`.
@@ -50,42 +51,55 @@ def sum_tiles(
     """
     sums = {(s, r, c): (s * tall + r) * wide + c for s in range(parts) for r in range(tall) for c in range(wide)}
     rows = range(len(sums), len(sums) + tall)
-    columns = range(rows.stop, REGISTERS)
+    columns = range(rows.stop, TILE_REGISTERS)
     for tile in sums.values():
         b.external_command("llvm.x86.tilezero", [_number(b, tile)])
-    with b.loop(0, steps, TILE) as turn:
-        x = moved(b, left.pointer, turn.index, left.step, VECTOR)
-        y = moved(b, right.pointer, turn.index, right.line, VECTOR)
+    with b.loop(0, steps, TILE_ROWS) as turn:
+        x = advance_address(b, left.pointer, turn.index, left.step, VECTOR)
+        y = advance_address(b, right.pointer, turn.index, right.line, VECTOR)
         held: dict[int, tuple[int, int]] = {}
         of_left = None
         for p, q in [(0, 0)] if parts == 1 else [(1, 0), (0, 0), (0, 1)]:
             if p != of_left:
                 for r in range(tall):
-                    _load(b, rows[r], moved(b, x, p * apart.left + r * TILE * left.line, 1, VECTOR), left.line)
+                    _load(
+                        b,
+                        rows[r],
+                        advance_address(b, x, p * part_strides.left + r * TILE_ROWS * left.line, 1, VECTOR),
+                        left.line,
+                    )
                 of_left = p
             for c in range(wide):
                 column = columns[c % len(columns)]
                 if held.get(column) != (q, c):
-                    _load(b, column, moved(b, y, q * apart.right + c * TILE, 1, VECTOR), right.line)
+                    _load(
+                        b, column, advance_address(b, y, q * part_strides.right + c * TILE_ROWS, 1, VECTOR), right.line
+                    )
                     held[column] = q, c
                 for r in range(tall):
                     tiles = (sums[min(p + q, 1), r, c], rows[r], column)
                     b.external_command("llvm.x86.tdpbf16ps", [_number(b, tile) for tile in tiles])
     for (s, r, c), tile in sums.items():
-        to = moved(b, place, ((s * tall + r) * stride + c) * TILE, 1, VECTOR)
+        to = advance_address(b, place, ((s * tall + r) * stride + c) * TILE_ROWS, 1, VECTOR)
         b.external_command("llvm.x86.tilestored64", [_number(b, tile), to, b.constant(4 * stride, I64)])
 
 
-def settle(
+def accumulate_parts(
     b: Builder, sums: Reg, rows: int, width: int, stride: int, parts: int, place: Reg, first: Reg | None
 ) -> None:
     """A block's sums, their parts added up, written to `place`: on top of those there, unless they are the first."""
     with b.loop(0, rows) as turn:
-        line, out = moved(b, sums, turn.index, stride, VECTOR), moved(b, place, turn.index, stride, VECTOR)
-        for start in range(0, width, TILE):
-            value, to = b.load(moved(b, line, start, 1, VECTOR), VECTOR), moved(b, out, start, 1, VECTOR)
+        line, out = (
+            advance_address(b, sums, turn.index, stride, VECTOR),
+            advance_address(b, place, turn.index, stride, VECTOR),
+        )
+        for start in range(0, width, TILE_ROWS):
+            value, to = (
+                b.load(advance_address(b, line, start, 1, VECTOR), VECTOR),
+                advance_address(b, out, start, 1, VECTOR),
+            )
             if parts == 2:
-                small = b.load(moved(b, line, rows * stride + start, 1, VECTOR), VECTOR)
+                small = b.load(advance_address(b, line, rows * stride + start, 1, VECTOR), VECTOR)
                 value = b.add(value, b.select(b.isfinite(value), small, b.constant(0.0, VECTOR)))
             if first is not None:
                 value = b.add(value, b.select(first, b.constant(0.0, VECTOR), b.load(to, VECTOR)))

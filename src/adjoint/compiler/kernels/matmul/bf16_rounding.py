@@ -12,10 +12,10 @@ class Rounding(NamedTuple):
     """How the operands of a product are rounded."""
 
     parts: int  # bfloat16 whose sum stands for an element
-    tiled: bool  # whether they are multiplied in tile registers (AMX), not in vectors
+    is_tiled: bool  # whether they are multiplied in tile registers (AMX), not in vectors
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What an element is rounded to, for `explain`."""
         return "bfloat16" if self.parts == 1 else "two bfloat16 each"
 
@@ -25,7 +25,7 @@ class Rounding(NamedTuple):
         return self.parts * (self.parts + 1) // 2
 
 
-def rounding(target: Target, type: Type, precision: str) -> Rounding | None:
+def choose_rounding(target: Target, type: Type, precision: str) -> Rounding | None:
     """How products of `type` are rounded at this precision of float32 where that gains time; None where it does not.
 
     'high' asks for 16 bits of each operand, which are two bfloat16, and for three products of these.

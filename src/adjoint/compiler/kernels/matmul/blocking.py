@@ -15,25 +15,35 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
 # Cycles of a core that starts two multiplications and two loads in each, and needs four for a multiplication.
-LATENCY = 4.0
-WAIT = 5.0  # for all sums of a block once, which is a little more
-PER_CYCLE = 2.0
-TURN = 0.25  # of a loop
-BLOCK = 20.0  # of entering a block, its loops and branches
-STORED = 4.0  # for each register of a block's result
-FOLDED = 3.0  # for each register whose lanes are added up
-COPIED, TRANSPOSED, GATHERED = 1.5, 5.0, 16.0  # for each register that packing fills
-JOINED, TURNED, PARTIAL = 5.0, 9.0, 15.0  # and for one of pairs: as they lie, transposed, filled in part
-TILED, LOADED = 33.0, 8.0  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
-FROM_FAR = 24.0  # bytes in a cycle that reach the registers from the second cache
-STREAM = 0.08  # for each row of the left operand that is read along with the others
-WAYS, ALIASED = 8, 0.3  # rows at a distance of pages push each other out if they are more than that, at this price
-WIDEST = 8  # registers of columns, or columns by themselves: more streams than this run slower
-TILE = 16  # rows of a tile register, and elements or pairs of a row
-NEAR = 24 * 1024  # bytes of a panel that stays in the first
+FMA_LATENCY_CYCLES = 4.0
+SUM_WAIT_CYCLES = 5.0  # for all sums of a block once, which is a little more
+STARTS_PER_CYCLE = 2.0
+LOOP_TURN_CYCLES = 0.25  # of a loop
+BLOCK_ENTRY_CYCLES = 20.0  # of entering a block, its loops and branches
+STORE_CYCLES = 4.0  # for each register of a block's result
+FOLD_CYCLES = 3.0  # for each register whose lanes are added up
+COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 1.5, 5.0, 16.0  # for each register that packing fills
+JOIN_PAIRS_CYCLES, TRANSPOSE_PAIRS_CYCLES, PARTIAL_PAIRS_CYCLES = (
+    5.0,
+    9.0,
+    15.0,
+)  # and for one of pairs: as they lie, transposed, filled in part
+TILE_PRODUCT_CYCLES, TILE_LOAD_CYCLES = (
+    33.0,
+    8.0,
+)  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
+L2_BYTES_PER_CYCLE = 24.0  # bytes in a cycle that reach the registers from the second cache
+STREAM_CYCLES = 0.08  # for each row of the left operand that is read along with the others
+CACHE_WAYS, ALIAS_CYCLES = (
+    8,
+    0.3,
+)  # rows at a distance of pages push each other out if they are more than that, at this price
+MAX_COLUMN_STREAMS = 8  # registers of columns, or columns by themselves: more streams than this run slower
+TILE_ROWS = 16  # rows of a tile register, and elements or pairs of a row
+MAX_L1_PANEL_BYTES = 24 * 1024  # bytes of a panel that stays in the first
 
 
-class Matrix(NamedTuple):
+class MatrixStrides(NamedTuple):
     """Where element (batch…, row, column) of an operand lies: strides in elements from its pointer."""
 
     batch: tuple[int, ...]  # one for each batch dimension of the result, 0 where the operand is broadcast
@@ -41,8 +51,8 @@ class Matrix(NamedTuple):
     column: int
 
     @property
-    def transposed(self) -> Matrix:
-        return Matrix(self.batch, self.column, self.row)
+    def swapped_strides(self) -> MatrixStrides:
+        return MatrixStrides(self.batch, self.column, self.row)
 
 
 class Machine(NamedTuple):
@@ -73,14 +83,14 @@ class Blocking(NamedTuple):
     rounding: Rounding | None = None  # of elements to bfloat16, pairs of which are the steps
 
     @property
-    def paired(self) -> bool:
+    def is_paired(self) -> bool:
         """Whether a step is that of a pair."""
         return self.rounding is not None
 
     @property
-    def tiled(self) -> bool:
+    def is_tiled(self) -> bool:
         """Whether a block is one of tile registers."""
-        return self.rounding is not None and self.rounding.tiled
+        return self.rounding is not None and self.rounding.is_tiled
 
     @property
     def parts(self) -> int:
@@ -89,101 +99,130 @@ class Blocking(NamedTuple):
 
     def panels(self, m: int) -> tuple[int, int, int]:
         """m rows in panels: how many, their rows, and how many have one row more. The last of tiles may have fewer."""
-        return (-(-m // self.rows), self.rows, 0) if self.tiled else even(m, self.rows)
+        return (-(-m // self.rows), self.rows, 0) if self.is_tiled else split_evenly(m, self.rows)
 
 
 def blockings(
-    machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix, rounding: Rounding | None = None
+    machine: Machine,
+    m: int,
+    n: int,
+    k: int,
+    left: MatrixStrides,
+    right: MatrixStrides,
+    rounding: Rounding | None = None,
 ) -> Iterator[Blocking]:
     """All ways to cut the product of an (m, k) and a (k, n) matrix; also those of operands that are rounded so."""
-    yield from _along_columns(machine, m, n, k, left, right)
-    yield from _along_depth(machine, m, n, k, left, right)
+    yield from _blockings_along_columns(machine, m, n, k, left, right)
+    yield from _blockings_along_depth(machine, m, n, k, left, right)
     alongside = 1 in (left.row, left.column) and 1 in (right.row, right.column)
     if rounding is not None and alongside and m * n and k > 1:
-        ways = _tiled(m, n, k, left, right, rounding) if rounding.tiled else _paired(machine, m, n, k, left, right)
+        ways = (
+            _tiled_blockings(m, n, k, left, right, rounding)
+            if rounding.is_tiled
+            else _paired_blockings(machine, m, n, k, left, right)
+        )
         yield from (way._replace(rounding=rounding) for way in ways)
 
 
-def even(size: int, most: int) -> tuple[int, int, int]:
+def split_evenly(size: int, most: int) -> tuple[int, int, int]:
     """`size` rows in panels of at most `most`: how many panels, their rows, and how many have one row more."""
     panels = -(-size // most)
     return panels, size // panels, size % panels
 
 
-def rounded(x: int, to: int) -> int:
+def round_up(x: int, to: int) -> int:
     """x rounded up to a multiple."""
     return -(-x // to) * to
 
 
-def _along_columns(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
+def _blockings_along_columns(
+    machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
+) -> Iterator[Blocking]:
     lanes, size = machine.lanes, machine.itemsize
     vectors = -(-n // lanes)
     if not m * n:
         return
     pack = right.column != 1 or _strides_clash(m, k, right.row * size)
-    each = COPIED if right.column == 1 else TRANSPOSED if right.row == 1 else GATHERED
+    each = COPY_CYCLES if right.column == 1 else TRANSPOSE_CYCLES if right.row == 1 else GATHER_CYCLES
     # A left operand which runs down its columns is read a few elements of each cache line at a time.
     pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and k >= 2 * _lines(left.column * size)
-    packing = pack * each * k * vectors + pack_left * 4 * COPIED * k * m / lanes
-    aliased = ALIASED if left.column == 1 and abs(left.row * size) % 2048 == 0 else 0.0
+    packing = pack * each * k * vectors + pack_left * 4 * COPY_CYCLES * k * m / lanes
+    aliased = ALIAS_CYCLES if left.column == 1 and abs(left.row * size) % 2048 == 0 else 0.0
     yield from _blocks(machine, m, n, k, Blocking(False, 0, 0, 0, 0, pack_left, pack, packing), aliased)
 
 
-def _paired(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
+def _paired_blockings(
+    machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
+) -> Iterator[Blocking]:
     steps, lanes = -(-k // 2), machine.lanes
-    of_left, of_right = joining(left, right)
+    of_left, of_right = pair_packing_costs(left, right)
     packing = steps * (of_left * m / lanes + of_right * -(-n // lanes))
     yield from _blocks(machine, m, n, steps, Blocking(False, 0, 0, 0, 0, True, True, packing), 0.0)
 
 
-def _tiled(m: int, n: int, k: int, left: Matrix, right: Matrix, rounding: Rounding) -> Iterator[Blocking]:
+def _tiled_blockings(
+    m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides, rounding: Rounding
+) -> Iterator[Blocking]:
     """Blocks of tiles: the sums of each part, a column of the left operand's tiles, and one or more of the right's."""
-    turns, columns, parts = -(-k // (2 * TILE)), -(-n // TILE), rounding.parts
-    of_left, of_right = JOINED if left.column == 1 else TURNED, JOINED if right.column == 1 else TURNED
-    packing = parts * turns * (of_left * m + of_right * TILE * columns)
+    turns, columns, parts = -(-k // (2 * TILE_ROWS)), -(-n // TILE_ROWS), rounding.parts
+    of_left, of_right = (
+        JOIN_PAIRS_CYCLES if left.column == 1 else TRANSPOSE_PAIRS_CYCLES,
+        JOIN_PAIRS_CYCLES if right.column == 1 else TRANSPOSE_PAIRS_CYCLES,
+    )
+    packing = parts * turns * (of_left * m + of_right * TILE_ROWS * columns)
     for tall, wide in ((2, 2), (1, 4), (2, 1), (1, 2), (1, 1)):
-        if parts * tall * wide > 4 or (tall - 1) * TILE >= m or wide > columns:
+        if parts * tall * wide > 4 or (tall - 1) * TILE_ROWS >= m or wide > columns:
             continue
-        down, across = -(-m // (tall * TILE)), -(-columns // wide)
+        down, across = -(-m // (tall * TILE_ROWS)), -(-columns // wide)
         filled = parts * (tall * across + columns)  # registers for each panel of rows and step
-        step = down * (tall * columns * rounding.products * TILED + filled * LOADED)
-        cycles = packing + turns * step + 2 * m * columns * STORED + down * across * BLOCK
-        yield Blocking(False, tall * TILE, wide * TILE, 1, TILE, True, True, cycles)
+        step = down * (tall * columns * rounding.products * TILE_PRODUCT_CYCLES + filled * TILE_LOAD_CYCLES)
+        cycles = packing + turns * step + 2 * m * columns * STORE_CYCLES + down * across * BLOCK_ENTRY_CYCLES
+        yield Blocking(False, tall * TILE_ROWS, wide * TILE_ROWS, 1, TILE_ROWS, True, True, cycles)
 
 
-def joining(left: Matrix, right: Matrix) -> tuple[float, float]:
+def pair_packing_costs(left: MatrixStrides, right: MatrixStrides) -> tuple[float, float]:
     """What a register of pairs costs to pack, of either operand."""
-    return JOINED if left.column == 1 else PARTIAL, JOINED if right.column == 1 else TURNED
+    return (
+        JOIN_PAIRS_CYCLES if left.column == 1 else PARTIAL_PAIRS_CYCLES,
+        JOIN_PAIRS_CYCLES if right.column == 1 else TRANSPOSE_PAIRS_CYCLES,
+    )
 
 
 def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased: float) -> Iterator[Blocking]:
     """Blocks whose lanes run along columns, for operands `packed` at the price it names."""
     lanes, size = machine.lanes, machine.itemsize
     vectors = -(-n // lanes)
-    for wide in range(1, min(vectors, WIDEST) + 1):
+    for wide in range(1, min(vectors, MAX_COLUMN_STREAMS) + 1):
         most = min((machine.registers - 1 - wide) // wide, machine.registers // 2)
         if most < 1:
             break
         panels = -(-m // most)
         mean = m / panels
         full, rest = divmod(vectors, wide)
-        cycles = packed.cycles + m * vectors * STORED
+        cycles = packed.cycles + m * vectors * STORE_CYCLES
         for count, width in ((full, wide), (1 if rest else 0, rest)):
             if not count:
                 continue
             sums = mean * width
-            step = max(sums / PER_CYCLE, (mean + width) / PER_CYCLE, WAIT / _sets(sums), TURN)
-            if k * width * lanes * size > NEAR:
-                step = max(step, width * lanes * size / FROM_FAR)
-            step += TURN + STREAM * mean + aliased * max(mean - WAYS, 0.0)
-            cycles += count * panels * (k * step + BLOCK)
+            step = max(
+                sums / STARTS_PER_CYCLE,
+                (mean + width) / STARTS_PER_CYCLE,
+                SUM_WAIT_CYCLES / _sets(sums),
+                LOOP_TURN_CYCLES,
+            )
+            if k * width * lanes * size > MAX_L1_PANEL_BYTES:
+                step = max(step, width * lanes * size / L2_BYTES_PER_CYCLE)
+            step += LOOP_TURN_CYCLES + STREAM_CYCLES * mean + aliased * max(mean - CACHE_WAYS, 0.0)
+            cycles += count * panels * (k * step + BLOCK_ENTRY_CYCLES)
         rows = -(-m // panels)
         sets = _sets(rows * wide)
         unroll = sets if sets > 1 else 1 if rows * wide >= 16 else 2
         yield packed._replace(rows=rows, width=wide * lanes, sets=sets, unroll=unroll, cycles=cycles)
 
 
-def _along_depth(machine: Machine, m: int, n: int, k: int, left: Matrix, right: Matrix) -> Iterator[Blocking]:
+def _blockings_along_depth(
+    machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
+) -> Iterator[Blocking]:
     lanes = machine.lanes
     if k < 2 * lanes:
         return
@@ -191,9 +230,9 @@ def _along_depth(machine: Machine, m: int, n: int, k: int, left: Matrix, right: 
     pack_left, pack_right = left.column != 1, right.row != 1
     if pack_left and m > 4:
         return
-    packing = (pack_left * m + pack_right * n) * vectors * GATHERED
+    packing = (pack_left * m + pack_right * n) * vectors * GATHER_CYCLES
     width = 1
-    while width <= min(lanes, WIDEST) and width < 2 * n:
+    while width <= min(lanes, MAX_COLUMN_STREAMS) and width < 2 * n:
         for rows in range(1, min(m, 6) + 1):
             sums: float = rows * width
             if sums + min(rows, width) + 1 > machine.registers:
@@ -201,8 +240,15 @@ def _along_depth(machine: Machine, m: int, n: int, k: int, left: Matrix, right: 
             panels, across = -(-m // rows), n / width
             sets, mean = _sets(sums), m / panels
             sums = mean * width
-            step = max(sums / PER_CYCLE, (mean + width) / PER_CYCLE, WAIT / sets) + TURN
-            cycles = packing + panels * across * (vectors * step + sums * FOLDED + BLOCK) + m * n / lanes * STORED
+            step = (
+                max(sums / STARTS_PER_CYCLE, (mean + width) / STARTS_PER_CYCLE, SUM_WAIT_CYCLES / sets)
+                + LOOP_TURN_CYCLES
+            )
+            cycles = (
+                packing
+                + panels * across * (vectors * step + sums * FOLD_CYCLES + BLOCK_ENTRY_CYCLES)
+                + m * n / lanes * STORE_CYCLES
+            )
             yield Blocking(True, -(-m // panels), width, sets, sets, pack_left, pack_right, cycles)
         width *= 2
 
@@ -210,7 +256,7 @@ def _along_depth(machine: Machine, m: int, n: int, k: int, left: Matrix, right: 
 def _sets(sums: float) -> int:
     """How many sums of each element hide the latency, if a block has so many."""
     sets = 1
-    while sets * sums < LATENCY * PER_CYCLE:
+    while sets * sums < FMA_LATENCY_CYCLES * STARTS_PER_CYCLE:
         sets *= 2
     return sets
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.elementwise import Access
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg
 from adjoint.core.op.spec import Spec
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 
-class PartedEpilogue(Epilogue):
+class GatedEpilogue(Epilogue):
     """The equations after a root whose columns come in parts of `group.unit`, over the columns of one part.
 
     An equation over several parts is one for each of them here, and so is the root.
@@ -35,7 +35,7 @@ class PartedEpilogue(Epilogue):
         self._fusion = fusion
         self.reads: dict[Value, Access] = {}
         self.writes: list[tuple[Value, Access]] = []
-        self._views: dict[Value, View] = {}
+        self._views: dict[Value, StridedView] = {}
         self._outside: dict[Access, Value] = {}
         own: dict[Value, list[Value]] = {root: [self._value(root, ()) for _ in range(self.parts)]}
         self.roots = tuple(own[root])
@@ -47,11 +47,11 @@ class PartedEpilogue(Epilogue):
         for v in group.stored:
             for j, each in enumerate(own[v]):
                 self.writes.append((each, Access(v, j * group.unit, (v.shape[-1], 1))))
-        self._conclude()
+        self._derive_fields()
 
     def _value(self, v: Value, inputs: Sequence[Any]) -> Value:
         made = Value(v.op, tuple(inputs), v.params, Spec(self.shape, v.dtype), v.origin)
-        self._views[made] = View.whole(made)
+        self._views[made] = StridedView.whole(made)
         return made
 
     def _input(self, operand: Any, reader: Value, part: int, own: dict[Value, list[Value]]) -> Any:
@@ -70,10 +70,10 @@ class PartedEpilogue(Epilogue):
         return self._outside[access]
 
 
-def by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
+def finish_by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
     """The function that takes blocks of interleaved columns, and finishes the elements of all parts together."""
 
-    def finished(origin: Sequence[Reg], blocks: Sequence[Part]) -> None:
+    def finish_units(origin: Sequence[Reg], blocks: Sequence[ResultRegister]) -> None:
         row, column = origin
         unit_column = b.emit(f"udiv i64 {column.name}, {parts}", column.type)
         made = []
@@ -81,7 +81,7 @@ def by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
             together = blocks[first : first + parts]
             down, across = together[0].offset
             beside = tuple(block.value for block in together)
-            made.append(Part((down, across // parts), beside[0], None, beside))
+            made.append(ResultRegister((down, across // parts), beside[0], None, beside))
         finish([row, unit_column], made)
 
-    return finished
+    return finish_units

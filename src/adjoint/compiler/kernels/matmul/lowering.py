@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View
+from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
 from adjoint.compiler.kernels.kernel import Finish, Kernel
-from adjoint.compiler.kernels.kernel_text import NAME, Known, coded
-from adjoint.compiler.kernels.matmul.gated_epilogue import PartedEpilogue, by_unit
-from adjoint.compiler.kernels.matmul.matmul import Matrix, Product, plan_product, write_product
-from adjoint.compiler.kernels.matmul.operand import Operand
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
+from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit
+from adjoint.compiler.kernels.matmul.matmul import MatmulPlan, MatrixStrides, plan_matmul, write_matmul
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.kernels.matmul.prologue import Prologue
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -28,33 +28,35 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 Shape = tuple[int, ...]
-SHORT = 4  # equations after a product that may be written for every register of a block
+MAX_UNROLLED_EPILOGUE = 4  # equations after a product that may be written for every register of a block
 
 
-def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
     """The kernel of a product and of what follows it element by element."""
     root = group.root
     assert root is not None
-    left, right = (_over_batch(fusion.views[o], root.shape[:-2]) for o in root.operands)
-    flat = None if group.prologue else _as_rows(left, right)
+    left, right = (_expand_batch(fusion.views[o], root.shape[:-2]) for o in root.operands)
+    flat = None if group.prologue else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
     if group.unit:
-        epilogue = PartedEpilogue(group, fusion)
+        epilogue = GatedEpilogue(group, fusion)
     else:
         epilogue = None if flat is None else Epilogue.over(group, fusion, (flat[0].shape[0], root.shape[-1]))
     if flat is not None and epilogue is not None:
         left, right = flat
     epilogue = epilogue or Epilogue(group, fusion, root.shape)
-    sides = [_side(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
+    sides = [_lower_operand(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
     *batch, m = epilogue.shape[:-1]
-    plan = plan_product(
-        tuple(batch), m, root.shape[-1], left.shape[-1], _matrix(left), _matrix(right), from_dtype(root.dtype), target,
-        direct=len(epilogue.equations) <= SHORT, precision=fusion.precision_of(root), parts=len(epilogue.roots),
+    plan = plan_matmul(
+        tuple(batch), m, root.shape[-1], left.shape[-1], _matrix_strides(left), _matrix_strides(right),
+        from_dtype(root.dtype), target,
+        direct=len(epilogue.equations) <= MAX_UNROLLED_EPILOGUE, precision=fusion.precision_of(root),
+        parts=len(epilogue.roots),
         computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
     )  # fmt: skip
     if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
-        group.reason += f", {_rounds(plan)}"
-    if plan.blocking.paired and plan.blocking.parts == 1:
+        group.reason += f", {_describe_rounding(plan)}"
+    if plan.blocking.is_paired and plan.blocking.parts == 1:
         for side in sides:
             if isinstance(side, Prologue):
                 side.leave_rounding()
@@ -65,19 +67,23 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
     if key not in known:
         ops = [v.op for v in group.equations]
-        known[key] = coded("product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases))
+        known[key] = make_kernel_text(
+            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases)
+        )
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
 
 
-def _rounds(plan: Product) -> str:
+def _describe_rounding(plan: MatmulPlan) -> str:
     """What becomes of the operands of a product which may round them."""
     rounding = plan.blocking.rounding
     if rounding is None:
         return "in float32 all the same"
-    return f"which rounds its operands to {rounding.told}" + (", for tile registers" if rounding.tiled else "")
+    return f"which rounds its operands to {rounding.description}" + (
+        ", for tile registers" if rounding.is_tiled else ""
+    )
 
 
-def _side(operand: Value, view: View, group: Group, fusion: Fusion) -> Access | Prologue:
+def _lower_operand(operand: Value, view: StridedView, group: Group, fusion: Fusion) -> Access | Prologue:
     """What an operand is: an array, or what is computed of several."""
     if view.base in group.prologue:
         return Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
@@ -89,17 +95,17 @@ def _accesses(part: Access | Prologue | Epilogue) -> Accesses:
 
 
 def _write(
-    target: Target, plan: Product, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]
+    target: Target, plan: MatmulPlan, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]
 ) -> str:
     b = Builder(target)
-    with b.kernel(NAME) as (args, tile, thread):
+    with b.kernel(NAME_PLACEHOLDER) as (args, tile, thread):
         pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
         at = len(bases)
         scratch = None
         if plan.scratch:
             scratch = b.gep(b.argument(args, at), b.mul(thread, plan.scratch), from_dtype("u1"))
             at += 1
-        operands: list[Reg | Operand] = []
+        operands: list[Reg | MatmulOperand] = []
         for side in sides:
             count = len(_accesses(side).numbers)
             numbers = [b.number(args, at + i) for i in range(count)]
@@ -112,16 +118,16 @@ def _write(
         numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
         finish: Finish = epilogue.finish(b, pointers, numbers)
         if len(epilogue.roots) > 1:
-            finish = by_unit(b, finish, len(epilogue.roots))
-        write_product(b, plan, operands[0], operands[1], scratch, tile, finish)
+            finish = finish_by_unit(b, finish, len(epilogue.roots))
+        write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish)
     return b.text()
 
 
-def _over_batch(view: View, batch: Shape) -> View:
+def _expand_batch(view: StridedView, batch: Shape) -> StridedView:
     return view.expand((*batch, *view.shape[-2:]))
 
 
-def _as_rows(left: View, right: View) -> tuple[View, View] | None:
+def _merge_batch_into_rows(left: StridedView, right: StridedView) -> tuple[StridedView, StridedView] | None:
     """A stack of matrices, each multiplied by the same one, as the rows of one matrix."""
     batch = left.shape[:-2]
     if not batch or any(s for n, s in zip(batch, right.strides[:-2], strict=True) if n != 1):
@@ -129,8 +135,8 @@ def _as_rows(left: View, right: View) -> tuple[View, View] | None:
     rows = left.reshape((prod(left.shape[:-1]), left.shape[-1]))
     if rows is None:
         return None
-    return rows, View(right.base, right.shape[-2:], right.strides[-2:], right.offset)
+    return rows, StridedView(right.base, right.shape[-2:], right.strides[-2:], right.offset)
 
 
-def _matrix(view: View) -> Matrix:
-    return Matrix(view.strides[:-2], view.strides[-2], view.strides[-1])
+def _matrix_strides(view: StridedView) -> MatrixStrides:
+    return MatrixStrides(view.strides[:-2], view.strides[-2], view.strides[-1])

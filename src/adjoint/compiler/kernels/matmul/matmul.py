@@ -10,28 +10,28 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 
-from adjoint.compiler.kernels.kernel import Finish, Part
+from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul import amx_tiles
-from adjoint.compiler.kernels.matmul.blocking import TILE, Matrix
-from adjoint.compiler.kernels.matmul.microkernel import Source, Stretch, sum_columns, sum_depth
-from adjoint.compiler.kernels.matmul.operand import Index, Operand, moved, offset
-from adjoint.compiler.kernels.matmul.pack_driver import Packer
-from adjoint.compiler.kernels.matmul.packing import difference
+from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS, MatrixStrides
+from adjoint.compiler.kernels.matmul.microkernel import DepthRange, LoadSource, sum_columns, sum_depth
+from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address, scale_index
+from adjoint.compiler.kernels.matmul.pack_driver import PanelPacker
+from adjoint.compiler.kernels.matmul.packing import subtract_index
 from adjoint.compiler.kernels.matmul.panel_layout import Range
-from adjoint.compiler.kernels.matmul.plan import MOST_PARTS, plan_product
-from adjoint.compiler.kernels.matmul.product import Product, unit
+from adjoint.compiler.kernels.matmul.plan import MAX_UNROLLED_REGISTERS, plan_matmul
+from adjoint.compiler.kernels.matmul.product import MatmulPlan, steps_per_turn
 from adjoint.compiler.kernels.matmul.scratch import largest_tile
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
-__all__ = ["Matrix", "Product", "plan_product", "write_product"]
+__all__ = ["MatrixStrides", "MatmulPlan", "plan_matmul", "write_matmul"]
 
 
-def write_product(
+def write_matmul(
     b: Builder,
-    product: Product,
-    left: Reg | Operand,
-    right: Reg | Operand,
+    product: MatmulPlan,
+    left: Reg | MatmulOperand,
+    right: Reg | MatmulOperand,
     scratch: Reg | None,
     tile: Reg,
     finish: Finish,
@@ -46,24 +46,25 @@ def write_product(
     sides = (right, left) if product.swapped else (left, right)
     strides = product.plane.left, product.plane.right
     left, right = (
-        x if isinstance(x, Operand) else Operand.plain(x, product.type, s) for x, s in zip(sides, strides, strict=True)
+        x if isinstance(x, MatmulOperand) else MatmulOperand.plain(x, product.type, s)
+        for x, s in zip(sides, strides, strict=True)
     )
-    writer = _Writer(b, product, scratch, finish)
-    with amx_tiles.configured(b, writer.settings) if product.blocking.tiled else nullcontext():
+    writer = _MatmulWriter(b, product, scratch, finish)
+    with amx_tiles.configure_tiles(b, writer.settings) if product.blocking.is_tiled else nullcontext():
         writer.tile(left, right, tile)
 
 
-class _Writer(Packer):
-    def __init__(self, b: Builder, product: Product, scratch: Reg, finish: Finish) -> None:
+class _MatmulWriter(PanelPacker):
+    def __init__(self, b: Builder, product: MatmulPlan, scratch: Reg, finish: Finish) -> None:
         super().__init__(b, product, scratch)
         self.finish = finish
 
-    def tile(self, left: Operand, right: Operand, tile: Reg) -> None:
+    def tile(self, left: MatmulOperand, right: MatmulOperand, tile: Reg) -> None:
         """One tile: its part of the batch, matrix by matrix."""
         b, plane = self.b, self.plane
         batches, row_parts, column_parts = self.product.grid
-        rest, column = self.digit(tile, column_parts)
-        rest, row = self.digit(rest, row_parts)
+        rest, column = self.divmod_index(tile, column_parts)
+        rest, row = self.divmod_index(rest, row_parts)
         rows = self.part(self.panels, row, row_parts)
         columns = self.part(self.panels_across, column, column_parts)
         count = math.prod(plane.batch)
@@ -71,17 +72,19 @@ class _Writer(Packer):
             self._matrix(left, right, rows, columns, [b.constant(0, I64)] * len(plane.batch))
             return
         with b.loop(*self.part(count, rest, batches)) as turn:
-            index = self.digits(turn.index, plane.batch)
+            index = self.unravel_index(turn.index, plane.batch)
             for i, at in enumerate(index):
                 if plane.batch[i] > 1:
                     left, right = left.of_batch(b, i, at), right.of_batch(b, i, at)
             self._matrix(left, right, rows, columns, index)
 
-    def _matrix(self, left: Operand, right: Operand, rows: Range, columns: Range, index: Sequence[Reg]) -> None:
+    def _matrix(
+        self, left: MatmulOperand, right: MatmulOperand, rows: Range, columns: Range, index: Sequence[Reg]
+    ) -> None:
         """A tile's part of one matrix: the stretches of the depth, in each of them the panels of columns."""
         b, product, plane = self.b, self.product, self.plane
-        k, depth, step = product.padded, product.depth, unit(product.blocking, product.lanes)
-        each = 2 if self.blocking.paired else 1  # elements of a step
+        k, depth, step = product.padded_steps, product.depth, steps_per_turn(product.blocking, product.lanes)
+        each = 2 if self.blocking.is_paired else 1  # elements of a step
         with ExitStack() as stack:
             first = last = None
             length: Index = product.k
@@ -91,27 +94,29 @@ class _Writer(Packer):
                 turn = stack.enter_context(b.loop(0, stretches))
                 first, last = b.eq(turn.index, 0), b.eq(turn.index, stretches - 1)
                 start = b.mul(turn.index, depth)
-                length = b.minimum(b.sub(product.k, offset(b, start, each)), depth * each)
+                length = b.minimum(b.sub(product.k, scale_index(b, start, each)), depth * each)
                 whole = b.minimum(b.sub(k - k % step, start), depth)
-                begins = offset(b, start, each)
-                left, right = left.beside(b, begins), right.below(b, begins)
-            stretch = Stretch(step, whole, k % step, last)
+                begins = scale_index(b, start, each)
+                left, right = left.skip_columns(b, begins), right.skip_rows(b, begins)
+            stretch = DepthRange(step, whole, k % step, last)
             if self.blocking.pack_left:
                 self.pack_left(left, rows, length)
             panel = stack.enter_context(b.loop(*columns))
             column = b.mul(panel.index, self.blocking.width)
-            source = right.beside(b, column)
+            source = right.skip_columns(b, column)
             if self.blocking.pack_right:
                 self.pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
             place = self.sums
             if product.split:
-                across = b.mul(difference(b, panel.index, columns[0]), largest_tile(product)[0])
-                place = moved(b, place, across, self.stride, self.vector)
-            for width in self.one_of(panel.index, self.full, self.blocking.width, self.panels_across, self.tail):
+                across = b.mul(subtract_index(b, panel.index, columns[0]), largest_tile(product)[0])
+                place = advance_address(b, place, across, self.stride, self.vector)
+            for width in self.branch_by_count(
+                panel.index, self.full, self.blocking.width, self.panels_across, self.tail
+            ):
                 self._panel(left.pointer, source.pointer, place, rows, width, stretch, first, (*index, column))
 
     def _panel(
-        self, left: Reg, right: Reg, place: Reg, rows: Range, width: int, stretch: Stretch, first: Reg | None,
+        self, left: Reg, right: Reg, place: Reg, rows: Range, width: int, stretch: DepthRange, first: Reg | None,
         origin: Sequence[Reg],
     ) -> None:  # fmt: skip
         """A panel of columns: its blocks from the top to the bottom of the tile, each summed and then finished."""
@@ -119,13 +124,13 @@ class _Writer(Packer):
         top = self.row(rows[0])
         with b.loop(*rows) as turn:
             row = self.row(turn.index)
-            down, panel = difference(b, row, top), difference(b, turn.index, rows[0])
+            down, panel = subtract_index(b, row, top), subtract_index(b, turn.index, rows[0])
             if self.product.split:
-                place = moved(b, place, down, self.stride, self.vector)
-            if self.blocking.tiled:
+                place = advance_address(b, place, down, self.stride, self.vector)
+            if self.blocking.is_tiled:
                 self._sum_tiles(down, width, stretch, place, first)
             else:
-                for count in self.one_of(turn.index, longer, self.rows + 1, self.panels, self.rows):
+                for count in self.branch_by_count(turn.index, longer, self.rows + 1, self.panels, self.rows):
                     sums = self._block(left, right, row, down, panel, count, width, stretch)
                     if self.product.direct:
                         self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
@@ -137,45 +142,49 @@ class _Writer(Packer):
                     self._finish(place, row, height, width, origin)
 
     def _block(
-        self, left: Reg, right: Reg, row: Reg, down: Index, panel: Index, count: int, width: int, stretch: Stretch
+        self, left: Reg, right: Reg, row: Reg, down: Index, panel: Index, count: int, width: int, stretch: DepthRange
     ) -> list[list[Reg]]:
         """The registers of one block."""
         b, plane, blocking = self.b, self.plane, self.blocking
         packed = blocking.pack_right
         if blocking.along_depth:
-            x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, 1)
+            x = LoadSource(advance_address(b, left, row, plane.left.row, self.vector), plane.left.row, 1)
             if blocking.pack_left:
                 length = self.product.line
-                x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
-            y = Source(self.packed_right, self.product.line, 1) if packed else Source(right, plane.right.column, 1)
+                x = LoadSource(advance_address(b, self.packed_left, down, length, self.vector), length, 1)
+            y = (
+                LoadSource(self.packed_right, self.product.line, 1)
+                if packed
+                else LoadSource(right, plane.right.column, 1)
+            )
             return sum_depth(b, x, y, self.vector, count, width, blocking.sets, stretch)
-        x = Source(moved(b, left, row, plane.left.row, self.vector), plane.left.row, plane.left.column)
-        if blocking.paired and plane.left.column == 1:
+        x = LoadSource(advance_address(b, left, row, plane.left.row, self.vector), plane.left.row, plane.left.column)
+        if blocking.is_paired and plane.left.column == 1:
             length = self.product.line
-            x = Source(moved(b, self.packed_left, down, length, self.vector), length, 1)
+            x = LoadSource(advance_address(b, self.packed_left, down, length, self.vector), length, 1)
         elif blocking.pack_left:
-            x = Source(self.packed_rows(down, panel), 1, count)
-        y = Source(self.packed_right, 1, blocking.width) if packed else Source(right, 1, plane.right.row)
-        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.paired)
+            x = LoadSource(self.packed_rows(down, panel), 1, count)
+        y = LoadSource(self.packed_right, 1, blocking.width) if packed else LoadSource(right, 1, plane.right.row)
+        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.is_paired)
 
-    def _sum_tiles(self, down: Index, width: int, stretch: Stretch, place: Reg, first: Reg | None) -> None:
+    def _sum_tiles(self, down: Index, width: int, stretch: DepthRange, place: Reg, first: Reg | None) -> None:
         """A block of tile registers, written to scratch memory as `_keep` does."""
         b, parts, line = self.b, self.blocking.parts, self.product.line
-        x = Source(moved(b, self.packed_left, down, line, self.vector), line, 1)
-        y = Source(self.packed_right, self.blocking.width, 1)
-        tall, wide = self.rows // TILE, -(-width // TILE)
+        x = LoadSource(advance_address(b, self.packed_left, down, line, self.vector), line, 1)
+        y = LoadSource(self.packed_right, self.blocking.width, 1)
+        tall, wide = self.rows // TILE_ROWS, -(-width // TILE_ROWS)
         final = parts == 1 and first is None
-        tile_bytes = amx_tiles.SETTINGS // self.product.type.itemsize
-        sums = place if final else moved(b, self.settings, tile_bytes, 1, self.vector)
-        amx_tiles.sum_tiles(b, x, y, self.apart, tall, wide, parts, stretch.whole, sums, self.stride)
+        tile_bytes = amx_tiles.TILE_CONFIG_BYTES // self.product.type.itemsize
+        sums = place if final else advance_address(b, self.settings, tile_bytes, 1, self.vector)
+        amx_tiles.sum_tiles(b, x, y, self.part_strides, tall, wide, parts, stretch.whole, sums, self.stride)
         if not final:
-            amx_tiles.settle(b, sums, self.rows, wide * TILE, self.stride, parts, place, first)
+            amx_tiles.accumulate_parts(b, sums, self.rows, wide * TILE_ROWS, self.stride, parts, place, first)
 
     def _keep(self, sums: Sequence[Sequence[Reg]], place: Reg, first: Reg | None) -> None:
         """A block's sums written to scratch memory, on top of those of the stretches before."""
         b, lanes = self.b, self.product.lanes
         at = [
-            [moved(b, place, r * self.stride + v * lanes, 1, self.vector) for v in range(len(s))]
+            [advance_address(b, place, r * self.stride + v * lanes, 1, self.vector) for v in range(len(s))]
             for r, s in enumerate(sums)
         ]
         flat = [(value, to) for row, line in zip(sums, at, strict=True) for value, to in zip(row, line, strict=True)]
@@ -193,38 +202,38 @@ class _Writer(Packer):
         if self.product.swapped:
             assert isinstance(count, int)
             with b.loop(0, width) as turn:
-                at = moved(b, place, turn.index, 1, type)
+                at = advance_address(b, place, turn.index, 1, type)
                 wide = 1 << (count - 1).bit_length()
                 value = b.load(at, type)
                 if count > 1:
                     value = b.gather(at, b.mul(b.iota(wide), self.stride), type, count)
-                self._part_over((*index, b.add(column, turn.index), row), [(0, 0, value, _mask(count, value))])
+                self._hand_over_parts((*index, b.add(column, turn.index), row), [(0, 0, value, _mask(count, value))])
             return
         with b.loop(0, count) as turn:
-            line = moved(b, place, turn.index, self.stride, type)
+            line = advance_address(b, place, turn.index, self.stride, type)
             here = (*index, b.add(row, turn.index), column)
             vector = type.of(min(lanes, 1 << (width - 1).bit_length()))
             whole = width // lanes
-            looped = whole * lanes if whole > MOST_PARTS else 0
+            looped = whole * lanes if whole > MAX_UNROLLED_REGISTERS else 0
             if looped:
                 with b.loop(0, looped, lanes) as along:
-                    value = b.load(moved(b, line, along.index, 1, type), vector)
-                    self._part_over((*here[:-1], b.add(column, along.index)), [(0, 0, value, None)])
+                    value = b.load(advance_address(b, line, along.index, 1, type), vector)
+                    self._hand_over_parts((*here[:-1], b.add(column, along.index)), [(0, 0, value, None)])
             starts = range(looped, width, lanes)
-            values = [b.load(moved(b, line, s, 1, type), vector) for s in starts]
-            self._part_over(here, [(0, s, v, _mask(width - s, v)) for s, v in zip(starts, values, strict=True)])
+            values = [b.load(advance_address(b, line, s, 1, type), vector) for s in starts]
+            self._hand_over_parts(here, [(0, s, v, _mask(width - s, v)) for s, v in zip(starts, values, strict=True)])
 
     def _hand_over(self, sums: Sequence[Sequence[Reg]], width: int, origin: Sequence[Reg]) -> None:
         """A block finished from its registers."""
         lanes = self.product.lanes
         starts = range(0, width, lanes)
-        self._part_over(origin, [
+        self._hand_over_parts(origin, [
             (r, s, value, _mask(width - s, value))
             for r, line in enumerate(sums)
             for s, value in zip(starts, line, strict=True)
         ])  # fmt: skip
 
-    def _part_over(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, int | None]]) -> None:
+    def _hand_over_parts(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, int | None]]) -> None:
         """Hand over parts at (row, column) after an origin in the plane: as the result counts them."""
         if not parts:
             return
@@ -232,11 +241,13 @@ class _Writer(Packer):
         ahead = (0,) * len(batch)
         index, row, column = origin[:-2], origin[-2], origin[-1]
         if not merged:
-            self.finish([*index, row, column], [Part((*ahead, r, c), value, mask) for r, c, value, mask in parts])
+            self.finish(
+                [*index, row, column], [ResultRegister((*ahead, r, c), value, mask) for r, c, value, mask in parts]
+            )
             return
         for below in sorted({r for r, *_ in parts}):
-            digits = self.digits(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
-            mine = [Part((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
+            digits = self.unravel_index(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
+            mine = [ResultRegister((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
             self.finish([*index, *digits, column], mine)
 
 

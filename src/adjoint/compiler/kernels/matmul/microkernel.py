@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from adjoint.compiler.kernels.matmul import bf16_pairs
-from adjoint.compiler.kernels.matmul.operand import Index, moved
+from adjoint.compiler.kernels.matmul.operand import Index, advance_address
 from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
@@ -15,7 +15,7 @@ from adjoint.compiler.llvm.types import Reg, Type
 Sums = tuple[Reg, ...]
 
 
-class Source(NamedTuple):
+class LoadSource(NamedTuple):
     """An operand as a block reads it: its first element, the strides between its lines and between their elements."""
 
     pointer: Reg
@@ -23,7 +23,7 @@ class Source(NamedTuple):
     step: int
 
 
-class Stretch(NamedTuple):
+class DepthRange(NamedTuple):
     """A part of the depth: turns of `unit` steps up to `whole`, and a `rest` which is left after the `last` stretch."""
 
     unit: int
@@ -34,13 +34,13 @@ class Stretch(NamedTuple):
 
 def sum_columns(
     b: Builder,
-    left: Source,
-    right: Source,
+    left: LoadSource,
+    right: LoadSource,
     vector: Type,
     rows: int,
     width: int,
     sets: int,
-    stretch: Stretch,
+    stretch: DepthRange,
     packed: bool,
     paired: bool = False,
 ) -> list[list[Reg]]:
@@ -55,14 +55,16 @@ def sum_columns(
 
     def step(k: Index, count: int, sums: Sums) -> Sums:
         new = list(sums)
-        down = moved(b, left.pointer, k, left.step, vector)
-        line = moved(b, right.pointer, k, right.step, vector)
+        down = advance_address(b, left.pointer, k, left.step, vector)
+        line = advance_address(b, right.pointer, k, right.step, vector)
         for u in range(count):
-            at = moved(b, line, u, right.step, vector)
-            values = [b.load(moved(b, at, s, 1, vector), vector, None if packed else width - s) for s in starts]
+            at = advance_address(b, line, u, right.step, vector)
+            values = [
+                b.load(advance_address(b, at, s, 1, vector), vector, None if packed else width - s) for s in starts
+            ]
             first = u % sets * each
             for r in range(rows):
-                element = b.load(moved(b, down, u * left.step + r * left.line, 1, vector), vector.scalar)
+                element = b.load(advance_address(b, down, u * left.step + r * left.line, 1, vector), vector.scalar)
                 spread = b.broadcast(element, lanes)
                 for value in values:
                     new[first] = multiply_add(spread, value, new[first])
@@ -70,13 +72,13 @@ def sum_columns(
         return tuple(new)
 
     zero = b.constant(0.0, vector)
-    sums = _along(b, stretch, (zero,) * (each * sets), step)
-    totals = _gathered(b, sums, sets)
+    sums = _run_depth(b, stretch, (zero,) * (each * sets), step)
+    totals = _sum_sets(b, sums, sets)
     return [list(totals[r * len(starts) : (r + 1) * len(starts)]) for r in range(rows)]
 
 
 def sum_depth(
-    b: Builder, left: Source, right: Source, vector: Type, rows: int, width: int, sets: int, stretch: Stretch
+    b: Builder, left: LoadSource, right: LoadSource, vector: Type, rows: int, width: int, sets: int, stretch: DepthRange
 ) -> list[list[Reg]]:
     """One register for each row, of as many sums as there are columns."""
     lanes = vector.lanes
@@ -84,29 +86,31 @@ def sum_depth(
 
     def step(k: Index, count: int, sums: Sums) -> Sums:
         new = list(sums)
-        x, y = moved(b, left.pointer, k, 1, vector), moved(b, right.pointer, k, 1, vector)
+        x, y = advance_address(b, left.pointer, k, 1, vector), advance_address(b, right.pointer, k, 1, vector)
         for u, start in enumerate(range(0, count, lanes)):
             mask = count - start  # of the last steps, a part of a register
-            lines = [b.load(moved(b, x, r * left.line + start, 1, vector), vector, mask) for r in range(rows)]
+            lines = [b.load(advance_address(b, x, r * left.line + start, 1, vector), vector, mask) for r in range(rows)]
             first = u % sets * each
             if width < rows:
-                columns = [b.load(moved(b, y, c * right.line + start, 1, vector), vector, mask) for c in range(width)]
+                columns = [
+                    b.load(advance_address(b, y, c * right.line + start, 1, vector), vector, mask) for c in range(width)
+                ]
                 for r in range(rows):
                     for c in range(width):
                         new[first + r * width + c] = b.fma(lines[r], columns[c], new[first + r * width + c])
                 continue
             for c in range(width):
-                column = b.load(moved(b, y, c * right.line + start, 1, vector), vector, mask)
+                column = b.load(advance_address(b, y, c * right.line + start, 1, vector), vector, mask)
                 for r in range(rows):
                     new[first + r * width + c] = b.fma(lines[r], column, new[first + r * width + c])
         return tuple(new)
 
-    sums = _along(b, stretch, (b.constant(0.0, vector),) * (each * sets), step)
-    totals = _gathered(b, sums, sets)
+    sums = _run_depth(b, stretch, (b.constant(0.0, vector),) * (each * sets), step)
+    totals = _sum_sets(b, sums, sets)
     return [[fold_lanes(b, totals[r * width : (r + 1) * width])] for r in range(rows)]
 
 
-def _along(b: Builder, stretch: Stretch, sums: Sums, step: Callable[[Index, int, Sums], Sums]) -> Sums:
+def _run_depth(b: Builder, stretch: DepthRange, sums: Sums, step: Callable[[Index, int, Sums], Sums]) -> Sums:
     """The sums after all steps of a stretch; `step(k, count, sums)` writes `count` of them."""
     if stretch.whole != 0:
         with b.loop(0, stretch.whole, stretch.unit, carried=sums) as turn:
@@ -121,7 +125,7 @@ def _along(b: Builder, stretch: Stretch, sums: Sums, step: Callable[[Index, int,
     return branch.results
 
 
-def _gathered(b: Builder, sums: Sequence[Reg], sets: int) -> Sequence[Reg]:
+def _sum_sets(b: Builder, sums: Sequence[Reg], sets: int) -> Sequence[Reg]:
     """The sums of all sets added, halving them in a fixed order."""
     while sets > 1:
         half = len(sums) // 2

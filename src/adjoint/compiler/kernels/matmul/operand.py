@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.matmul.blocking import Matrix
+from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
 
 Index = Reg | int
 
 
-class Place(NamedTuple):
+class StridedArray(NamedTuple):
     """Where an array's element for the operand's first one lies, of which type it is, and the steps to the others."""
 
     pointer: Reg
     type: Type
-    strides: Matrix
+    strides: MatrixStrides
 
-    def moved(self, b: Builder, index: Index, stride: int) -> Place:
+    def advance(self, b: Builder, index: Index, stride: int) -> StridedArray:
         """`index` strides further."""
-        return self._replace(pointer=moved(b, self.pointer, index, stride, self.type))
+        return self._replace(pointer=advance_address(b, self.pointer, index, stride, self.type))
 
 
-class Operand(NamedTuple):
+class MatmulOperand(NamedTuple):
     """A matrix, from the element that it was moved to; `compute` gives a register of it from those of its places."""
 
-    places: tuple[Place, ...]
+    places: tuple[StridedArray, ...]
     compute: Callable[[Sequence[Reg], int], Reg] | None = None
 
     @classmethod
-    def plain(cls, pointer: Reg, type: Type, strides: Matrix) -> Operand:
+    def plain(cls, pointer: Reg, type: Type, strides: MatrixStrides) -> MatmulOperand:
         """An array."""
-        return cls((Place(pointer, type, strides),))
+        return cls((StridedArray(pointer, type, strides),))
 
     @property
     def pointer(self) -> Reg:
@@ -41,36 +41,36 @@ class Operand(NamedTuple):
         return self.places[0].pointer
 
     @property
-    def computed(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether it is no array: what is computed of lanes off a mask may be anything."""
         return self.compute is not None
 
     @property
-    def turned(self) -> Operand:
+    def transpose(self) -> MatmulOperand:
         """The transposed matrix."""
-        return self._moved([p._replace(strides=p.strides.transposed) for p in self.places])
+        return self._with_places([p._replace(strides=p.strides.swapped_strides) for p in self.places])
 
-    def of_batch(self, b: Builder, dimension: int, index: Index) -> Operand:
+    def of_batch(self, b: Builder, dimension: int, index: Index) -> MatmulOperand:
         """The matrix at an index in a dimension of the batch."""
-        return self._moved([p.moved(b, index, p.strides.batch[dimension]) for p in self.places])
+        return self._with_places([p.advance(b, index, p.strides.batch[dimension]) for p in self.places])
 
-    def below(self, b: Builder, rows: Index) -> Operand:
+    def skip_rows(self, b: Builder, rows: Index) -> MatmulOperand:
         """From so many rows further down."""
-        return self._moved([p.moved(b, rows, p.strides.row) for p in self.places])
+        return self._with_places([p.advance(b, rows, p.strides.row) for p in self.places])
 
-    def beside(self, b: Builder, columns: Index) -> Operand:
+    def skip_columns(self, b: Builder, columns: Index) -> MatmulOperand:
         """From so many columns further to the right."""
-        return self._moved([p.moved(b, columns, p.strides.column) for p in self.places])
+        return self._with_places([p.advance(b, columns, p.strides.column) for p in self.places])
 
-    def across(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
+    def load_row(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
         """A register of neighbours in a row."""
         return self._register(b, [p.strides.column for p in self.places], lanes, mask)
 
-    def down(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
+    def load_column(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:
         """A register of neighbours in a column."""
         return self._register(b, [p.strides.row for p in self.places], lanes, mask)
 
-    def _moved(self, places: list[Place]) -> Operand:
+    def _with_places(self, places: list[StridedArray]) -> MatmulOperand:
         return self._replace(places=tuple(places))
 
     def _register(self, b: Builder, steps: Sequence[int], lanes: int, mask: Reg | int | None) -> Reg:
@@ -78,7 +78,7 @@ class Operand(NamedTuple):
         return read[0] if self.compute is None else self.compute(read, lanes)
 
 
-def _read(b: Builder, place: Place, step: int, lanes: int, mask: Reg | int | None) -> Reg:
+def _read(b: Builder, place: StridedArray, step: int, lanes: int, mask: Reg | int | None) -> Reg:
     """Elements `step` apart."""
     if step == 1:
         return b.load(place.pointer, place.type.of(lanes), mask)
@@ -87,14 +87,14 @@ def _read(b: Builder, place: Place, step: int, lanes: int, mask: Reg | int | Non
     return b.gather(place.pointer, b.mul(b.iota(lanes), step), place.type.of(lanes), mask)
 
 
-def offset(b: Builder, index: Index, stride: int) -> Index:
+def scale_index(b: Builder, index: Index, stride: int) -> Index:
     """index * stride, an instruction only if it needs one."""
     if isinstance(index, Reg):
         return index if stride == 1 else b.mul(index, stride)
     return index * stride
 
 
-def moved(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
+def advance_address(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
     """The address `index` strides further."""
-    by = offset(b, index, stride)
+    by = scale_index(b, index, stride)
     return pointer if not isinstance(by, Reg) and by == 0 else b.gep(pointer, by, type)

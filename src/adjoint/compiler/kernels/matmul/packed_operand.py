@@ -8,56 +8,58 @@ from math import prod
 from typing import Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, over, row_major
-from adjoint.compiler.kernels.matmul.blocking import Matrix
-from adjoint.compiler.kernels.matmul.plan import plan_product
-from adjoint.compiler.kernels.matmul.product import Product
+from adjoint.compiler.ir.strided_view import StridedView, row_major, view_over
+from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
+from adjoint.compiler.kernels.matmul.plan import plan_matmul
+from adjoint.compiler.kernels.matmul.product import MatmulPlan
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import from_dtype
-from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.passes.materialize import is_generated
 
 Shape = tuple[int, ...]
 
 
-def is_readable(equations: Sequence[Value], views: dict[Value, View], operand: View) -> bool:
+def is_readable(equations: Sequence[Value], views: dict[Value, StridedView], operand: StridedView) -> bool:
     """True if strides say where what the equations read lies for each element of an operand which they give."""
-    order = turned(operand)
+    order = find_permutation(operand)
 
     def lies(value: Value, shape: Shape) -> bool:
         base = views[value].base
-        if is_made(base):
+        if is_generated(base):
             return base.op.family == "full"
-        return base in equations or (order is not None and over(views[value], shape, order[0]) is not None)
+        return base in equations or (order is not None and view_over(views[value], shape, order[0]) is not None)
 
     return all(lies(o, equation.shape) for equation in equations for o in equation.operands)
 
 
-def times_packed(root: Value, views: Sequence[View], side: int, target: Target, precision: str) -> int:
+def count_packings(root: Value, views: Sequence[StridedView], side: int, target: Target, precision: str) -> int:
     """How often a product packs each element of an operand, if that can be computed then; 0 where it reads it as it
     lies. `views`: of the two operands; `precision`: of the product.
     """
-    if turned(views[side]) is None:
+    if find_permutation(views[side]) is None:
         return 0
-    plain = plan_of(root, views, (False, False), target, precision=precision)
+    plain = plan_root(root, views, (False, False), target, precision=precision)
     packed = plain.blocking.pack_right if side else plain.blocking.pack_left
     if not packed or plain.swapped or plain.blocking.along_depth:
         return 0
-    if not plan_of(root, views, (side == 0, side == 1), target, precision=precision).tiles:
+    if not plan_root(root, views, (side == 0, side == 1), target, precision=precision).tiles:
         return 0
     _, down, across = plain.grid
     return down if side else across
 
 
-def plan_of(root: Value, views: Sequence[View], computed: tuple[bool, bool], target: Target, **how: Any) -> Product:
+def plan_root(
+    root: Value, views: Sequence[StridedView], computed: tuple[bool, bool], target: Target, **how: Any
+) -> MatmulPlan:
     """The plan of a product of matrices that are read where they lie, or `computed`."""
     *batch, m, n = root.shape
-    left, right = (_matrix(view.expand((*batch, *view.shape[-2:]))) for view in views)
+    left, right = (_matrix_strides(view.expand((*batch, *view.shape[-2:]))) for view in views)
     k = views[0].shape[-1]
-    return plan_product(tuple(batch), m, n, k, left, right, from_dtype(root.dtype), target, computed=computed, **how)
+    return plan_matmul(tuple(batch), m, n, k, left, right, from_dtype(root.dtype), target, computed=computed, **how)
 
 
 @lru_cache(1024)
-def turned(view: View) -> tuple[Shape, Shape] | None:
+def find_permutation(view: StridedView) -> tuple[Shape, Shape] | None:
     """The shape that a value has in memory, and the order of dimensions in which a view sees all of it, each element
     once; None if it sees it otherwise.
     """
@@ -71,5 +73,5 @@ def turned(view: View) -> tuple[Shape, Shape] | None:
     return shape, tuple(order.index(d) for d in range(rank))
 
 
-def _matrix(view: View) -> Matrix:
-    return Matrix(view.strides[:-2], view.strides[-2], view.strides[-1])
+def _matrix_strides(view: StridedView) -> MatrixStrides:
+    return MatrixStrides(view.strides[:-2], view.strides[-2], view.strides[-1])

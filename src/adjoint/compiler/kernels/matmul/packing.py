@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.matmul.operand import Index, Operand, moved
+from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -13,8 +13,8 @@ def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
     """The columns of a square of as many registers as each has lanes."""
     type = rows[0].type
     quad = min(max(128 // type.bits, 1), type.lanes)  # lanes that a cheap shuffle stays within
-    groups = [_untangle(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
-    columns = [_untangle(b, [group[c] for group in groups], quad, type.lanes) for c in range(quad)]
+    groups = [_deinterleave(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
+    columns = [_deinterleave(b, [group[c] for group in groups], quad, type.lanes) for c in range(quad)]
     return [column for across in zip(*columns, strict=True) for column in across]
 
 
@@ -27,22 +27,25 @@ def fold_lanes(b: Builder, sums: Sequence[Reg]) -> Reg:
     for width, within in ((1, quad), (quad, type.lanes)):
         for _ in range((within // width).bit_length() - 1):
             pairs = zip(level[::2], level[1::2], strict=True) if len(level) > 1 else [(level[0], level[0])]
-            level = [b.add(_half(b, x, y, 0, width, within), _half(b, x, y, 1, width, within)) for x, y in pairs]
+            level = [
+                b.add(_pick_pieces(b, x, y, 0, width, within), _pick_pieces(b, x, y, 1, width, within))
+                for x, y in pairs
+            ]
     return level[0]
 
 
-def difference(b: Builder, x: Index, y: Index) -> Index:
+def subtract_index(b: Builder, x: Index, y: Index) -> Index:
     """x - y, of two numbers a number."""
     return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(x, y)
 
 
-def least(b: Builder, x: Index, y: Index) -> Index:
+def min_index(b: Builder, x: Index, y: Index) -> Index:
     """The smaller, of two numbers a number."""
     return min(x, y) if isinstance(x, int) and isinstance(y, int) else b.minimum(x, y)
 
 
 def pack_columns(
-    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index
+    b: Builder, source: MatmulOperand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index
 ) -> None:
     """place[k * width + j] = source[k, j]: a panel, of whose columns only `ragged` exist if given.
 
@@ -52,15 +55,15 @@ def pack_columns(
     starts = range(0, width, lanes)
     masks = [b.lane_mask(b.sub(ragged, start), lanes) if ragged else None for start in starts]
     with b.loop(0, depth, 1) as turn:
-        line = source.below(b, turn.index)
-        out = moved(b, place, turn.index, width, vector)
+        line = source.skip_rows(b, turn.index)
+        out = advance_address(b, place, turn.index, width, vector)
         for start, mask in zip(starts, masks, strict=True):
-            value = line.beside(b, start).across(b, lanes, mask)
-            b.store(value, moved(b, out, start, 1, vector))
+            value = line.skip_columns(b, start).load_row(b, lanes, mask)
+            b.store(value, advance_address(b, out, start, 1, vector))
 
 
 def pack_transposed(
-    b: Builder, source: Operand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index, most: int
+    b: Builder, source: MatmulOperand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index, most: int
 ) -> None:
     """As `pack_columns` for rows that are neighbours, by squares of registers; `most`: the depth of any call.
 
@@ -76,23 +79,23 @@ def pack_transposed(
             j: Reg = b.add(across.index, i)
             if ragged is not None:
                 j = b.minimum(j, b.sub(ragged, 1))
-            lines.append(source.beside(b, j))
+            lines.append(source.skip_columns(b, j))
         with b.loop(0, depth, lanes) as down:
-            k: Index = 0 if most <= lanes else b.minimum(down.index, difference(b, depth, lanes))
-            rows = [line.below(b, k).down(b, lanes, deep) for line in lines]
-            out = b.gep(moved(b, place, k, width, vector), across.index, vector)
+            k: Index = 0 if most <= lanes else b.minimum(down.index, subtract_index(b, depth, lanes))
+            rows = [line.skip_rows(b, k).load_column(b, lanes, deep) for line in lines]
+            out = b.gep(advance_address(b, place, k, width, vector), across.index, vector)
             for i, value in enumerate(transpose(b, rows)[:deep]):
-                b.store(value, moved(b, out, i, width, vector))
+                b.store(value, advance_address(b, out, i, width, vector))
 
 
-def pack_rows(b: Builder, source: Operand, place: Reg, vector: Type, rows: int, depth: Index) -> None:
+def pack_rows(b: Builder, source: MatmulOperand, place: Reg, vector: Type, rows: int, depth: Index) -> None:
     """place[k * rows + i] = source[i, k] for neighbouring rows; writes up to a register beyond the end."""
     with b.loop(0, depth) as turn:
-        line = source.beside(b, turn.index)
-        out = moved(b, place, turn.index, rows, vector)
+        line = source.skip_columns(b, turn.index)
+        out = advance_address(b, place, turn.index, rows, vector)
         for start in range(0, rows, vector.lanes):
-            value = line.below(b, start).down(b, vector.lanes, rows - start)
-            b.store(value, moved(b, out, start, 1, vector))
+            value = line.skip_rows(b, start).load_column(b, vector.lanes, rows - start)
+            b.store(value, advance_address(b, out, start, 1, vector))
 
 
 def pack_lines(
@@ -102,25 +105,25 @@ def pack_lines(
     lanes = vector.lanes
     steps = b.mul(b.iota(lanes), step)
     with b.loop(0, lines) as turn:
-        start = moved(b, source, turn.index, line, vector)
-        out = moved(b, place, turn.index, length, vector)
+        start = advance_address(b, source, turn.index, line, vector)
+        out = advance_address(b, place, turn.index, length, vector)
         with b.loop(0, depth, lanes) as along:
             mask = b.lane_mask(b.sub(depth, along.index), lanes)
-            value = b.gather(moved(b, start, along.index, step, vector), steps, vector, mask)
-            b.store(value, moved(b, out, along.index, 1, vector))
+            value = b.gather(advance_address(b, start, along.index, step, vector), steps, vector, mask)
+            b.store(value, advance_address(b, out, along.index, 1, vector))
 
 
-def _untangle(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
+def _deinterleave(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
     """From Q registers of Q pieces, the Q registers that hold one piece of each; in every `within` lanes alike."""
     if len(vectors) == 1:
         return list(vectors)
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-    even = _untangle(b, [_half(b, x, y, 0, width, within) for x, y in pairs], width, within)
-    odd = _untangle(b, [_half(b, x, y, 1, width, within) for x, y in pairs], width, within)
+    even = _deinterleave(b, [_pick_pieces(b, x, y, 0, width, within) for x, y in pairs], width, within)
+    odd = _deinterleave(b, [_pick_pieces(b, x, y, 1, width, within) for x, y in pairs], width, within)
     return [piece for both in zip(even, odd, strict=True) for piece in both]
 
 
-def _half(b: Builder, x: Reg, y: Reg, odd: int, width: int, within: int) -> Reg:
+def _pick_pieces(b: Builder, x: Reg, y: Reg, odd: int, width: int, within: int) -> Reg:
     """The even or the odd pieces, `width` lanes each, of x and then of y; in every `within` lanes alike."""
     lanes = x.type.lanes
     chosen = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
-from adjoint.compiler.kernels.matmul.blocking import rounded
-from adjoint.compiler.kernels.matmul.operand import Index, moved
-from adjoint.compiler.kernels.matmul.packing import difference
-from adjoint.compiler.kernels.matmul.product import Product
+from adjoint.compiler.kernels.matmul.blocking import round_up
+from adjoint.compiler.kernels.matmul.operand import Index, advance_address
+from adjoint.compiler.kernels.matmul.packing import subtract_index
+from adjoint.compiler.kernels.matmul.product import MatmulPlan
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
@@ -16,23 +16,23 @@ from adjoint.compiler.llvm.types import I64, Reg
 Range = tuple[Index, Index]
 
 
-class Frame:
+class PanelLayout:
     """What the writers of a planned product share."""
 
-    def __init__(self, b: Builder, product: Product, scratch: Reg) -> None:
+    def __init__(self, b: Builder, product: MatmulPlan, scratch: Reg) -> None:
         self.b, self.product = b, product
         self.plane, self.blocking = product.plane, product.blocking
         self.vector = product.type.of(product.lanes)
         layout = Scratch.of(product)
-        at = (moved(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:4])
+        at = (advance_address(b, scratch, offset // product.type.itemsize, 1, product.type) for offset in layout[:4])
         self.packed_left, self.packed_right, self.sums, self.settings = at
-        self.apart = layout.apart
+        self.part_strides = layout.part_strides
         self.panels, self.rows, self.longer = self.blocking.panels(self.plane.m)
         self.full, self.tail = divmod(self.plane.n, self.blocking.width)
         self.panels_across = self.full + (self.tail > 0)
-        self.stride = rounded(self.blocking.width, product.lanes)
+        self.stride = round_up(self.blocking.width, product.lanes)
 
-    def one_of(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
+    def branch_by_count(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
         """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""
         if first:
             with self.b.when(self.b.lt(index, first)) if first < count else nullcontext():
@@ -47,15 +47,15 @@ class Frame:
         if isinstance(panel, int):
             return b.constant(min(panel * self.rows + min(panel, self.longer), self.plane.m), I64)
         start = b.mul(panel, self.rows)
-        if self.blocking.tiled:
+        if self.blocking.is_tiled:
             return b.minimum(start, self.plane.m)
         return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
 
     def height(self, panel: Reg, row: Reg) -> Index:
         """How many rows a panel has, which begins at that one."""
         b = self.b
-        if self.blocking.tiled:
-            return difference(b, self.row(b.add(panel, 1)), row)
+        if self.blocking.is_tiled:
+            return subtract_index(b, self.row(b.add(panel, 1)), row)
         return b.add(b.cast(b.lt(panel, self.longer), I64), self.rows) if self.longer else self.rows
 
     def part(self, units: int, index: Reg, parts: int) -> Range:
@@ -64,17 +64,17 @@ class Frame:
             return 0, units
         start = self.b.mul(index, units)
         end = self.b.add(start, units)
-        return self.digit(start, parts)[0], self.digit(end, parts)[0]
+        return self.divmod_index(start, parts)[0], self.divmod_index(end, parts)[0]
 
-    def digits(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
+    def unravel_index(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
         """An index into each dimension, from that of an element in row-major order."""
         digits = []
         for size in reversed(sizes[1:]):
-            x, digit = self.digit(x, size)
+            x, digit = self.divmod_index(x, size)
             digits.append(digit)
         return [*([x] if sizes else []), *reversed(digits)]
 
-    def digit(self, x: Reg, size: int) -> tuple[Reg, Reg]:
+    def divmod_index(self, x: Reg, size: int) -> tuple[Reg, Reg]:
         """x // size and x % size, for x >= 0."""
         if size == 1:
             return x, self.b.constant(0, I64)

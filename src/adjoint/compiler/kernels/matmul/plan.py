@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import math
 
-from adjoint.compiler.kernels.matmul.bf16_rounding import rounding
+from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.kernels.matmul.blocking import (
-    COPIED,
-    TRANSPOSED,
+    COPY_CYCLES,
+    TRANSPOSE_CYCLES,
     Blocking,
     Machine,
-    Matrix,
+    MatrixStrides,
     blockings,
-    joining,
-    rounded,
+    pair_packing_costs,
+    round_up,
 )
-from adjoint.compiler.kernels.matmul.product import Plane, Product, depth_steps, unit
+from adjoint.compiler.kernels.matmul.product import MatmulPlan, Plane, depth_steps, steps_per_turn
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
 Shape = tuple[int, ...]
 
-PACE = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
-TILE_PACE = 6.0  # times as many of tile registers
-STREAM = 50e3  # bytes that arrive in a microsecond
-TILE_TIME = 15.0  # microseconds that are worth a tile
-MOST_TILES = 16
-WORTH = 1.15  # what rounded operands must gain
-MOST_PARTS = 6  # registers of a row that are finished one after another, and not in a loop
-LARGEST = 1 << 20  # elements of the result in a tile
+FLOPS_PER_MICROSECOND = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
+TILE_SPEEDUP = 6.0  # times as many of tile registers
+BYTES_PER_MICROSECOND = 50e3  # bytes that arrive in a microsecond
+MIN_TILE_MICROSECONDS = 15.0  # microseconds that are worth a tile
+MAX_TILES = 16
+MIN_ROUNDING_SPEEDUP = 1.15  # what rounded operands must gain
+MAX_UNROLLED_REGISTERS = 6  # registers of a row that are finished one after another, and not in a loop
+MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
 
 
-def plan_product(
+def plan_matmul(
     batch: Shape,
     m: int,
     n: int,
     k: int,
-    left: Matrix,
-    right: Matrix,
+    left: MatrixStrides,
+    right: MatrixStrides,
     type: Type,
     target: Target,
     *,
@@ -46,19 +46,21 @@ def plan_product(
     precision: str = "highest",
     parts: int = 1,
     computed: tuple[bool, bool] = (False, False),
-) -> Product:
+) -> MatmulPlan:
     """How to compute a product; `direct`: what follows it is short enough to write for every register of a block.
 
     `precision`: of float32, as `set_float32_matmul_precision` has it. `parts`: neighbouring registers of a row that are
     to be finished together. `computed`: whether the left and the right operand are computed as they are packed.
     """
     machine = Machine.of(target, type)
-    merged, flat = (0, Plane(batch, m, n, left, right)) if any(computed) else _merged(batch, m, n, left, right)
-    flat = _normal(flat, k)
-    other = Plane(flat.batch, flat.n, flat.m, flat.right.transposed, flat.left.transposed)
-    rounds = rounding(target, type, precision)
+    merged, flat = (
+        (0, Plane(batch, m, n, left, right)) if any(computed) else _merge_batch_dims(batch, m, n, left, right)
+    )
+    flat = _normalize_strides(flat, k)
+    other = Plane(flat.batch, flat.n, flat.m, flat.right.swapped_strides, flat.left.swapped_strides)
+    rounds = choose_rounding(target, type, precision)
     ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, rounds)
-    choices = [(b.cycles * (WORTH if b.paired else 1.0), False, b) for b in ways]
+    choices = [(b.cycles * (MIN_ROUNDING_SPEEDUP if b.is_paired else 1.0), False, b) for b in ways]
     if n <= 4 and n < machine.lanes and flat.m > n:
         turned = blockings(machine, other.m, other.n, k, other.left, other.right)
         late = flat.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
@@ -76,9 +78,9 @@ def plan_product(
     depth = _depth(machine, plane, blocking, steps)
     grid = _grid(machine, plane, blocking, steps)
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
-    product = Product(
+    product = MatmulPlan(
         batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
-        direct and steps <= depth and not (blocking.along_depth or blocking.tiled or swapped), grid, tiles, 0, "",
+        direct and steps <= depth and not (blocking.along_depth or blocking.is_tiled or swapped), grid, tiles, 0, "",
     )  # fmt: skip
     return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
 
@@ -92,11 +94,11 @@ def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bo
 def _keeps_together(parts: int, lanes: int, swapped: bool, blocking: Blocking) -> bool:
     """True if a block's rows are made of so many registers, few enough for all to be finished at once."""
     registers, rest = divmod(blocking.width, lanes)
-    whole = rest == registers % parts == 0 and registers <= MOST_PARTS
+    whole = rest == registers % parts == 0 and registers <= MAX_UNROLLED_REGISTERS
     return whole and not swapped and not blocking.along_depth
 
 
-def _merged(batch: Shape, m: int, n: int, left: Matrix, right: Matrix) -> tuple[int, Plane]:
+def _merge_batch_dims(batch: Shape, m: int, n: int, left: MatrixStrides, right: MatrixStrides) -> tuple[int, Plane]:
     """How many of the last batch dimensions are rows like those of the matrix, and the product with them as rows."""
     merged, rows, stride = 0, m, left.row
     for size, by_left, by_right in zip(batch[::-1], left.batch[::-1], right.batch[::-1], strict=True):
@@ -117,7 +119,7 @@ def _merged(batch: Shape, m: int, n: int, left: Matrix, right: Matrix) -> tuple[
     return merged, plane
 
 
-def _normal(plane: Plane, k: int) -> Plane:
+def _normalize_strides(plane: Plane, k: int) -> Plane:
     """With the strides along dimensions of one element set to what is easiest."""
     left, right = plane.left, plane.right
     if k == 1:
@@ -139,7 +141,7 @@ def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> int:
     if k <= 2 * stretch:
         return max(k, 1)
     stretches = -(-k // stretch)
-    return rounded(-(-k // stretches), unit(blocking, machine.lanes))
+    return round_up(-(-k // stretches), steps_per_turn(blocking, machine.lanes))
 
 
 def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, int]:
@@ -147,11 +149,11 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
     batch, m, n = math.prod(plane.batch), plane.m, plane.n
     if not batch * m * n:
         return 1, 1, 1
-    pace = PACE * machine.lanes / 16
-    if blocking.rounding is not None and blocking.tiled:
-        pace *= TILE_PACE / blocking.rounding.products
-    one = max(2.0 * m * n * k / pace, (m * k + k * n + m * n) * machine.itemsize / STREAM)
-    wanted = max(min(int(one * batch / TILE_TIME), MOST_TILES), -(-batch * m * n // LARGEST))
+    pace = FLOPS_PER_MICROSECOND * machine.lanes / 16
+    if blocking.rounding is not None and blocking.is_tiled:
+        pace *= TILE_SPEEDUP / blocking.rounding.products
+    one = max(2.0 * m * n * k / pace, (m * k + k * n + m * n) * machine.itemsize / BYTES_PER_MICROSECOND)
+    wanted = max(min(int(one * batch / MIN_TILE_MICROSECONDS), MAX_TILES), -(-batch * m * n // MAX_TILE_ELEMENTS))
     if wanted <= 1 or batch >= wanted:
         return min(wanted, batch) or 1, 1, 1
     each = -(-wanted // batch)
@@ -163,13 +165,13 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
             parts = down * across
             longest = -(-rows // down) * -(-columns // across) / (rows * columns)
             again = 0.0  # the share of packing, which rows do for their columns again and columns for their rows
-            if blocking.paired:
-                of_left, of_right = joining(plane.left, plane.right)
+            if blocking.is_paired:
+                of_left, of_right = pair_packing_costs(plane.left, plane.right)
                 again = 2 * of_right * down / m + 2 * of_left * across / n
             elif blocking.pack_right:
-                again += 2 * (COPIED if plane.right.column == 1 else TRANSPOSED) * down / m
-            if blocking.pack_left and not blocking.paired:
-                again += 8 * COPIED * across / n
+                again += 2 * (COPY_CYCLES if plane.right.column == 1 else TRANSPOSE_CYCLES) * down / m
+            if blocking.pack_left and not blocking.is_paired:
+                again += 8 * COPY_CYCLES * across / n
             # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
             time = longest * 0.5 + again + 0.5 / parts + 0.02 * (longest * parts - 1)
             if time < least_time:
@@ -177,7 +179,7 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
     return batch, *best
 
 
-def _reason(product: Product) -> str:
+def _reason(product: MatmulPlan) -> str:
     """One line for `explain`."""
     blocking = product.blocking
     if not product.tiles:
@@ -185,8 +187,8 @@ def _reason(product: Product) -> str:
     along = "k" if blocking.along_depth else "m" if product.swapped else "n"
     words = [f"{blocking.rows}×{blocking.width} block, lanes along {along}"]
     if blocking.rounding is not None:
-        words.append(f"inputs rounded to {blocking.rounding.told}")
-    if blocking.tiled:
+        words.append(f"inputs rounded to {blocking.rounding.description}")
+    if blocking.is_tiled:
         words.append("multiplied in tile registers")
     if product.merged:
         words.append(f"{product.merged} batch dimensions taken as rows")

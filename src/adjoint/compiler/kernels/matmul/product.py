@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.matmul.blocking import Blocking, Matrix, rounded
+from adjoint.compiler.kernels.matmul.blocking import Blocking, MatrixStrides, round_up
 from adjoint.compiler.llvm.types import Type
 
 Shape = tuple[int, ...]
@@ -16,19 +16,19 @@ class Plane(NamedTuple):
     batch: Shape
     m: int
     n: int
-    left: Matrix
-    right: Matrix
+    left: MatrixStrides
+    right: MatrixStrides
 
 
-class Product(NamedTuple):
+class MatmulPlan(NamedTuple):
     """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
 
     batch: Shape
     m: int
     n: int
     k: int
-    left: Matrix
-    right: Matrix
+    left: MatrixStrides
+    right: MatrixStrides
     type: Type
     plane: Plane
     merged: int  # batch dimensions that are rows of the plane
@@ -55,21 +55,21 @@ class Product(NamedTuple):
     @property
     def line(self) -> int:
         """Elements of scratch memory that a line along the depth takes."""
-        line = rounded(min(self.depth, self.steps), self.lanes)
-        apart = self.blocking.paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
+        line = round_up(min(self.depth, self.steps), self.lanes)
+        apart = self.blocking.is_paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
         return line + self.lanes if apart else line
 
     @property
-    def padded(self) -> int:
+    def padded_steps(self) -> int:
         """Steps, filled up with those of zeros where whole turns of the innermost loop are needed."""
-        return rounded(self.steps, unit(self.blocking, self.lanes)) if self.blocking.tiled else self.steps
+        return round_up(self.steps, steps_per_turn(self.blocking, self.lanes)) if self.blocking.is_tiled else self.steps
 
 
 def depth_steps(blocking: Blocking, k: int) -> int:
     """Steps along a depth of k elements, or of pairs of them."""
-    return -(-k // 2) if blocking.paired else k
+    return -(-k // 2) if blocking.is_paired else k
 
 
-def unit(blocking: Blocking, lanes: int) -> int:
+def steps_per_turn(blocking: Blocking, lanes: int) -> int:
     """Steps in one turn of the innermost loop."""
     return blocking.unroll * (lanes if blocking.along_depth else 1)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.strided_view import View, over
+from adjoint.compiler.ir.strided_view import StridedView, view_over
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access, Accesses
-from adjoint.compiler.kernels.matmul.blocking import Matrix
-from adjoint.compiler.kernels.matmul.operand import Operand, Place
-from adjoint.compiler.kernels.matmul.packed_operand import turned
+from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand, StridedArray
+from adjoint.compiler.kernels.matmul.packed_operand import find_permutation
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, from_dtype
-from adjoint.compiler.passes.materialize import is_made
+from adjoint.compiler.passes.materialize import is_generated
 from adjoint.core.dtype.dtype import is_bfloat16
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ class Prologue:
     `structure`: all of it that the text is made from, as that of an `Epilogue`.
     """
 
-    def __init__(self, group: Group, fusion: Fusion, view: View, batch: Shape) -> None:
-        order = turned(view)
+    def __init__(self, group: Group, fusion: Fusion, view: StridedView, batch: Shape) -> None:
+        order = find_permutation(view)
         assert order is not None
         self.value = view.base
         self.shape = (*batch, *view.shape[-2:])
         self._views = fusion.views
-        self.equations = _leading_to(view.base, group.prologue, fusion.views)
+        self.equations = _equations_leading_to(view.base, group.prologue, fusion.views)
         self.reads: dict[Value, Access] = {}
         for equation in self.equations:
             for operand in equation.operands:
                 seen = fusion.views[operand]
-                if fusion.maker.get(seen.base) is group or is_made(seen.base):
+                if fusion.maker.get(seen.base) is group or is_generated(seen.base):
                     continue
-                lies = over(seen, equation.shape, order[0])
+                lies = view_over(seen, equation.shape, order[0])
                 assert lies is not None
                 lies = lies.permute(order[1]).expand(self.shape)
                 steps = tuple(0 if n == 1 else s for n, s in zip(lies.shape, lies.strides, strict=True))
@@ -57,14 +57,14 @@ class Prologue:
         given = halved.operands[0] if halved in self.equations and halved.op.name == "cast" else None
         if self.value.op.name != "cast" or given is None or given.dtype != self.value.dtype:
             return
-        if is_bfloat16(halved.dtype) and not is_made(self._views[given].base):
+        if is_bfloat16(halved.dtype) and not is_generated(self._views[given].base):
             self.value = given
-            self.equations = _leading_to(self._views[given].base, self.equations, self._views)
+            self.equations = _equations_leading_to(self._views[given].base, self.equations, self._views)
             self.structure = self._structure()
 
-    def operand(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg]) -> Operand:
+    def operand(self, b: Builder, pointers: dict[Value, Reg], numbers: Sequence[Reg]) -> MatmulOperand:
         """The operand, from its first element."""
-        starts = dict(zip(self.accesses.shifted, numbers, strict=True))
+        starts = dict(zip(self.accesses.with_offset, numbers, strict=True))
         distinct = list(dict.fromkeys(self.reads.values()))
         places = []
         for access in distinct:
@@ -72,7 +72,7 @@ class Prologue:
             if access in starts:
                 pointer = b.gep(pointer, starts[access], kind)
             *batch, row, column = access.strides
-            places.append(Place(pointer, kind, Matrix(tuple(batch), row, column)))
+            places.append(StridedArray(pointer, kind, MatrixStrides(tuple(batch), row, column)))
 
         def compute(read: Sequence[Reg], lanes: int) -> Reg:
             known = {operand: read[distinct.index(access)] for operand, access in self.reads.items()}
@@ -82,24 +82,24 @@ class Prologue:
             value = known[self.value] if self.value in known else self._inner(b, self.value, known)
             return b.broadcast(value, lanes)
 
-        return Operand(tuple(places), compute)
+        return MatmulOperand(tuple(places), compute)
 
     def _inner(self, b: Builder, operand: Value, known: dict[Value, Reg]) -> Reg:
         """What an equation has for an operand that is not read: an equation before, or a constant."""
         base = self._views[operand].base
-        if not is_made(base):
+        if not is_generated(base):
             return known[base]
         return b.constant(base.dtype.type(base.params["value"]).item(), from_dtype(base.dtype))
 
     def _structure(self) -> Any:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.equations))}
-        place = self.accesses.told()
+        place = self.accesses.make_fingerprinter()
 
         def source(x: Any) -> Any:
             if not isinstance(x, Value):
-                return elementwise.told(x)
+                return elementwise.fingerprint(x)
             base = self._views[x].base
-            return elementwise.told(base) if is_made(base) else numbers[x if x in numbers else base]
+            return elementwise.fingerprint(base) if is_generated(base) else numbers[x if x in numbers else base]
 
         return (
             self.shape,
@@ -109,7 +109,7 @@ class Prologue:
         )
 
 
-def _leading_to(value: Value, equations: Sequence[Value], views: dict[Value, View]) -> list[Value]:
+def _equations_leading_to(value: Value, equations: Sequence[Value], views: dict[Value, StridedView]) -> list[Value]:
     """Those of the equations, which are in order, that a value is made by."""
     needed, found = {value}, []
     for equation in reversed(equations):

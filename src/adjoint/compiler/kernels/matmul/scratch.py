@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.matmul.amx_tiles import SETTINGS, Apart
-from adjoint.compiler.kernels.matmul.blocking import rounded
-from adjoint.compiler.kernels.matmul.product import Product
+from adjoint.compiler.kernels.matmul.amx_tiles import TILE_CONFIG_BYTES, PartStrides
+from adjoint.compiler.kernels.matmul.blocking import round_up
+from adjoint.compiler.kernels.matmul.product import MatmulPlan
 
 
 class Scratch(NamedTuple):
@@ -18,40 +18,40 @@ class Scratch(NamedTuple):
     sums: int
     tiles: int  # the settings of tile registers, and what these are written to
     size: int
-    apart: Apart  # elements from the first part of a rounded operand to the second; 0: there is one
+    part_strides: PartStrides  # elements from the first part of a rounded operand to the second; 0: there is one
 
     @classmethod
-    def of(cls, product: Product) -> Scratch:
+    def of(cls, product: MatmulPlan) -> Scratch:
         plane, blocking, item = product.plane, product.blocking, product.type.itemsize
         register, parts = product.lanes * item, blocking.parts
         depth = min(product.depth, product.steps)
         rows, columns = largest_tile(product)
         left = right = 0  # bytes of one part
         if blocking.pack_left:
-            lines = blocking.along_depth or blocking.tiled
+            lines = blocking.along_depth or blocking.is_tiled
             line = product.line if lines else max(product.line, depth + product.lanes)
-            left = rounded(rows * line * item + register, 64)
+            left = round_up(rows * line * item + register, 64)
         at = parts * left
-        if blocking.pack_right and not blocking.along_depth and not blocking.paired:
-            at += rounded(
+        if blocking.pack_right and not blocking.along_depth and not blocking.is_paired:
+            at += round_up(
                 blocking.width * register, 64
             )  # written by the last square of `pack_transposed`, and not read
         after_left = at
         if blocking.pack_right:
-            right = rounded(blocking.width * rounded(depth, product.lanes) * item + register, 64)
+            right = round_up(blocking.width * round_up(depth, product.lanes) * item + register, 64)
             at += parts * right
-        stride = rounded(blocking.width, product.lanes)
+        stride = round_up(blocking.width, product.lanes)
         panels = -(-columns // blocking.width)
-        block = blocking.rows if blocking.tiled else min(blocking.rows, max(plane.m, 1))
+        block = blocking.rows if blocking.is_tiled else min(blocking.rows, max(plane.m, 1))
         after_right, at = at, at + (rows * panels if product.split else block) * stride * item
-        tiles = rounded(at, 64)
-        if blocking.tiled:
-            at = tiles + SETTINGS + parts * block * stride * item
-        apart = Apart(left // item, right // item) if parts > 1 else Apart(0, 0)
-        return cls(0, after_left, after_right, tiles, rounded(at, 64), apart)
+        tiles = round_up(at, 64)
+        if blocking.is_tiled:
+            at = tiles + TILE_CONFIG_BYTES + parts * block * stride * item
+        apart = PartStrides(left // item, right // item) if parts > 1 else PartStrides(0, 0)
+        return cls(0, after_left, after_right, tiles, round_up(at, 64), apart)
 
 
-def largest_tile(product: Product) -> tuple[int, int]:
+def largest_tile(product: MatmulPlan) -> tuple[int, int]:
     """The most rows and columns of the plane that a tile has."""
     plane, blocking = product.plane, product.blocking
     if not plane.m or not plane.n:

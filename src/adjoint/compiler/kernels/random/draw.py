@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.kernel_text import NAME
+from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.kernels.random import box_muller
-from adjoint.compiler.kernels.random.mt19937 import SCRATCH, U64, Take, draw
+from adjoint.compiler.kernels.random.mt19937 import SCRATCH_BYTES, U64, Take, draw
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.math.wide_precision import library
 from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U32, Operand, Reg, Type, from_dtype
 from adjoint.core.random.box_muller import BLOCK
 
-SPARE = 256  # bytes of scratch behind the stream's: the uniforms of the last block of normals
-EXACT = {F32: 24, F64: 53}  # bits of a uniform
+SPARE_BYTES = 256  # bytes of scratch behind the stream's: the uniforms of the last block of normals
+UNIFORM_BITS = {F32: 24, F64: 53}  # bits of a uniform
 
 # The number made of a register of words: `element(words, place)`, whose first is number `place` of the draw.
 Element = Callable[[Reg, Reg], Reg]
 
 
-class Draw(NamedTuple):
+class DrawPlan(NamedTuple):
     """A draw that native code can do; its table is state, operands, result, scratch memory of `scratch` bytes."""
 
     name: str
@@ -36,10 +36,10 @@ class Draw(NamedTuple):
     dtype: Any
     source: Any  # the type of the operand, if there is one
     params: dict[str, Any]
-    scratch: int = (SCRATCH + SPARE + 63) // 64 * 64
+    scratch: int = (SCRATCH_BYTES + SPARE_BYTES + 63) // 64 * 64
 
 
-def plan_draw(value: Value) -> Draw | None:
+def plan_draw(value: Value) -> DrawPlan | None:
     """How to draw what an equation of `ops.random` says; None if that is left to NumPy.
 
     Those are permutations, fewer than 16 normals, whose second of a pair Python keeps, numbers without a kernel type,
@@ -57,7 +57,7 @@ def plan_draw(value: Value) -> Draw | None:
     source = np.dtype(operands[0].dtype) if operands else None
     if name == "bernoulli" and (len(operands) != 1 or source not in (np.float32, np.float64)):
         return None
-    return Draw(name, value.size, dtype, source, {k: v for k, v in params.items() if k != "generator"})
+    return DrawPlan(name, value.size, dtype, source, {k: v for k, v in params.items() if k != "generator"})
 
 
 def _valid_uniform(params: dict[str, Any], dtype: Any) -> bool:
@@ -85,23 +85,23 @@ _VALID: dict[str, Callable[[dict[str, Any], Any], bool]] = {
 }
 
 
-def write_draw(plan: Draw, target: Target) -> str:
+def write_draw(plan: DrawPlan, target: Target) -> str:
     """The module of a draw, its kernel called NAME."""
     b = Builder()
     if plan.name == "normal":
         _write_normal(b, plan, target)
     else:
         rows = [None] if plan.source is None else [None, plan.source]
-        with b.kernel(NAME) as (args, _, thread):
+        with b.kernel(NAME_PLACEHOLDER) as (args, _, thread):
             state, *operands, out, scratch = (b.argument(args, i) for i in range(len(rows) + 2))
             scratch = b.gep(scratch, b.mul(thread, plan.scratch), Type("u", 8))
             per, element = _ELEMENTS[plan.name](b, plan, operands)
-            take = filled(b, out, per, _lanes(target, per), element)
+            take = make_element_writer(b, out, per, _lanes(target, per), element)
             draw(b, state, scratch, plan.total, per, target, take)
     return b.text()
 
 
-def filled(b: Builder, out: Reg, per: int, lanes: int, element: Element) -> Take:
+def make_element_writer(b: Builder, out: Reg, per: int, lanes: int, element: Element) -> Take:
     """What makes elements of words and stores them one after the other."""
 
     def take(buffer: Reg, first: Reg, count: Reg) -> None:
@@ -130,23 +130,23 @@ def _lanes(target: Target, per: int) -> int:
     return target.lanes(_WORDS[per])
 
 
-def unit(b: Builder, words: Reg) -> Reg:
+def to_unit_interval(b: Builder, words: Reg) -> Reg:
     """Uniform on [0, 1): 24 bits of one word in float32, 53 of two in float64."""
     kind = F32 if words.type.bits == U32.bits else F64
-    bits = b.bitwise_and(words, 2 ** EXACT[kind] - 1)
+    bits = b.bitwise_and(words, 2 ** UNIFORM_BITS[kind] - 1)
     signed = Reg(bits.name, Type("i", bits.type.bits, bits.type.lanes))
-    return b.mul(b.cast(signed, kind), 2.0 ** -EXACT[kind])
+    return b.mul(b.cast(signed, kind), 2.0 ** -UNIFORM_BITS[kind])
 
 
-def _uniform(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
+def _uniform(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     per, kind = (1, F32) if plan.dtype == np.float32 else (2, F64)
     low, high = plan.params["low"], plan.params["high"]
     first, last = plan.dtype.type(low), plan.dtype.type(high)
 
     def element(words: Reg, _: Reg) -> Reg:
         if (low, high) == (0, 1):
-            return unit(b, words)
-        value = b.fma(unit(b, words), float(last - first), float(first))
+            return to_unit_interval(b, words)
+        value = b.fma(to_unit_interval(b, words), float(last - first), float(first))
         return b.select(b.eq(value, float(last)), b.constant(float(first), kind), value)
 
     return per, element
@@ -157,17 +157,17 @@ def _threshold(b: Builder, words: Reg, p: float) -> Reg:
     return b.lt(b.bitwise_and(words, 2**53 - 1), math.ceil(p * 2.0**53))
 
 
-def _coin(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
+def _coin(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     return 2, lambda words, _: b.cast(_threshold(b, words, plan.params["p"]), from_dtype(plan.dtype))
 
 
-def _dropout(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
+def _dropout(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     kind, p = plan.dtype.type, plan.params["p"]
     kept = b.constant(float(kind(1) / kind(1 - p)), from_dtype(plan.dtype))
     return 2, lambda words, _: b.select(_threshold(b, words, 1 - p), kept, 0.0)
 
 
-def _bernoulli(b: Builder, plan: Draw, operands: list[Reg]) -> tuple[int, Element]:
+def _bernoulli(b: Builder, plan: DrawPlan, operands: list[Reg]) -> tuple[int, Element]:
     kind = from_dtype(plan.source)
 
     def element(words: Reg, place: Reg) -> Reg:
@@ -175,12 +175,12 @@ def _bernoulli(b: Builder, plan: Draw, operands: list[Reg]) -> tuple[int, Elemen
         # The tail reads as far as it writes and no further.
         inside = b.lane_mask(b.sub(b.constant(plan.total, I64), place), lanes)
         chances = b.load(b.gep(operands[0], place, kind), kind.of(lanes), inside)
-        return b.cast(b.lt(unit(b, words), chances), from_dtype(plan.dtype))
+        return b.cast(b.lt(to_unit_interval(b, words), chances), from_dtype(plan.dtype))
 
     return 1 if kind == F32 else 2, element
 
 
-def _randint(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
+def _randint(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     low, size = plan.params["low"], plan.params["high"] - plan.params["low"]
 
     def element(words: Reg, _: Reg) -> Reg:
@@ -190,25 +190,25 @@ def _randint(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
     return 2 if size >= 2**28 else 1, element
 
 
-def _exponential(b: Builder, plan: Draw, _: list[Reg]) -> tuple[int, Element]:
+def _exponential(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     scale = -1.0 / plan.params["rate"]
 
     def element(words: Reg, _: Reg) -> Reg:
-        return b.cast(b.mul(library(b, "log1p", b.neg(unit(b, words))), scale), from_dtype(plan.dtype))
+        return b.cast(b.mul(library(b, "log1p", b.neg(to_unit_interval(b, words))), scale), from_dtype(plan.dtype))
 
     return 2, element
 
 
-def _write_normal(b: Builder, plan: Draw, target: Target) -> None:
+def _write_normal(b: Builder, plan: DrawPlan, target: Target) -> None:
     """Uniforms where the result is to be, then block by block normals; the last block from uniforms of its own."""
     per, kind = (1, F32) if plan.dtype == np.float32 else (2, F64)
     mean, std = (float(plan.dtype.type(plan.params[name])) for name in ("mean", "std"))
     with b.function("uniforms", [PTR, PTR, PTR, I64]) as (state, scratch, out, count):
-        take = filled(b, out, per, _lanes(target, per), lambda words, _: unit(b, words))
+        take = make_element_writer(b, out, per, _lanes(target, per), lambda words, _: to_unit_interval(b, words))
         draw(b, state, scratch, count, per, target, take)
     with b.function("normals", [PTR, PTR]) as (source, result):
         box_muller.transform(b, source, result, kind, mean, std)
-    with b.kernel(NAME) as (args, _, thread):
+    with b.kernel(NAME_PLACEHOLDER) as (args, _, thread):
         state, out, scratch = (b.argument(args, i) for i in range(3))
         scratch = b.gep(scratch, b.mul(thread, plan.scratch), Type("u", 8))
         b.call("uniforms", [state, scratch, out, _number(b, plan.total)])
@@ -216,7 +216,7 @@ def _write_normal(b: Builder, plan: Draw, target: Target) -> None:
             at = b.gep(out, b.mul(turn.index, BLOCK), kind)
             b.call("normals", [at, at])
         if plan.total % BLOCK:
-            spare = b.gep(scratch, SCRATCH, Type("u", 8))
+            spare = b.gep(scratch, SCRATCH_BYTES, Type("u", 8))
             b.call("uniforms", [state, scratch, spare, _number(b, BLOCK)])
             b.call("normals", [spare, b.gep(out, plan.total - BLOCK, kind)])
 
@@ -225,7 +225,7 @@ def _number(b: Builder, value: Operand) -> Reg:
     return value if isinstance(value, Reg) else b.constant(value, I64)
 
 
-_ELEMENTS: dict[str, Callable[[Builder, Draw, list[Reg]], tuple[int, Element]]] = {
+_ELEMENTS: dict[str, Callable[[Builder, DrawPlan, list[Reg]], tuple[int, Element]]] = {
     "uniform": _uniform,
     "normal": _uniform,
     "bernoulli": _bernoulli,

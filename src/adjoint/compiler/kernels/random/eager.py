@@ -11,13 +11,13 @@ import numpy as np
 
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.kernels.random import box_muller
-from adjoint.compiler.kernels.random.draw import SPARE, filled, unit
-from adjoint.compiler.kernels.random.mt19937 import SCRATCH, U64, draw
+from adjoint.compiler.kernels.random.draw import SPARE_BYTES, make_element_writer, to_unit_interval
+from adjoint.compiler.kernels.random.mt19937 import SCRATCH_BYTES, U64, draw
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U8, U32, Reg, Type
-from adjoint.compiler.runtime.cpython_layout import DATA, reads_arrays
+from adjoint.compiler.runtime.cpython_layout import DATA, can_read_arrays
 from adjoint.core.random.box_muller import BLOCK
 
 if TYPE_CHECKING:
@@ -32,39 +32,39 @@ class Drawer:
 
     def __init__(self, memory: NDArray[np.uint32]) -> None:
         self._memory = memory
-        self._scratch = np.empty(SCRATCH + SPARE + 8, np.uint8)  # and the address of what is spare
+        self._scratch = np.empty(SCRATCH_BYTES + SPARE_BYTES + 8, np.uint8)  # and the address of what is spare
         self._places = memory.ctypes.data, self._scratch.ctypes.data
         self._functions = _functions()
 
     def uniforms(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
         """Uniform on [0, 1), (count,), float32 or float64."""
-        return self._drawn("uniforms", count, kind)
+        return self._draw_floats("uniforms", count, kind)
 
     def normals(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
         """Standard normals, (count,), float32 or float64, of which there are 16 or more."""
-        return self._drawn("normals", count, kind)
+        return self._draw_floats("normals", count, kind)
 
     def integers(self, count: int, low: int, span: int) -> NDArray[np.int64]:
         """low + w mod span for `count` > 0 words w, int64; the span is below 2**28."""
         out = np.empty(count, np.int64)
-        self._functions["integers", 8](*self._places, _place(out), count, low, span)
+        self._functions["integers", 8](*self._places, _find_data_address(out), count, low, span)
         return out
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """The integers below `count` > 1, shuffled by a word for each but the last, int64."""
         out = np.arange(count, dtype=np.int64)
-        self._functions["permutation", 8](*self._places, _place(out), count)
+        self._functions["permutation", 8](*self._places, _find_data_address(out), count)
         return out
 
-    def _drawn(self, name: str, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    def _draw_floats(self, name: str, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
         out = np.empty(count, kind)
-        self._functions[name, kind.itemsize](*self._places, _place(out), count)
+        self._functions[name, kind.itemsize](*self._places, _find_data_address(out), count)
         return out
 
 
-def _place(array: Any) -> Any:
+def _find_data_address(array: Any) -> Any:
     """Where the address of an array's elements is found; `array.ctypes.data` would take longer than a short draw."""
-    return id(array) + DATA if reads_arrays() else ctypes.byref(ctypes.c_void_p(array.ctypes.data))
+    return id(array) + DATA if can_read_arrays() else ctypes.byref(ctypes.c_void_p(array.ctypes.data))
 
 
 @cache
@@ -101,7 +101,15 @@ def _write_uniforms(b: Builder, kind: Type, target: Target) -> None:
     with b.function(name, [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
         out = b.load(place, PTR)
         lanes = target.lanes(Type("u", 32 * per))
-        draw(b, state, scratch, count, per, target, filled(b, out, per, lanes, lambda words, _: unit(b, words)))
+        draw(
+            b,
+            state,
+            scratch,
+            count,
+            per,
+            target,
+            make_element_writer(b, out, per, lanes, lambda words, _: to_unit_interval(b, words)),
+        )
 
 
 def _write_normals(b: Builder, kind: Type) -> None:
@@ -117,9 +125,9 @@ def _write_normals(b: Builder, kind: Type) -> None:
             at = b.gep(out, b.mul(turn.index, BLOCK), kind)
             b.call(block, [at, at])
         with b.when(b.ne(b.bitwise_and(count, BLOCK - 1), 0)):
-            spare = b.gep(scratch, SCRATCH, U8)
-            b.store(spare, b.gep(scratch, SCRATCH + SPARE, U8))
-            b.call(uniforms, [state, scratch, b.gep(scratch, SCRATCH + SPARE, U8), b.constant(BLOCK, I64)])
+            spare = b.gep(scratch, SCRATCH_BYTES, U8)
+            b.store(spare, b.gep(scratch, SCRATCH_BYTES + SPARE_BYTES, U8))
+            b.call(uniforms, [state, scratch, b.gep(scratch, SCRATCH_BYTES + SPARE_BYTES, U8), b.constant(BLOCK, I64)])
             b.call(block, [spare, b.gep(out, b.sub(count, BLOCK), kind)])
 
 
@@ -138,7 +146,7 @@ def _write_integers(b: Builder, target: Target) -> None:
             rest = b.select(b.lt(rest, 0), b.add(rest, span), rest)
             return b.add(b.select(b.lt(rest, span), rest, b.sub(rest, span)), low)
 
-        draw(b, state, scratch, count, 1, target, filled(b, out, 1, lanes, number))
+        draw(b, state, scratch, count, 1, target, make_element_writer(b, out, 1, lanes, number))
 
 
 def _write_permutation(b: Builder, target: Target) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.kernel_text import Known, coded
+from adjoint.compiler.kernels.kernel_text import KernelMemo, make_kernel_text
 from adjoint.compiler.kernels.random.draw import plan_draw, write_draw
 from adjoint.compiler.llvm.jit.target import Target
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 
-def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
+def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
     """The kernel of a draw."""
     root = group.root
     assert root is not None
@@ -23,5 +23,5 @@ def lower(group: Group, fusion: Fusion, target: Target, known: Known) -> Kernel:
     assert plan is not None
     key = repr(plan)
     if key not in known:
-        known[key] = coded("draw", key, [root.op], target, partial(write_draw, plan, target))
+        known[key] = make_kernel_text("draw", key, [root.op], target, partial(write_draw, plan, target))
     return Kernel(*known[key], [root], group, scratch=plan.scratch, generator=root.params["generator"])

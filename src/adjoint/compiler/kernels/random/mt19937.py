@@ -16,10 +16,12 @@ from adjoint.core.random.mt19937 import BLOCK
 
 MIDDLE = 397
 MATRIX = 0x9908B0DF
-MOST = 16  # lanes of the widest register: what a block is padded with, so that whole registers can be read at its end
-PADDED = BLOCK + MOST
-BUFFER = BLOCK + 3 * MOST
-SCRATCH = 4 * (PADDED + BUFFER)  # bytes
+PAD_LANES = (
+    16  # lanes of the widest register: what a block is padded with, so that whole registers can be read at its end
+)
+PADDED_WORDS = BLOCK + PAD_LANES
+BUFFER_WORDS = BLOCK + 3 * PAD_LANES
+SCRATCH_BYTES = 4 * (PADDED_WORDS + BUFFER_WORDS)  # bytes
 U64 = Type("u", 64)
 
 # What is done with words that are ready: `take(words, first, count)` for `count` elements from number `first` on.
@@ -32,8 +34,8 @@ def draw(b: Builder, state: Reg, scratch: Reg, count: Operand, per: int, target:
     `scratch`: SCRATCH bytes. Behind the words handed over, room for a register more can be read.
     """
     lanes = target.lanes(U32)
-    block, buffer = scratch, b.gep(scratch, PADDED, U32)
-    _copied(b, state, block, lanes)
+    block, buffer = scratch, b.gep(scratch, PADDED_WORDS, U32)
+    _copy_state(b, state, block, lanes)
     start = b.cast(b.load(b.gep(state, BLOCK, I32), I32), I64)
     count = count if isinstance(count, Reg) else b.constant(count, I64)
     end = b.add(b.mul(count, per), start)  # counted from the beginning of the present block
@@ -54,12 +56,12 @@ def draw(b: Builder, state: Reg, scratch: Reg, count: Operand, per: int, target:
             b.store(b.load(b.gep(buffer, b.mul(elements, 2), U32), U32), buffer)
             left = b.bitwise_and(ready, 1)
         visit.yields(left, b.add(done, elements))
-    _copied(b, block, state, lanes)
+    _copy_state(b, block, state, lanes)
     position = b.sub(end, b.mul(b.sub(blocks, 1), BLOCK))
     b.store(b.cast(position, I32), b.gep(state, BLOCK, I32))
 
 
-def _copied(b: Builder, source: Reg, target: Reg, lanes: int) -> None:
+def _copy_state(b: Builder, source: Reg, target: Reg, lanes: int) -> None:
     with b.loop(0, BLOCK, lanes) as turn:
         b.store(b.load(b.gep(source, turn.index, U32), U32.of(lanes)), b.gep(target, turn.index, U32))
 
@@ -79,10 +81,10 @@ def _twist(b: Builder, block: Reg, lanes: int) -> None:
         b.store(made, here)
         return made
 
-    for i in range(0, MOST, lanes):
+    for i in range(0, PAD_LANES, lanes):
         b.store(word(i, MIDDLE), b.gep(block, BLOCK + i, U32))
-    turned = (BLOCK - MIDDLE + MOST - 1) // MOST * MOST
-    with b.loop(MOST, turned, lanes) as turn:
+    turned = (BLOCK - MIDDLE + PAD_LANES - 1) // PAD_LANES * PAD_LANES
+    with b.loop(PAD_LANES, turned, lanes) as turn:
         word(turn.index, MIDDLE)
     with b.loop(turned, BLOCK, lanes) as turn:
         word(turn.index, MIDDLE - BLOCK)

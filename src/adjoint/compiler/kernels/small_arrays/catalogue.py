@@ -19,6 +19,6 @@ ROUTINES = {
 }  # fmt: skip
 
 
-def written(name: str) -> str:
+def write_routine(name: str) -> str:
     """The module of a routine for this machine."""
     return text(name, ROUTINES[name], host())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import Array, Routine, Writer, sweep
+from adjoint.compiler.kernels.small_arrays.entry import ArrayOperand, SmallArrayEntry, Writer, sweep
 from adjoint.compiler.llvm.types import BOOL, Reg, Type
 
 if TYPE_CHECKING:
@@ -17,45 +17,53 @@ if TYPE_CHECKING:
 def _elementwise(function: Callable[..., Reg], arrays: int) -> Writer:
     """The routine of `arrays` operands, then numbers: function(b, *elements, *numbers)."""
 
-    def write(b: Builder, kind: Type, lanes: int, *operands: Array | Reg) -> None:
+    def write(b: Builder, kind: Type, lanes: int, *operands: ArrayOperand | Reg) -> None:
         given, numbers = (*operands[:arrays], operands[-1]), operands[arrays:-1]
 
         def body(index: Reg, mask: Reg | None) -> list[Reg]:
-            places = [b.gep(a.data, index, kind) for a in given if isinstance(a, Array)]
+            places = [b.gep(a.data, index, kind) for a in given if isinstance(a, ArrayOperand)]
             values = [b.load(place, kind.of(lanes), mask) for place in places[:-1]]
             spread = [b.broadcast(n, lanes) for n in numbers if isinstance(n, Reg)]
             b.store(function(b, *values, *spread), places[-1], mask)
             return []
 
-        assert isinstance(given[0], Array)
+        assert isinstance(given[0], ArrayOperand)
         sweep(b, given[0].size, lanes, [], body)
 
     return write
 
 
-def _below(b: Builder, x: Reg) -> Reg:
+def _normal_cdf(b: Builder, x: Reg) -> Reg:
     """Φ(x), the normal distribution function."""
     return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
 
 
 def _gelu(b: Builder, x: Reg) -> Reg:
-    return b.mul(x, _below(b, x))
+    return b.mul(x, _normal_cdf(b, x))
 
 
 def _gelu_dx(b: Builder, g: Reg, x: Reg) -> Reg:
     density = b.mul(b.exp(b.mul(b.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
-    return b.mul(g, b.fma(x, density, _below(b, x)))
+    return b.mul(g, b.fma(x, density, _normal_cdf(b, x)))
 
 
 def _clamp(b: Builder, x: Reg, low: Reg, high: Reg) -> Reg:
     return b.minimum(b.maximum(x, low), high)
 
 
-def _where(b: Builder, kind: Type, lanes: int, condition: Array, x: Array | Reg, y: Array | Reg, out: Array) -> None:
+def _where(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    condition: ArrayOperand,
+    x: ArrayOperand | Reg,
+    y: ArrayOperand | Reg,
+    out: ArrayOperand,
+) -> None:
     """x where the condition holds, else y, of which one may be a number."""
 
-    def element(of: Array | Reg, index: Reg, mask: Reg | None) -> Reg:
-        if isinstance(of, Array):
+    def element(of: ArrayOperand | Reg, index: Reg, mask: Reg | None) -> Reg:
+        if isinstance(of, ArrayOperand):
             return b.load(b.gep(of.data, index, kind), kind.of(lanes), mask)
         return b.broadcast(of, lanes)
 
@@ -68,8 +76,15 @@ def _where(b: Builder, kind: Type, lanes: int, condition: Array, x: Array | Reg,
     sweep(b, condition.size, lanes, [], body)
 
 
-def _masked(
-    b: Builder, kind: Type, lanes: int, x: Array, condition: Array, value: Reg, out: Array, keeps: bool
+def _fill_where(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    x: ArrayOperand,
+    condition: ArrayOperand,
+    value: Reg,
+    out: ArrayOperand,
+    keeps: bool,
 ) -> None:
     """x where the condition is as `keeps`, else the value."""
     first, second = (x, value) if keeps else (value, x)
@@ -77,13 +92,13 @@ def _masked(
 
 
 ROUTINES = {
-    "relu": Routine("x", _elementwise(lambda b, x: b.maximum(x, 0.0), 1)),
-    "sigmoid": Routine("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
-    "silu": Routine("x", _elementwise(lambda b, x: b.silu(x), 1)),
-    "gelu": Routine("x", _elementwise(_gelu, 1)),
-    "gelu_dx": Routine("xx", _elementwise(_gelu_dx, 2)),
-    "clamp": Routine("xff", _elementwise(_clamp, 1)),
-    "where": Routine("bxx", _where, like=1),
-    "masked_fill": Routine("xbf", partial(_masked, keeps=False)),
-    "masked_keep": Routine("xbf", partial(_masked, keeps=True)),
+    "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.maximum(x, 0.0), 1)),
+    "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
+    "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1)),
+    "gelu": SmallArrayEntry("x", _elementwise(_gelu, 1)),
+    "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2)),
+    "clamp": SmallArrayEntry("xff", _elementwise(_clamp, 1)),
+    "where": SmallArrayEntry("bxx", _where, like=1),
+    "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False)),
+    "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True)),
 }

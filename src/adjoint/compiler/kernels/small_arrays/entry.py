@@ -18,12 +18,12 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS
 CONTIGUOUS_AND_ALIGNED = 0x101  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
 WORDS = NONE, KEEP, DROP, NEW, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = tuple(range(10))
-ALL, LAST = -1, -2  # dimensions that a result is without: all of them; all but the last
-MOST = 2**16  # elements: NumPy lets other threads run meanwhile, a routine does not
-NUMBERS = {F32: 11, F64: 12}  # of the types in NumPy's C interface
+ALL_DIMS, ALL_BUT_LAST_DIM = -1, -2  # dimensions that a result is without: all of them; all but the last
+MAX_GIL_ELEMENTS = 2**16  # elements: NumPy lets other threads run meanwhile, a routine does not
+NUMPY_TYPE_NUMBERS = {F32: 11, F64: 12}  # of the types in NumPy's C interface
 
 
-class Array(NamedTuple):
+class ArrayOperand(NamedTuple):
     """An operand: where its elements lie, and their number in all and along the last dimension."""
 
     data: Reg
@@ -37,31 +37,31 @@ Writer = Callable[..., Reg | None]
 Body = Callable[..., Sequence[Reg]]  # of a loop: the index, a mask, and what is carried; it gives what is carried on
 
 
-class Routine(NamedTuple):
+class SmallArrayEntry(NamedTuple):
     """A routine to be written.
 
     `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float.
-    The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL`, or with the `LAST`
-    alone. `most`: elements that the first numbers may have.
+    The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`, or with the
+    `ALL_BUT_LAST_DIM` alone. `most`: elements that the first numbers may have.
     """
 
     operands: str
     write: Writer
     like: int = 0
     less: int = 0
-    most: int = MOST
+    most: int = MAX_GIL_ELEMENTS
 
 
-def text(name: str, routine: Routine, target: Target) -> str:
+def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
     """The module of a routine, whose function has this name."""
     b = Builder(target)
     symbol = f"adjoint_{name}"
     for kind in (F32, F64):
         with b.function(f"{symbol}{kind.bits}", [PTR, PTR], PTR) as (words, args):
-            b.returns(_computed(b, kind, target.lanes(kind), words, args, routine))
+            b.returns(_compute_result(b, kind, target.lanes(kind), words, args, routine))
     with b.function(symbol, [PTR, PTR, I64], PTR, visible=True) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
-        made = _entered(b, symbol, words, args, routine.operands)
+        made = _check_types_and_call(b, symbol, words, args, routine.operands)
         nothing = b.eq(_number(b, made), 0)
         with b.when(nothing, [made]) as refused:
             none = _word(b, words, NONE)
@@ -71,27 +71,33 @@ def text(name: str, routine: Routine, target: Target) -> str:
     return b.text()
 
 
-def _computed(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: Routine) -> Reg:
+def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
     """A new array with the result, or a null pointer."""
     operands = [_operand(b, args, i, letter, kind) for i, letter in enumerate(routine.operands)]
     first = operands[routine.operands.index("x")]
-    assert isinstance(first, Array)
+    assert isinstance(first, ArrayOperand)
     with b.when(b.le(first.size, routine.most), [Reg("null", PTR)]) as small:
-        small.yields(_made(b, kind, lanes, words, args, routine, operands))
+        small.yields(_make_result(b, kind, lanes, words, args, routine, operands))
     return small.results[0]
 
 
-def _made(
-    b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: Routine, operands: Sequence[Array | Reg]
+def _make_result(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    words: Reg,
+    args: Reg,
+    routine: SmallArrayEntry,
+    operands: Sequence[ArrayOperand | Reg],
 ) -> Reg:
     like = b.load(b.gep(args, routine.like, PTR), PTR)
     rank = b.load(b.gep(like, RANK, U8), I32)
     sizes = b.load(b.gep(like, SIZES, U8), PTR)
     new = _word(b, words, NEW)
-    if routine.less == LAST:
+    if routine.less == ALL_BUT_LAST_DIM:
         sizes = b.gep(sizes, b.cast(b.sub(rank, 1), I64), I64)
-    kept = b.sub(rank, routine.less) if routine.less >= 0 else b.constant(int(routine.less == LAST), I32)
-    of = f"ptr {_word(b, words, ARRAY).name}, i32 {kept.name}, ptr {sizes.name}, i32 {NUMBERS[kind]}"
+    kept = b.sub(rank, routine.less) if routine.less >= 0 else b.constant(int(routine.less == ALL_BUT_LAST_DIM), I32)
+    of = f"ptr {_word(b, words, ARRAY).name}, i32 {kept.name}, ptr {sizes.name}, i32 {NUMPY_TYPE_NUMBERS[kind]}"
     made = b.emit(f"call ptr {new.name}({of}, ptr null, ptr null, i32 0, i32 0, ptr null)", PTR)
     with b.when(b.ne(_number(b, made), 0), [made]) as there:
         done = routine.write(b, kind, lanes, *operands, _array(b, made))
@@ -115,43 +121,45 @@ def sweep(b: Builder, count: Reg, lanes: int, carried: Sequence[Reg], body: Body
     return rest.results
 
 
-def _operand(b: Builder, args: Reg, i: int, letter: str, kind: Type) -> Array | Reg:
+def _operand(b: Builder, args: Reg, i: int, letter: str, kind: Type) -> ArrayOperand | Reg:
     held = b.load(b.gep(args, i, PTR), PTR)
     return b.cast(b.load(b.gep(held, HEAD, U8), F64), kind) if letter == "f" else _array(b, held)
 
 
-def _array(b: Builder, held: Reg) -> Array:
+def _array(b: Builder, held: Reg) -> ArrayOperand:
     data = b.load(b.gep(held, DATA, U8), PTR)
     rank = b.cast(b.load(b.gep(held, RANK, U8), I32), I64)
     sizes = b.load(b.gep(held, SIZES, U8), PTR)
     with b.loop(0, rank, carried=[b.constant(1, I64)] * 2) as loop:
         n = b.load(b.gep(sizes, loop.index, I64), I64)
         loop.yields(b.mul(loop.carried[0], n), n)
-    return Array(data, *loop.results)
+    return ArrayOperand(data, *loop.results)
 
 
-def _entered(b: Builder, symbol: str, words: Reg, args: Reg, letters: str) -> Reg:
+def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, letters: str) -> Reg:
     """The result; a null pointer where the operands are not as they should be."""
     objects = [b.load(b.gep(args, i, PTR), PTR) for i in range(len(letters))]
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
-        right = _holds(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
+        right = _has_word(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
         fits = b.logical_and(fits, right)
     with b.when(fits, [Reg("null", PTR)]) as looked:
-        looked.yields(_of_type(b, symbol, words, args, objects, letters))
+        looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, letters))
     return looked.results[0]
 
 
-def _of_type(b: Builder, symbol: str, words: Reg, args: Reg, objects: Sequence[Reg], letters: str) -> Reg:
+def _check_dtypes_and_call(b: Builder, symbol: str, words: Reg, args: Reg, objects: Sequence[Reg], letters: str) -> Reg:
     first = objects[letters.index("x")]
-    single = _holds(b, first, DTYPE, words, SINGLE)
-    fits = b.logical_or(single, _holds(b, first, DTYPE, words, DOUBLE))
+    single = _has_word(b, first, DTYPE, words, SINGLE)
+    fits = b.logical_or(single, _has_word(b, first, DTYPE, words, DOUBLE))
     kind = b.load(b.gep(first, DTYPE, U8), PTR)
     for held, letter in zip(objects, letters, strict=True):
         if letter == "f":
             continue
         wanted = {"i": INTEGERS, "b": TRUTHS}.get(letter)
-        right = _same(b, b.load(b.gep(held, DTYPE, U8), PTR), kind if wanted is None else _word(b, words, wanted))
+        right = _is_same_address(
+            b, b.load(b.gep(held, DTYPE, U8), PTR), kind if wanted is None else _word(b, words, wanted)
+        )
         flags = b.bitwise_and(b.load(b.gep(held, FLAGS, U8), I32), CONTIGUOUS_AND_ALIGNED)
         fits = b.logical_and(fits, b.logical_and(right, b.eq(flags, CONTIGUOUS_AND_ALIGNED)))
     made = Reg("null", PTR)
@@ -166,12 +174,14 @@ def _word(b: Builder, words: Reg, i: int) -> Reg:
     return b.load(b.gep(words, i, PTR), PTR)
 
 
-def _holds(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:
+def _has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:
     """Whether the object has word `i` at this offset."""
-    return _same(b, b.load(b.emit(f"getelementptr i8, ptr {held.name}, i64 {offset}", PTR), PTR), _word(b, words, i))
+    return _is_same_address(
+        b, b.load(b.emit(f"getelementptr i8, ptr {held.name}, i64 {offset}", PTR), PTR), _word(b, words, i)
+    )
 
 
-def _same(b: Builder, x: Reg, y: Reg) -> Reg:
+def _is_same_address(b: Builder, x: Reg, y: Reg) -> Reg:
     return b.eq(_number(b, x), _number(b, y))
 
 

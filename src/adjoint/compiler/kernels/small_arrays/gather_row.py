@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine, sweep
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, ArrayOperand, SmallArrayEntry, sweep
 from adjoint.compiler.llvm.types import BOOL, I64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
 
-def _gather(b: Builder, kind: Type, lanes: int, x: Array, indices: Array, out: Array) -> Reg:
+def _gather(b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand) -> Reg:
     """out[r, j] = x[r, indices[r, j]]; left alone where an index is negative or too large."""
     lanes = min(lanes, 8)
     within = _within(b, indices, x.last, lanes)
@@ -31,7 +31,7 @@ def _gather(b: Builder, kind: Type, lanes: int, x: Array, indices: Array, out: A
     return within
 
 
-def _within(b: Builder, indices: Array, size: Reg, lanes: int) -> Reg:
+def _within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int) -> Reg:
     """Whether all indices lie in [0, size)."""
 
     def body(index: Reg, mask: Reg | None, fine: Reg) -> list[Reg]:
@@ -43,7 +43,7 @@ def _within(b: Builder, indices: Array, size: Reg, lanes: int) -> Reg:
     return b.hand(sweep(b, indices.size, lanes, [b.constant(True, BOOL.of(lanes))], body)[0])
 
 
-def _mean_nll(b: Builder, kind: Type, lanes: int, logs: Array, target: Array, out: Array) -> Reg:
+def _mean_nll(b: Builder, kind: Type, lanes: int, logs: ArrayOperand, target: ArrayOperand, out: ArrayOperand) -> Reg:
     """-Σ logs[r, target[r]] / rows; left alone where a class is negative or too large."""
     lanes = min(lanes, 8)
     within = _within(b, target, logs.last, lanes)
@@ -60,7 +60,9 @@ def _mean_nll(b: Builder, kind: Type, lanes: int, logs: Array, target: Array, ou
     return within
 
 
-def _mean_nll_dx(b: Builder, kind: Type, lanes: int, g: Array, target: Array, dx: Array, done: Array) -> Reg:
+def _mean_nll_dx(
+    b: Builder, kind: Type, lanes: int, g: ArrayOperand, target: ArrayOperand, dx: ArrayOperand, done: ArrayOperand
+) -> Reg:
     """-g / rows written at each target into `dx`, which is full of 0."""
     within = _within(b, target, dx.last, min(lanes, 8))
     with b.when(within):
@@ -72,7 +74,7 @@ def _mean_nll_dx(b: Builder, kind: Type, lanes: int, g: Array, target: Array, dx
 
 
 ROUTINES = {
-    "gather": Routine("xi", _gather, like=1),
-    "mean_nll": Routine("xi", _mean_nll, less=ALL),
-    "mean_nll_dx": Routine("xix", _mean_nll_dx, less=ALL),
+    "gather": SmallArrayEntry("xi", _gather, like=1),
+    "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS),
+    "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),
 }

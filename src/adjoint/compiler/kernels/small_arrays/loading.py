@@ -12,8 +12,8 @@ import numpy as np
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.cache.source_fingerprint import sources
-from adjoint.compiler.kernels.kernel_text import Code
+from adjoint.compiler.cache.source_fingerprint import source_fingerprint
+from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.runtime import cpython_layout, native_recorder
@@ -25,9 +25,9 @@ PY_ARRAY_NEW = 93
 @cache
 def routine(name: str) -> Callable[..., Any] | None:
     """What gives a routine's result, or None where its operands are not for it; None where Python is not as known."""
-    if cpython_layout.slots() is None:
+    if cpython_layout.find_slot_offsets() is None:
         return None
-    native_recorder.install()  # what costs as much as the routine spares, where both are there
+    native_recorder.install_native_recorder()  # what costs as much as the routine spares, where both are there
     engine = load([compile_kernel(_code(name))])
     engine.keep()  # functions of Python's point to it
     definition = MethodDef(name.encode(), engine.address(f"adjoint_{name}"), METH_FASTCALL, None)
@@ -42,16 +42,16 @@ def routine(name: str) -> Callable[..., Any] | None:
 _definitions: list[MethodDef] = []
 
 
-def _code(name: str) -> Code:
+def _code(name: str) -> KernelText:
     """The module of a routine, which is written where its object is not there yet."""
 
     def write() -> str:
-        from adjoint.compiler.kernels.small_arrays.catalogue import written
+        from adjoint.compiler.kernels.small_arrays.catalogue import write_routine
 
-        return written(name)
+        return write_routine(name)
 
-    facts = ("routine", name, sources(), host().fingerprint())
-    return Code(digest("\0".join(facts)), write)
+    facts = ("routine", name, source_fingerprint(), host().fingerprint())
+    return KernelText(digest("\0".join(facts)), write)
 
 
 @cache
@@ -70,4 +70,4 @@ def _new_array() -> int:
 
     unpack = ctypes.pythonapi.PyCapsule_GetPointer
     unpack.restype, unpack.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return cpython_layout.word(unpack(_multiarray_umath._ARRAY_API, None) + 8 * PY_ARRAY_NEW)
+    return cpython_layout.read_word(unpack(_multiarray_umath._ARRAY_API, None) + 8 * PY_ARRAY_NEW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL, LAST, Array, Routine
+from adjoint.compiler.kernels.small_arrays.entry import ALL_BUT_LAST_DIM, ALL_DIMS, ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
 
-class _Rows(Rows):
+class _NormalizedRows(Rows):
     """The rows of `arrays`, the first of which is normalised."""
 
     def moments(self, b: Builder, eps: Reg) -> tuple[Reg, Reg]:
@@ -22,52 +22,72 @@ class _Rows(Rows):
         return mean, b.rsqrt(b.add(variance, eps))
 
 
-def _layer_norm(b: Builder, kind: Type, lanes: int, x: Array, weight: Array, bias: Array, eps: Reg, out: Array) -> None:
-    rows = _Rows(b, kind, lanes, x, out)
+def _layer_norm(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    x: ArrayOperand,
+    weight: ArrayOperand,
+    bias: ArrayOperand,
+    eps: Reg,
+    out: ArrayOperand,
+) -> None:
+    rows = _NormalizedRows(b, kind, lanes, x, out)
     with rows.each():
         mean, scale = rows.moments(b, eps)
 
         def normal(index: Reg, mask: Reg | None) -> Reg:
             found = b.mul(b.sub(rows.load(0, index, mask), mean), scale)
-            w, shift = (_along(b, a, index, mask, kind.of(lanes)) for a in (weight, bias))
+            w, shift = (_load_along(b, a, index, mask, kind.of(lanes)) for a in (weight, bias))
             return b.add(b.mul(found, w), shift)
 
         rows.write(1, normal)
 
 
-def _along(b: Builder, vector: Array, index: Reg, mask: Reg | None, type: Type) -> Reg:
+def _load_along(b: Builder, vector: ArrayOperand, index: Reg, mask: Reg | None, type: Type) -> Reg:
     return b.load(b.gep(vector.data, index, type), type, mask)
 
 
-def _layer_norm_dx(b: Builder, kind: Type, lanes: int, g: Array, x: Array, weight: Array, eps: Reg, dx: Array) -> None:
-    rows = _Rows(b, kind, lanes, x, g, dx)
+def _layer_norm_dx(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    g: ArrayOperand,
+    x: ArrayOperand,
+    weight: ArrayOperand,
+    eps: Reg,
+    dx: ArrayOperand,
+) -> None:
+    rows = _NormalizedRows(b, kind, lanes, x, g, dx)
     with rows.each():
         mean, scale = rows.moments(b, eps)
 
-        def weighted(index: Reg, mask: Reg | None) -> Reg:
-            return b.mul(rows.load(1, index, mask), _along(b, weight, index, mask, kind.of(lanes)))
+        def load_weighted(index: Reg, mask: Reg | None) -> Reg:
+            return b.mul(rows.load(1, index, mask), _load_along(b, weight, index, mask, kind.of(lanes)))
 
         def normal(index: Reg, mask: Reg | None) -> Reg:
             return b.mul(b.sub(rows.load(0, index, mask), mean), scale)
 
-        middle = rows.mean(weighted)
-        along = rows.mean(lambda index, mask: b.mul(weighted(index, mask), normal(index, mask)))
+        middle = rows.mean(load_weighted)
+        along = rows.mean(lambda index, mask: b.mul(load_weighted(index, mask), normal(index, mask)))
 
         def gradient(index: Reg, mask: Reg | None) -> Reg:
-            rest = b.sub(b.sub(weighted(index, mask), middle), b.mul(normal(index, mask), along))
+            rest = b.sub(b.sub(load_weighted(index, mask), middle), b.mul(normal(index, mask), along))
             return b.mul(rest, scale)
 
         rows.write(2, gradient)
 
 
-def _layer_norm_dweight(b: Builder, kind: Type, lanes: int, g: Array, x: Array, eps: Reg, out: Array) -> None:
-    rows = _Rows(b, kind, lanes, x, g)
+def _layer_norm_dweight(
+    b: Builder, kind: Type, lanes: int, g: ArrayOperand, x: ArrayOperand, eps: Reg, out: ArrayOperand
+) -> None:
+    rows = _NormalizedRows(b, kind, lanes, x, g)
 
-    def cleared(index: Reg, mask: Reg | None) -> list[Reg]:
+    def clear_register(index: Reg, mask: Reg | None) -> list[Reg]:
         b.store(rows.full(0.0), b.gep(out.data, index, kind), mask)
         return []
 
-    rows.sweep([], cleared)
+    rows.sweep([], clear_register)
     with rows.each():
         mean, scale = rows.moments(b, eps)
 
@@ -81,7 +101,7 @@ def _layer_norm_dweight(b: Builder, kind: Type, lanes: int, g: Array, x: Array, 
         rows.sweep([], body)
 
 
-def _variance(b: Builder, kind: Type, lanes: int, x: Array, freedom: Reg, out: Array) -> None:
+def _variance(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
     """Σ(x - mean)² / freedom of each row."""
     rows = Rows(b, kind, lanes, x, count=out.size)
     with rows.each() as row:
@@ -91,9 +111,9 @@ def _variance(b: Builder, kind: Type, lanes: int, x: Array, freedom: Reg, out: A
 
 
 ROUTINES = {
-    "layer_norm": Routine("xxxf", _layer_norm),
-    "layer_norm_dx": Routine("xxxf", _layer_norm_dx, like=1),
-    "layer_norm_dweight": Routine("xxf", _layer_norm_dweight, less=LAST),
-    "variance": Routine("xf", _variance, less=1),
-    "variance_of_all": Routine("xf", over_all(_variance), less=ALL),
+    "layer_norm": SmallArrayEntry("xxxf", _layer_norm),
+    "layer_norm_dx": SmallArrayEntry("xxxf", _layer_norm_dx, like=1),
+    "layer_norm_dweight": SmallArrayEntry("xxf", _layer_norm_dweight, less=ALL_BUT_LAST_DIM),
+    "variance": SmallArrayEntry("xf", _variance, less=1),
+    "variance_of_all": SmallArrayEntry("xf", over_all(_variance), less=ALL_DIMS),
 }

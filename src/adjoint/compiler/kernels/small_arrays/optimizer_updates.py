@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine, Writer, sweep
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, ArrayOperand, SmallArrayEntry, Writer, sweep
 from adjoint.compiler.llvm.types import Reg, Type
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def _in_place(arrays: int, update: Callable[..., dict[int, Reg]]) -> Writer:
     """The routine of `arrays` arrays of one shape, then numbers: update(b, *elements, *numbers) gives new elements."""
 
-    def write(b: Builder, kind: Type, lanes: int, *operands: Array | Reg) -> None:
-        given = [a for a in operands[:arrays] if isinstance(a, Array)]
+    def write(b: Builder, kind: Type, lanes: int, *operands: ArrayOperand | Reg) -> None:
+        given = [a for a in operands[:arrays] if isinstance(a, ArrayOperand)]
         numbers = [b.broadcast(n, lanes) for n in operands[arrays:-1] if isinstance(n, Reg)]
 
         def body(index: Reg, mask: Reg | None) -> list[Reg]:
@@ -36,31 +36,32 @@ def _with_decay(b: Builder, g: Reg, p: Reg, weight_decay: Reg) -> Reg:
 
 
 def _adam(
-    b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, shrink: Reg, weight_decay: Reg, near1: Reg, far2: Reg,
-    near2: Reg, eps: Reg, descent: Reg, lift: Reg,
+    b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, shrink: Reg, weight_decay: Reg, one_minus_beta1: Reg,
+    beta2: Reg,
+    one_minus_beta2: Reg, eps: Reg, negative_step_size: Reg, rsqrt_bias_correction2: Reg,
 ) -> dict[int, Reg]:  # fmt: skip
     p = b.mul(p, shrink)
     g = _with_decay(b, g, p, weight_decay)
-    mean = b.add(mean, b.mul(b.sub(g, mean), near1))
-    square = b.add(b.mul(square, far2), b.mul(b.mul(g, near2), g))
-    size = b.add(b.mul(b.sqrt(square), lift), eps)
-    return {0: b.add(p, b.div(b.mul(mean, descent), size)), 2: mean, 3: square}
+    mean = b.add(mean, b.mul(b.sub(g, mean), one_minus_beta1))
+    square = b.add(b.mul(square, beta2), b.mul(b.mul(g, one_minus_beta2), g))
+    size = b.add(b.mul(b.sqrt(square), rsqrt_bias_correction2), eps)
+    return {0: b.add(p, b.div(b.mul(mean, negative_step_size), size)), 2: mean, 3: square}
 
 
-def _sgd(b: Builder, p: Reg, g: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg) -> dict[int, Reg]:
-    return {0: b.add(p, b.mul(_with_decay(b, g, p, weight_decay), descent))}
+def _sgd(b: Builder, p: Reg, g: Reg, negative_lr: Reg, weight_decay: Reg, momentum: Reg, share: Reg) -> dict[int, Reg]:
+    return {0: b.add(p, b.mul(_with_decay(b, g, p, weight_decay), negative_lr))}
 
 
 def _momentum(
-    b: Builder, p: Reg, g: Reg, buffer: Reg, descent: Reg, weight_decay: Reg, momentum: Reg, share: Reg
+    b: Builder, p: Reg, g: Reg, buffer: Reg, negative_lr: Reg, weight_decay: Reg, momentum: Reg, share: Reg
 ) -> dict[int, Reg]:
     buffer = b.add(b.mul(buffer, momentum), b.mul(_with_decay(b, g, p, weight_decay), share))
-    return {0: b.add(p, b.mul(buffer, descent)), 2: buffer}
+    return {0: b.add(p, b.mul(buffer, negative_lr)), 2: buffer}
 
 
 # The array that each answers with has no meaning but that the work is done.
 ROUTINES = {
-    "adam": Routine("xxxxffffffff", _in_place(4, _adam), less=ALL),
-    "sgd": Routine("xxffff", _in_place(2, _sgd), less=ALL),
-    "momentum": Routine("xxxffff", _in_place(3, _momentum), less=ALL),
+    "adam": SmallArrayEntry("xxxxffffffff", _in_place(4, _adam), less=ALL_DIMS),
+    "sgd": SmallArrayEntry("xxffff", _in_place(2, _sgd), less=ALL_DIMS),
+    "momentum": SmallArrayEntry("xxxffff", _in_place(3, _momentum), less=ALL_DIMS),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import Array, Body, Writer, sweep
+from adjoint.compiler.kernels.small_arrays.entry import ArrayOperand, Body, Writer, sweep
 from adjoint.compiler.llvm.types import Reg, Type
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def over_all(fold: Writer) -> Writer:
 class Rows:
     """Arrays of one shape, row by row: rows of `length` elements, as many as fit if their `count` is not given."""
 
-    def __init__(self, b: Builder, kind: Type, lanes: int, *arrays: Array, count: Reg | None = None) -> None:
+    def __init__(self, b: Builder, kind: Type, lanes: int, *arrays: ArrayOperand, count: Reg | None = None) -> None:
         self._b, self._kind, self._lanes = b, kind, lanes
         self.length = arrays[0].last
         self.count = b.floor_divide(arrays[0].size, self.length) if count is None else count  # 0 / 0 is 0

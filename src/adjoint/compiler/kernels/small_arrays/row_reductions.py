@@ -6,27 +6,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL, Array, Routine
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
 from adjoint.compiler.llvm.types import F64, I64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
-BEYOND = 2**62
+NO_POSITION = 2**62
 
-FEW = 2**13  # elements that are summed one after another
-
-
-def _sum(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
-    _folded(b, kind, lanes, x, out, lambda total, length: total)
+MAX_SEQUENTIAL_SUM = 2**13  # elements that are summed one after another
 
 
-def _mean(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
-    _folded(b, kind, lanes, x, out, lambda total, length: b.div(total, b.cast(length, kind)))
+def _sum(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
+    _sum_rows(b, kind, lanes, x, out, lambda total, length: total)
 
 
-def _folded(b: Builder, kind: Type, lanes: int, x: Array, out: Array, finish: Callable[[Reg, Reg], Reg]) -> None:
+def _mean(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
+    _sum_rows(b, kind, lanes, x, out, lambda total, length: b.div(total, b.cast(length, kind)))
+
+
+def _sum_rows(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand, finish: Callable[[Reg, Reg], Reg]
+) -> None:
     """Sums in float64, then finished: of float32 no more than the total is rounded, which is infinite where it is."""
     rows = Rows(b, kind, lanes, x, count=out.size)
     with rows.each() as row:
@@ -38,7 +40,9 @@ def _folded(b: Builder, kind: Type, lanes: int, x: Array, out: Array, finish: Ca
         b.store(finish(b.cast(total, kind), rows.length), b.gep(out.data, row, kind))
 
 
-def _extreme(b: Builder, kind: Type, lanes: int, x: Array, places: Array, values: Array, largest: bool) -> None:
+def _extreme(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, places: ArrayOperand, values: ArrayOperand, largest: bool
+) -> None:
     """The largest or smallest of each row and the first place where it stands; NaN goes before all."""
     rows = Rows(b, kind, lanes, x)
     with rows.each() as row:
@@ -50,22 +54,22 @@ def _extreme(b: Builder, kind: Type, lanes: int, x: Array, places: Array, values
 
             def earliest(holds: Reg, best: Reg) -> Reg:
                 holds = holds if mask is None else b.logical_and(holds, mask)
-                return b.minimum(b.select(holds, here, BEYOND), best)
+                return b.minimum(b.select(holds, here, NO_POSITION), best)
 
             return [earliest(b.eq(value, top), first), earliest(b.isnan(value), undefined)]
 
-        nowhere = b.constant(BEYOND, I64.of(lanes))
+        nowhere = b.constant(NO_POSITION, I64.of(lanes))
         first, undefined = (b.hmin(found) for found in rows.sweep([nowhere, nowhere], body))
-        is_nan = b.lt(undefined, BEYOND)
+        is_nan = b.lt(undefined, NO_POSITION)
         b.store(b.select(is_nan, float("nan"), top), b.gep(values.data, row, kind))
         b.store(b.select(is_nan, undefined, first), b.gep(places.data, row, I64))
 
 
 ROUTINES = {
-    "sum": Routine("x", _sum, less=1, most=FEW),
-    "sum_of_all": Routine("x", over_all(_sum), less=ALL, most=FEW),
-    "mean": Routine("x", _mean, less=1, most=FEW),
-    "mean_of_all": Routine("x", over_all(_mean), less=ALL, most=FEW),
-    "max": Routine("xi", partial(_extreme, largest=True), less=1),
-    "min": Routine("xi", partial(_extreme, largest=False), less=1),
+    "sum": SmallArrayEntry("x", _sum, less=1, most=MAX_SEQUENTIAL_SUM),
+    "sum_of_all": SmallArrayEntry("x", over_all(_sum), less=ALL_DIMS, most=MAX_SEQUENTIAL_SUM),
+    "mean": SmallArrayEntry("x", _mean, less=1, most=MAX_SEQUENTIAL_SUM),
+    "mean_of_all": SmallArrayEntry("x", over_all(_mean), less=ALL_DIMS, most=MAX_SEQUENTIAL_SUM),
+    "max": SmallArrayEntry("xi", partial(_extreme, largest=True), less=1),
+    "min": SmallArrayEntry("xi", partial(_extreme, largest=False), less=1),
 }

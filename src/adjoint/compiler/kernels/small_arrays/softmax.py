@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import Array, Routine
+from adjoint.compiler.kernels.small_arrays.entry import ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
 
-def _softmax(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
+def _softmax(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
     rows = Rows(b, kind, lanes, x, out)
     with rows.each():
         top = rows.extreme(0)  # where a number is NaN the sum is, and with it all of the row
@@ -21,7 +21,7 @@ def _softmax(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
         rows.write(1, lambda index, mask: b.div(rows.load(1, index, mask), total))
 
 
-def _log_softmax(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> None:
+def _log_softmax(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
     rows = Rows(b, kind, lanes, x, out)
     with rows.each():
         top = rows.extreme(0)
@@ -30,18 +30,18 @@ def _log_softmax(b: Builder, kind: Type, lanes: int, x: Array, out: Array) -> No
         rows.write(1, lambda index, mask: b.sub(b.sub(rows.load(0, index, mask), top), shift))
 
 
-def _softmax_dx(b: Builder, kind: Type, lanes: int, g: Array, out: Array, dx: Array) -> None:
+def _softmax_dx(b: Builder, kind: Type, lanes: int, g: ArrayOperand, out: ArrayOperand, dx: ArrayOperand) -> None:
     rows = Rows(b, kind, lanes, g, out, dx)
 
-    def weighted(index: Reg, mask: Reg | None) -> Reg:
+    def load_product(index: Reg, mask: Reg | None) -> Reg:
         return b.mul(rows.load(0, index, mask), rows.load(1, index, mask))
 
     with rows.each():
-        total = rows.sum(weighted)
-        rows.write(2, lambda index, mask: b.sub(weighted(index, mask), b.mul(rows.load(1, index, mask), total)))
+        total = rows.sum(load_product)
+        rows.write(2, lambda index, mask: b.sub(load_product(index, mask), b.mul(rows.load(1, index, mask), total)))
 
 
-def _log_softmax_dx(b: Builder, kind: Type, lanes: int, g: Array, out: Array, dx: Array) -> None:
+def _log_softmax_dx(b: Builder, kind: Type, lanes: int, g: ArrayOperand, out: ArrayOperand, dx: ArrayOperand) -> None:
     rows = Rows(b, kind, lanes, g, out, dx)
     with rows.each():
         total = rows.sum(lambda index, mask: rows.load(0, index, mask))
@@ -52,8 +52,8 @@ def _log_softmax_dx(b: Builder, kind: Type, lanes: int, g: Array, out: Array, dx
 
 
 ROUTINES = {
-    "softmax": Routine("x", _softmax),
-    "log_softmax": Routine("x", _log_softmax),
-    "softmax_dx": Routine("xx", _softmax_dx),
-    "log_softmax_dx": Routine("xx", _log_softmax_dx),
+    "softmax": SmallArrayEntry("x", _softmax),
+    "log_softmax": SmallArrayEntry("x", _log_softmax),
+    "softmax_dx": SmallArrayEntry("xx", _softmax_dx),
+    "log_softmax_dx": SmallArrayEntry("xx", _log_softmax_dx),
 }

@@ -12,7 +12,7 @@ from functools import cache
 ARCH_PRCTL, REQUEST, TILE_DATA = 158, 0x1023, 18  # of x86-64
 
 
-def permitted(features: str) -> str:
+def usable_features(features: str) -> str:
     """The features of the processor without those that this process may not use, which it asks for now."""
     if "+amx-tile" not in features or may_use_tiles():
         return features

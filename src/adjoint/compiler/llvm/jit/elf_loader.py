@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-BITS, RELOCATIONS, SYMBOLS, FRAMES = 1, 4, 2, 0x70000001  # kinds of sections
-WRITTEN, LOADED, LOCAL_TO_THREADS = 0x1, 0x2, 0x400  # flags of sections
-WHOLE, RELATIVE, CALL, RELATIVE_WHOLE = 1, 2, 4, 24  # R_X86_64_64, _PC32, _PLT32, _PC64
-RESERVED = 0xFF00  # numbers of sections from which on they are none
-HERE = sys.platform == "linux" and os.uname().machine == "x86_64" and sys.maxsize > 2**32
+SHT_PROGBITS, SHT_RELA, SHT_SYMTAB, SHT_X86_64_UNWIND = 1, 4, 2, 0x70000001  # kinds of sections
+SHF_WRITE, SHF_ALLOC, SHF_TLS = 0x1, 0x2, 0x400  # flags of sections
+R_X86_64_64, R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_PC64 = 1, 2, 4, 24  # R_X86_64_64, _PC32, _PLT32, _PC64
+SHN_LORESERVE = 0xFF00  # numbers of sections from which on they are none
+SUPPORTED_HOST = sys.platform == "linux" and os.uname().machine == "x86_64" and sys.maxsize > 2**32
 
 
-class Unknown(Exception):
+class UnsupportedObject(Exception):
     """Something that only LLVM's loader knows."""
 
 
@@ -50,7 +50,7 @@ class Symbol(NamedTuple):
     value: int
 
 
-class Object:
+class ObjectFile:
     """A relocatable object file taken apart."""
 
     def __init__(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ class Object:
         self.sections = [Section._make(row) for row in rows]
         self.symbols: list[Symbol] = []
         for section in self.sections:
-            if section.kind == SYMBOLS:
+            if section.kind == SHT_SYMTAB:
                 names = self.sections[section.link].offset
                 self.symbols = [self._symbol(at, names) for at in _rows(section)]
 
@@ -71,10 +71,13 @@ class Object:
 
     def loaded(self) -> list[int]:
         """The sections that take part in the program; Unknown if one of them is not just read."""
-        found = [i for i, section in enumerate(self.sections) if section.flags & LOADED and section.size]
+        found = [i for i, section in enumerate(self.sections) if section.flags & SHF_ALLOC and section.size]
         for i in found:
-            if self.sections[i].flags & (WRITTEN | LOCAL_TO_THREADS) or self.sections[i].kind not in (BITS, FRAMES):
-                raise Unknown("a section of data")
+            if self.sections[i].flags & (SHF_WRITE | SHF_TLS) or self.sections[i].kind not in (
+                SHT_PROGBITS,
+                SHT_X86_64_UNWIND,
+            ):
+                raise UnsupportedObject("a section of data")
         return found
 
 
@@ -105,18 +108,18 @@ def is_object(data: bytes) -> bool:
 def link(objects: Iterable[bytes]) -> Image | None:
     """Place objects in memory, and tell them where they and the process's functions are; None if LLVM must do it."""
     try:
-        return _linked([_taken_apart(data) for data in objects])
-    except (Unknown, OSError, struct.error):
+        return _place_and_relocate([_parse_object(data) for data in objects])
+    except (UnsupportedObject, OSError, struct.error):
         return None
 
 
-def _taken_apart(data: bytes) -> Object:
-    if not HERE or not is_object(data) or struct.unpack_from("<HH", data, 16) != (1, 62):
-        raise Unknown("no relocatable object for x86-64, or not made here")
-    return Object(data)
+def _parse_object(data: bytes) -> ObjectFile:
+    if not SUPPORTED_HOST or not is_object(data) or struct.unpack_from("<HH", data, 16) != (1, 62):
+        raise UnsupportedObject("no relocatable object for x86-64, or not made here")
+    return ObjectFile(data)
 
 
-def _linked(objects: list[Object]) -> Image:
+def _place_and_relocate(objects: list[ObjectFile]) -> Image:
     places: list[dict[int, int]] = []  # of the sections of each object, in the memory
     size, frames = 0, []
     for each in objects:
@@ -126,7 +129,7 @@ def _linked(objects: list[Object]) -> Image:
             size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
             places[-1][i] = size
             size += section.size
-            if section.kind == FRAMES:
+            if section.kind == SHT_X86_64_UNWIND:
                 frames.append(places[-1][i])
                 size += 4  # a length of 0 ends the list
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -150,10 +153,12 @@ def _linked(objects: list[Object]) -> Image:
     return Image(memory, functions, [start + at for at in frames] if unwinder else [])
 
 
-def _relocate(each: Object, place: dict[int, int], memory: mmap.mmap, start: int, functions: dict[str, int]) -> None:
+def _relocate(
+    each: ObjectFile, place: dict[int, int], memory: mmap.mmap, start: int, functions: dict[str, int]
+) -> None:
     """Write addresses where an object wants them."""
     for section in each.sections:
-        if section.info not in place or section.kind != RELOCATIONS:
+        if section.info not in place or section.kind != SHT_RELA:
             continue
         for row in _rows(section):
             offset, kind, number, addend = struct.unpack_from("<QIIq", each.data, row)
@@ -163,16 +168,16 @@ def _relocate(each: Object, place: dict[int, int], memory: mmap.mmap, start: int
             elif symbol.section == 0 and symbol.name:
                 address = functions.get(symbol.name) or _address(symbol.name)
             else:
-                raise Unknown("a symbol of no section")
+                raise UnsupportedObject("a symbol of no section")
             at = place[section.info] + offset
-            if kind == WHOLE:
+            if kind == R_X86_64_64:
                 struct.pack_into("<Q", memory, at, address + addend)
-            elif kind == RELATIVE_WHOLE:
+            elif kind == R_X86_64_PC64:
                 struct.pack_into("<q", memory, at, address + addend - start - at)
-            elif kind in (RELATIVE, CALL):
+            elif kind in (R_X86_64_PC32, R_X86_64_PLT32):
                 struct.pack_into("<i", memory, at, address + addend - start - at)
             else:
-                raise Unknown(f"relocation {kind}")
+                raise UnsupportedObject(f"relocation {kind}")
 
 
 def _rows(section: Section) -> range:
@@ -188,7 +193,7 @@ def _address(name: str) -> int:
             return ctypes.cast(ctypes.CDLL(library)[name], ctypes.c_void_p).value or 0
         except (OSError, AttributeError):
             pass
-    raise Unknown(f"the function {name}")
+    raise UnsupportedObject(f"the function {name}")
 
 
 def _protect(start: int, size: int, rights: int) -> int:

@@ -43,13 +43,13 @@ _open: dict[int, Any] = {}
 def load(objects: Iterable[bytes]) -> Engine:
     """Link objects to the process and to each other; LookupError names functions that neither has."""
     objects = list(objects)
-    return Engine(elf_loader.link(objects) or _linked(objects))
+    return Engine(elf_loader.link(objects) or _link_with_llvm(objects))
 
 
-def _linked(objects: list[bytes]) -> Any:
+def _link_with_llvm(objects: list[bytes]) -> Any:
     """The same by LLVM, for whatever machine."""
     # LLVM ends the process over a symbol it cannot find, so they are looked up first.
-    missing = sorted(symbol for symbol in _undefined(objects) if not _find(symbol))
+    missing = sorted(symbol for symbol in _find_undefined_symbols(objects) if not _has_symbol(symbol))
     if missing:
         raise LookupError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
     # No lock: llvmlite takes one around each call, and no two of these share an engine.
@@ -60,7 +60,7 @@ def _linked(objects: list[bytes]) -> Any:
     return engine
 
 
-def _find(symbol: str) -> bool:
+def _has_symbol(symbol: str) -> bool:
     if binding().address_of_symbol(symbol):
         return True
     _load_mathematics()
@@ -80,11 +80,11 @@ def _load_mathematics() -> None:
             binding().load_library_permanently(library)
 
 
-def _undefined(objects: Iterable[bytes]) -> set[str]:
+def _find_undefined_symbols(objects: Iterable[bytes]) -> set[str]:
     """The functions that ELF objects use and none of them defines; other formats are not read."""
     used, defined = set[str](), set[str]()
     for data in objects:
         if elf_loader.is_object(data):
-            for symbol in elf_loader.Object(data).symbols:
+            for symbol in elf_loader.ObjectFile(data).symbols:
                 (used if symbol.section == 0 else defined).add(symbol.name)
     return used - defined - {"", "_GLOBAL_OFFSET_TABLE_"}

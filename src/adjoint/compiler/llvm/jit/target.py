@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from adjoint.compiler.cache.disk_cache import own_disk
+from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import digest
-from adjoint.compiler.llvm.jit.amx_permission import permitted
+from adjoint.compiler.llvm.jit.amx_permission import usable_features
 from adjoint.compiler.llvm.types import Type
-from adjoint.core.runtime.fork_safety import awaited
-from adjoint.core.runtime.gc_pause import uncollected
+from adjoint.core.runtime.fork_safety import hold_across_fork
+from adjoint.core.runtime.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # Not position-independent: the engine resolves every object's constants against one object's offset table, so that of
 # several objects linked together some would read others' numbers.
 OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "static", "codemodel": "jitdefault"}
-KIND = ".machine"  # of what LLVM has told of a machine
-QUICK = "; compiled quickly\n"  # begins a module whose compilation counts for more than its own time
+MACHINE_FILE_SUFFIX = ".machine"  # of what LLVM has told of a machine
+FAST_COMPILE_MARK = "; compiled quickly\n"  # begins a module whose compilation counts for more than its own time
 
 
 class Target:
@@ -61,17 +61,19 @@ class Target:
         return self.vector_bits // max(type.bits, 8)
 
     @cached_property
-    def _print(self) -> str:
+    def _fingerprint(self) -> str:
         built = f"llvm {self.version};llvmlite {llvmlite.__version__}"
         return f"{self.triple};{self.cpu};{self.features};{OPTIONS};{built}"
 
     def fingerprint(self) -> str:
         """All that shapes machine code besides the IR."""
-        return self._print
+        return self._fingerprint
 
     def emit_object(self, text: str) -> bytes:
         """A module's machine code as a relocatable object file; ValueError for text that is no LLVM assembly."""
-        return bytes((self._quick if text.startswith(QUICK) else self._machine).emit_object(self._parse(text)))
+        return bytes(
+            (self._fast_machine if text.startswith(FAST_COMPILE_MARK) else self._machine).emit_object(self._parse(text))
+        )
 
     def emit_assembly(self, text: str) -> str:
         """A module's machine code to read."""
@@ -100,7 +102,7 @@ class Target:
         return self._new_machine(jit=False)
 
     @cached_property
-    def _quick(self) -> llvm.TargetMachine:
+    def _fast_machine(self) -> llvm.TargetMachine:
         return self._new_machine(jit=False, opt=0)
 
     def _new_machine(self, **options: Any) -> llvm.TargetMachine:
@@ -116,31 +118,31 @@ class Target:
 @cache
 def binding() -> Any:
     """LLVM, ready to compile for this machine."""
-    with uncollected():
+    with gc_paused():
         import llvmlite.binding as llvm
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    awaited(llvm.ffi.lib._lock._lock)  # LLVM has locks of its own beneath this one, which nobody can renew
+    hold_across_fork(llvm.ffi.lib._lock._lock)  # LLVM has locks of its own beneath this one, which nobody can renew
     return llvm
 
 
 @cache
 def host() -> Target:
     """The machine this process runs on: as LLVM told an earlier process on it, or tells now."""
-    disk, key = own_disk(), _known_as()
-    known = disk.read(key, KIND) if disk and key else None
+    disk, key = default_disk_cache(), _machine_key()
+    known = disk.read(key, MACHINE_FILE_SUFFIX) if disk and key else None
     if known is not None:
         triple, cpu, features, version = known.decode().split("\n")
-        return Target(triple, cpu, permitted(features), version)
+        return Target(triple, cpu, usable_features(features), version)
     # The name may be of a lesser machine than the features, or of a greater one: only these say what may be used.
     features = binding().get_host_cpu_features().flatten()
-    found = Target(binding().get_process_triple(), binding().get_host_cpu_name(), permitted(features))
+    found = Target(binding().get_process_triple(), binding().get_host_cpu_name(), usable_features(features))
     if disk and key:
-        disk.write(key, f"{found.triple}\n{found.cpu}\n{features}\n{found.version}".encode(), KIND)
+        disk.write(key, f"{found.triple}\n{found.cpu}\n{features}\n{found.version}".encode(), MACHINE_FILE_SUFFIX)
     return found
 
 
-def _known_as() -> str | None:
+def _machine_key() -> str | None:
     """What tells this machine with this LLVM from others; None where that is not known to be all that matters."""
     library = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
     try:

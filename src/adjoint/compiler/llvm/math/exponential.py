@@ -44,7 +44,7 @@ ROUNDER_32 = 12582912.0 + 2 * BIAS_32
 def exp(b: Memory, x: Reg) -> Reg:
     """e^x; float32 and float64 within 1.1 ulp, denormal results included."""
     if x.type.bits == 32:
-        return _scaled(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
+        return _ldexp(b, *_exp_32(b, b.minimum(b.maximum(x, -104.0), 89.0)))
     return exp_wide(b, x, DOUBLE)
 
 
@@ -68,7 +68,7 @@ def expm1(b: Memory, x: Reg) -> Reg:
 def sigmoid(b: Memory, x: Reg) -> Reg:
     """1 / (1 + e^-x), as e^x / (1 + e^x) below 0, so that small results keep their digits."""
     below = b.neg(b.abs(x))
-    e = exp(b, below) if x.type.bits == 64 else _scaled(b, *_exp_32(b, b.maximum(below, -104.0)))
+    e = exp(b, below) if x.type.bits == 64 else _ldexp(b, *_exp_32(b, b.maximum(below, -104.0)))
     return b.div(b.select(b.lt(x, 0.0), e, 1.0), b.add(e, 1.0))
 
 
@@ -81,20 +81,20 @@ def silu(b: Memory, x: Reg) -> Reg:
     negative = b.lt(x, 0.0)
     growth, k = _exp_32(b, b.maximum(b.neg(b.abs(x)), -120.0))
     numerator = b.mul(b.maximum(x, -120.0), b.select(negative, growth, 1.0))
-    y = b.div(numerator, b.add(_scaled(b, growth, k), 1.0))
-    y = b.select(negative, _scaled(b, y, k), y)
+    y = b.div(numerator, b.add(_ldexp(b, growth, k), 1.0))
+    y = b.select(negative, _ldexp(b, y, k), y)
     return b.select(b.eq(x, -math.inf), math.nan, y)
 
 
 def exp_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """e^x in float64 with a chosen polynomial."""
-    k, p = _reduced(b, b.minimum(b.maximum(x, -746.0), 710.0), terms)
-    return _scaled(b, b.add(p, 1.0), k)
+    k, p = _reduce_argument(b, b.minimum(b.maximum(x, -746.0), 710.0), terms)
+    return _ldexp(b, b.add(p, 1.0), k)
 
 
 def expm1_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     """e^x - 1 in float64 with a chosen polynomial."""
-    k, p = _reduced(b, b.minimum(b.maximum(x, -40.0), 710.0), terms)
+    k, p = _reduce_argument(b, b.minimum(b.maximum(x, -40.0), 710.0), terms)
     # 2^k p + (2^k - 1) at half size, because 2^1024 is no number.
     half = _power_of_two(b, b.sub(k.integer, 1))
     y = b.mul(b.fma(half, p, b.sub(half, 0.5)), 2.0)
@@ -103,14 +103,14 @@ def expm1_wide(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
 
 def _exp2(b: Memory, x: Reg, terms: Sequence[float]) -> Reg:
     x = b.minimum(b.maximum(x, -1076.0), 1025.0)
-    k = _whole(b, b.add(x, ROUNDER))
+    k = _split_rounder(b, b.add(x, ROUNDER))
     r = b.mul(b.sub(x, k.number), math.log(2.0))
-    return _scaled(b, b.add(_expm1_polynomial(b, r, terms), 1.0), k)
+    return _ldexp(b, b.add(_expm1_polynomial(b, r, terms), 1.0), k)
 
 
 def expm1_32(b: Memory, x: Reg) -> Reg:
     """e^x - 1 of a float32 x between -87 and 88, within 2 ulp."""
-    k, r = _reduced_32(b, x)
+    k, r = _reduce_argument_32(b, x)
     p = b.fma(b.mul(r, r), b.horner(r, SINGLE), r)
     power = b.bitcast(b.shl(b.sub(k.integer, BIAS_32), 23), F32)
     return b.fma(power, p, b.sub(power, 1.0))
@@ -118,24 +118,24 @@ def expm1_32(b: Memory, x: Reg) -> Reg:
 
 def _exp_32(b: Memory, x: Reg) -> tuple[Reg, Power]:
     """e^r and k, of an x between -120 and 89."""
-    k, r = _reduced_32(b, x)
+    k, r = _reduce_argument_32(b, x)
     return b.horner(r, (1.0, 1.0, *SINGLE)), k
 
 
-def _reduced_32(b: Memory, x: Reg) -> tuple[Power, Reg]:
+def _reduce_argument_32(b: Memory, x: Reg) -> tuple[Power, Reg]:
     """k, whose integer has two biases, and r."""
     shifted = b.fma(x, 1.0 / math.log(2.0), ROUNDER_32)
     n = b.sub(shifted, ROUNDER_32)
     return Power(n, b.bitcast(shifted, I32)), b.fma(n, -LN2_LOW_32, b.fma(n, -LN2_HIGH_32, x))
 
 
-def _reduced(b: Memory, x: Reg, terms: Sequence[float]) -> tuple[Power, Reg]:
-    k = _whole(b, b.fma(x, 1.0 / math.log(2.0), ROUNDER))
+def _reduce_argument(b: Memory, x: Reg, terms: Sequence[float]) -> tuple[Power, Reg]:
+    k = _split_rounder(b, b.fma(x, 1.0 / math.log(2.0), ROUNDER))
     r = b.fma(k.number, -LN2_LOW, b.fma(k.number, -LN2_HIGH, x))
     return k, _expm1_polynomial(b, r, terms)
 
 
-def _whole(b: Memory, shifted: Reg) -> Power:
+def _split_rounder(b: Memory, shifted: Reg) -> Power:
     return Power(b.sub(shifted, ROUNDER), b.sub(b.bitcast(shifted, I64), ROUNDER_BITS))
 
 
@@ -143,10 +143,12 @@ def _expm1_polynomial(b: Memory, r: Reg, terms: Sequence[float]) -> Reg:
     return b.fma(b.mul(r, r), b.horner(r, terms), r)
 
 
-def _scaled(b: Memory, y: Reg, k: Power) -> Reg:
+def _ldexp(b: Memory, y: Reg, k: Power) -> Reg:
     """y 2^k, rounded once. Where no instruction gives it, by two factors because 2^k alone may be no number."""
     if y.type.lanes > 1 and b.register == 512 and y.type.lanes * y.type.bits % 512 == 0:
-        return b.joined([_scalef(b, *parts) for parts in zip(b.parted(y, 512), b.parted(k.number, 512), strict=True)])
+        return b.concat_lanes(
+            [_scalef(b, *parts) for parts in zip(b.split_lanes(y, 512), b.split_lanes(k.number, 512), strict=True)]
+        )
     half = b.shr(k.integer, 1)
     other = b.sub(k.integer, half)
     if y.type.bits == 32:

@@ -41,7 +41,7 @@ def sin(b: Memory, x: Reg) -> Reg:
     if x.type.bits == 64:
         return library(b, "sin", x)
     k, r = _quadrant(b, widen(b, x))
-    return narrow(b, _turned(b, k, _sine(b, r), _cosine(b, r)))
+    return narrow(b, _apply_quadrant(b, k, _sine(b, r), _cosine(b, r)))
 
 
 @elementary
@@ -50,7 +50,7 @@ def cos(b: Memory, x: Reg) -> Reg:
     if x.type.bits == 64:
         return library(b, "cos", x)
     k, r = _quadrant(b, widen(b, x))
-    return narrow(b, _turned(b, b.add(k, 1), _sine(b, r), _cosine(b, r)))
+    return narrow(b, _apply_quadrant(b, b.add(k, 1), _sine(b, r), _cosine(b, r)))
 
 
 @elementary
@@ -120,7 +120,7 @@ def _cosine(b: Memory, r: Reg) -> Reg:
     return b.fma(z, b.fma(z, b.horner(z, COSINE), -0.5), 1.0)
 
 
-def _turned(b: Memory, k: Reg, sine: Reg, cosine: Reg) -> Reg:
+def _apply_quadrant(b: Memory, k: Reg, sine: Reg, cosine: Reg) -> Reg:
     """The sine after k quarter turns."""
     y = b.select(b.ne(b.bitwise_and(k, 1), 0), cosine, sine)
     sign = b.shl(b.bitwise_and(k, 2), 62)
@@ -149,8 +149,8 @@ def _huge_quadrant(b: Memory, x: Reg) -> tuple[Reg, Reg]:
     m = b.bitcast(b.bitwise_or(b.bitwise_and(bits, ~(0x7FF << 52)), (1023 + 23) << 52), F64)
     row = b.sub(exponent, 1023 + FIRST_HUGE)
     row = b.minimum(b.maximum(row, 0), 127 - FIRST_HUGE)
-    high = b.gather(b.table(_turns()[0], F64), row, F64)
-    low = b.gather(b.table(_turns()[1], F64), row, F64)
+    high = b.gather(b.table(_two_over_pi_table()[0], F64), row, F64)
+    low = b.gather(b.table(_two_over_pi_table()[1], F64), row, F64)
     coarse, fine = b.mul(m, high), b.mul(m, low)
     shifted = b.add(b.add(coarse, fine), ROUNDER)
     fraction = b.add(b.sub(coarse, b.sub(shifted, ROUNDER)), fine)
@@ -159,7 +159,7 @@ def _huge_quadrant(b: Memory, x: Reg) -> tuple[Reg, Reg]:
 
 
 @cache
-def _turns() -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _two_over_pi_table() -> tuple[tuple[float, ...], tuple[float, ...]]:
     """2^(e - 23) 2/pi modulo 4 for each e from FIRST_HUGE to 127: 28 digits, and the next 53."""
     high, low = [], []
     for e in range(FIRST_HUGE, 128):

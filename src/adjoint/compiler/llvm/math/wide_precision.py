@@ -17,12 +17,12 @@ def elementary(function: Callable[[Memory, Reg], Reg]) -> Callable[[Memory, Reg]
     """A function of one float; TypeError for anything else."""
 
     @wraps(function)
-    def checked(b: Memory, x: Reg) -> Reg:
+    def call_checked(b: Memory, x: Reg) -> Reg:
         if not x.type.is_float:
             raise TypeError(f"{function.__name__}: needs floats, got {x.type}")
         return function(b, x)
 
-    return checked
+    return call_checked
 
 
 def widen(b: Memory, x: Reg) -> Reg:

@@ -18,7 +18,7 @@ from adjoint.ops.elementwise.arithmetic import abs, add, div, maximum, minimum, 
 from adjoint.ops.elementwise.select import copy
 
 
-def kind(x: Any) -> str:
+def dtype_kind(x: Any) -> str:
     """The kind of elements: "f", "i", "u", "b" or "c"; "" of a Python number."""
     return str(x.array.dtype.kind) if isinstance(x, Tensor) else ""
 
@@ -68,7 +68,7 @@ def over_power_of_two(x: Any, c: Any) -> Iterator[Any]:
 
 def _has_exact_inverse(c: Any, x: Any) -> bool:
     """True for a number ±2ᵏ of which neither it nor its inverse is subnormal or too large in the type of x."""
-    if isinstance(c, Tensor) or kind(x) != "f" or not c or math.isinf(c) or math.isnan(c):
+    if isinstance(c, Tensor) or dtype_kind(x) != "f" or not c or math.isinf(c) or math.isnan(c):
         return False
     mantissa, exponent = math.frexp(c)
     limits = np.finfo(x.array.dtype)
@@ -90,14 +90,14 @@ def plus_minus_zero(x: Any) -> Iterator[Any]:
 @rule
 def plus_zero(x: Any) -> Iterator[Any]:
     yield add(x, 0)
-    if kind(x) in ("i", "u"):  # of floats, -0 + 0 is 0
+    if dtype_kind(x) in ("i", "u"):  # of floats, -0 + 0 is 0
         yield x
 
 
 @rule
 def to_the_zeroth(x: Any) -> Iterator[Any]:
     yield pow(x, 0.0)
-    if kind(x) == "f" and x.array.dtype.itemsize > 2:  # NaN to the zeroth is one, too, but for some of float16
+    if dtype_kind(x) == "f" and x.array.dtype.itemsize > 2:  # NaN to the zeroth is one, too, but for some of float16
         yield full(shape=x.array.shape, value=1, dtype=x.array.dtype)
 
 
@@ -116,7 +116,7 @@ def to_the_second(x: Any) -> Iterator[Any]:
 @rule
 def times_itself(x: Any) -> Iterator[Any]:
     yield mul(x, x)
-    if kind(x) != "b":
+    if dtype_kind(x) != "b":
         yield square(x)
 
 
@@ -153,14 +153,14 @@ def minus_and_minus(x: Any, y: Any, *, op: Any) -> Iterator[Any]:
 @rule(op=[square, abs], sign=[neg, abs])
 def without_sign(x: Any, *, op: Any, sign: Any) -> Iterator[Any]:
     yield op(sign(x))
-    if kind(x) != "u":  # 1 and 255 have no sign to differ in
+    if dtype_kind(x) != "u":  # 1 and 255 have no sign to differ in
         yield op(x)
 
 
 @rule(op=[abs, relu], positive=[abs, square])
 def of_the_positive(x: Any, *, op: Any, positive: Any) -> Iterator[Any]:
     yield op(positive(x))
-    if kind(x) == "f":  # of integers, |x| and x² overflow
+    if dtype_kind(x) == "f":  # of integers, |x| and x² overflow
         yield positive(x)
 
 

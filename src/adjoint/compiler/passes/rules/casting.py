@@ -23,7 +23,7 @@ def cast_to_its_own_type(x: Any, *, dtype: Any) -> Iterator[Any]:
 @rule
 def cast_through_wider(x: Any, *, wide: Any, dtype: Any) -> Iterator[Any]:
     yield cast(cast(x, dtype=wide), dtype=dtype)
-    if holds(wide, x.array.dtype) and not _overflows(x.array.dtype, wide, dtype):
+    if can_represent(wide, x.array.dtype) and not _overflows(x.array.dtype, wide, dtype):
         yield cast(x, dtype=dtype)
 
 
@@ -35,7 +35,7 @@ def halves_of_turned(x: Any, *, axes: tuple[int, ...], dtype: Any) -> Iterator[A
         yield permute(cast(x, dtype=dtype), axes=axes)
 
 
-def holds(wide: Any, narrow: Any) -> bool:
+def can_represent(wide: Any, narrow: Any) -> bool:
     """True if every value of the type `narrow` is one of `wide`."""
     if "c" in (wide.kind, narrow.kind):
         return bool(wide == narrow)
@@ -46,7 +46,7 @@ def holds(wide: Any, narrow: Any) -> bool:
 
 def _overflows(source: Any, wide: Any, dtype: Any) -> bool:
     """True where a float may be too large for an integer type: what that gives depends on the way."""
-    return dtype.kind in "iu" and "f" in (source.kind, wide.kind) and not holds(dtype, source)
+    return dtype.kind in "iu" and "f" in (source.kind, wide.kind) and not can_represent(dtype, source)
 
 
 @rule(op=[add, sub, mul, div])

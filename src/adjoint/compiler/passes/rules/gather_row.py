@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.passes.pattern import rule
-from adjoint.compiler.passes.rules.algebra import kind
+from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.creation import iota
 from adjoint.ops.elementwise.arithmetic import add
@@ -25,17 +25,17 @@ from adjoint.ops.indexing.indexing import gather, scatter_add
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import any, max
 
-STORED = 64  # elements of a row in memory which are read as quickly as the one among them
-POSITION = np.dtype(np.int32)  # of which a register holds as many as of float32
+MAX_STORED_ROW = 64  # elements of a row in memory which are read as quickly as the one among them
+POSITION_DTYPE = np.dtype(np.int32)  # of which a register holds as many as of float32
 
 
 @rule
 def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
     yield gather(x, indices, axis=axis)
-    size = _picked(x, indices, axis)
-    if size and (size <= STORED or _is_computed(x)):
+    size = _gathered_row_length(x, indices, axis)
+    if size and (size <= MAX_STORED_ROW or _is_computed(x)):
         here = _positions(indices, size, axis, len(x.shape))
-        if kind(x) == "b":
+        if dtype_kind(x) == "b":
             yield any(logical_and(here, x), axes=(axis,), keepdims=True)
         else:
             yield max(where(here, x, _least(x.array.dtype)), axes=(axis,), keepdims=True)
@@ -44,23 +44,23 @@ def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
 @rule
 def scatter_one_to_a_row(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Iterator[Any]:
     yield scatter_add(x, indices, shape=shape, axis=axis)
-    if _one_each(x, indices, shape, axis) and kind(x) in "fiub":
+    if _one_each(x, indices, shape, axis) and dtype_kind(x) in "fiub":
         here = _positions(indices, shape[axis], axis, len(shape))
         # As it is added to a zero, -0 becomes 0.
-        yield where(here, add(x, 0.0) if kind(x) == "f" else x, 0.0 if kind(x) == "f" else 0)
+        yield where(here, add(x, 0.0) if dtype_kind(x) == "f" else x, 0.0 if dtype_kind(x) == "f" else 0)
 
 
 def _one_each(x: Any, indices: Any, shape: tuple[int, ...], axis: int) -> bool:
     """True if x has one element for each row of an array of this shape."""
-    if not shape or not 1 <= shape[axis] <= np.iinfo(POSITION).max:
+    if not shape or not 1 <= shape[axis] <= np.iinfo(POSITION_DTYPE).max:
         return False
     one = tuple(1 if d == axis else n for d, n in enumerate(shape))
     return tuple(x.shape) == tuple(indices.shape) == one
 
 
-def _picked(x: Any, indices: Any, axis: int) -> int:
+def _gathered_row_length(x: Any, indices: Any, axis: int) -> int:
     """The length of a row of x, of which one element is picked from each; 0 if that is not so."""
-    if kind(x) not in "fiub" or x.array.dtype == np.float16:
+    if dtype_kind(x) not in "fiub" or x.array.dtype == np.float16:
         return 0
     return int(x.shape[axis]) if _one_each(indices, indices, tuple(x.shape), axis) else 0
 
@@ -73,12 +73,13 @@ def _is_computed(x: Tensor) -> bool:
 
 def _positions(indices: Any, size: int, axis: int, rank: int) -> Any:
     """Where along `axis` the index is."""
-    if kind(indices) == "i":
+    if dtype_kind(indices) == "i":
         indices = where(lt(indices, 0), add(indices, size), indices)
     column = reshape(
-        iota(count=size, start=0, step=1, dtype=POSITION), shape=tuple(size if d == axis else 1 for d in range(rank))
+        iota(count=size, start=0, step=1, dtype=POSITION_DTYPE),
+        shape=tuple(size if d == axis else 1 for d in range(rank)),
     )
-    return eq(cast(indices, dtype=POSITION), column)
+    return eq(cast(indices, dtype=POSITION_DTYPE), column)
 
 
 def _least(dtype: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from adjoint.compiler.passes.pattern import rule
-from adjoint.compiler.passes.rules.algebra import kind
+from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.ops.elementwise.bitwise import bitwise_and, bitwise_not, bitwise_or
 from adjoint.ops.elementwise.comparison import eq, ge, gt, le, logical_and, logical_not, logical_or, lt, ne
 from adjoint.ops.elementwise.select import cast, choose, where
@@ -33,7 +33,7 @@ def not_unequal(x: Any, y: Any) -> Iterator[Any]:
 @rule(order=[lt, le, gt, ge])
 def not_ordered(x: Any, y: Any, *, order: Any) -> Iterator[Any]:
     yield logical_not(order(x, y))
-    if "f" not in (kind(x), kind(y)):
+    if "f" not in (dtype_kind(x), dtype_kind(y)):
         yield {lt: ge, le: gt, gt: le, ge: lt}[order](x, y)
 
 
@@ -68,7 +68,7 @@ def truth_as_number_is_not_zero(c: Any, *, dtype: Any) -> Iterator[Any]:
 
 
 @rule
-def chosen(c: Any, x: Any, y: Any) -> Iterator[Any]:
+def choose_as_where(c: Any, x: Any, y: Any) -> Iterator[Any]:
     yield choose(c, x, y)  # it differs in its gradient, which is there by now
     yield where(c, x, y)
 

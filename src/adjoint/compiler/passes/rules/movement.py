@@ -84,21 +84,21 @@ def flip_of_ones(x: Any, *, axes: Shape) -> Iterator[Any]:
 @rule
 def slice_of_all(x: Any, *, bounds: Bounds) -> Iterator[Any]:
     yield slice(x, bounds=bounds)
-    if bounds == _whole(x.shape):
+    if bounds == _full_bounds(x.shape):
         yield x
 
 
-def _whole(shape: Any) -> Bounds:
+def _full_bounds(shape: Any) -> Bounds:
     return tuple((0, n, 1) for n in shape)
 
 
 @rule
 def slice_twice(x: Any, *, first: Bounds, bounds: Bounds) -> Iterator[Any]:
     yield slice(slice(x, bounds=first), bounds=bounds)
-    yield slice(x, bounds=_of(first, bounds))
+    yield slice(x, bounds=_compose_bounds(first, bounds))
 
 
-def _of(first: Bounds, bounds: Bounds) -> Bounds:
+def _compose_bounds(first: Bounds, bounds: Bounds) -> Bounds:
     """The positions at `bounds` among those at `first`."""
     found = [range(*a)[builtins.slice(*b)] for a, b in zip(first, bounds, strict=True)]
     return tuple((r.start, r.stop, r.step) if len(r) else (0, 0, 1) for r in found)
@@ -127,14 +127,14 @@ def pad_twice(x: Any, *, first: Any, widths: Any, value: Any) -> Iterator[Any]:
 @rule
 def unslice_to_all(x: Any, *, shape: Shape, bounds: Bounds) -> Iterator[Any]:
     yield unslice(x, shape=shape, bounds=bounds)
-    if bounds == _whole(x.shape):
+    if bounds == _full_bounds(x.shape):
         yield x  # where that has the shape
 
 
 @rule
 def unslice_twice(x: Any, *, first: Shape, inner: Bounds, shape: Shape, bounds: Bounds) -> Iterator[Any]:
     yield unslice(unslice(x, shape=first, bounds=inner), shape=shape, bounds=bounds)
-    yield unslice(x, shape=shape, bounds=_of(bounds, inner))
+    yield unslice(x, shape=shape, bounds=_compose_bounds(bounds, inner))
 
 
 @rule

@@ -25,22 +25,31 @@ Modules, in reading order:
   there.
 """
 
-from adjoint.compiler.trace.frames.constants import unchanged
-from adjoint.compiler.trace.frames.frame_observer import Witness
-from adjoint.compiler.trace.frames.observations import Read, Write
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Cell, Contents, Definition, Global, Item, Place
+from adjoint.compiler.trace.frames.constants import is_same_constant
+from adjoint.compiler.trace.frames.frame_observer import FrameObserver
+from adjoint.compiler.trace.frames.observations import ObservedRead, ObservedWrite
+from adjoint.compiler.trace.frames.sources import (
+    MISSING,
+    AttributeSource,
+    CellSource,
+    ContentsSource,
+    DefinitionSource,
+    GlobalSource,
+    ItemSource,
+    Source,
+)
 
 __all__ = [
-    "Attribute",
-    "Cell",
-    "Contents",
-    "Definition",
-    "Global",
-    "Item",
+    "AttributeSource",
+    "CellSource",
+    "ContentsSource",
+    "DefinitionSource",
+    "GlobalSource",
+    "ItemSource",
     "MISSING",
-    "Place",
-    "Read",
-    "Witness",
-    "Write",
-    "unchanged",
+    "Source",
+    "ObservedRead",
+    "FrameObserver",
+    "ObservedWrite",
+    "is_same_constant",
 ]

@@ -11,32 +11,32 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.trace.frames.constants import is_plain
-from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, VIEWS
-from adjoint.compiler.trace.frames.shadow_frame import Activation
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Item, find
-from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, lookup, one_of
+from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, VIEW_TYPES
+from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
+from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, ItemSource, find_class_entry
+from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_class, is_user_code, is_user_function
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 
 
-def get_attribute(a: Activation, frame: FrameType, holder: Any, name: str) -> Any:
+def get_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: str) -> Any:
     """`holder.name`: the value if it can be known before."""
     if holder is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
     if isinstance(holder, OneOf):
-        values = [get_attribute(a, frame, each, name) for each in holder.candidates if _has(each, name)]
+        values = [get_attribute(a, frame, each, name) for each in holder.candidates if _has_name(each, name)]
         a.await_result(None)
         return one_of([values])
-    found = lookup(holder, name)
-    a.witness.read_found(found, frame)
-    if isinstance(found.held, functools.cached_property) and a.witness.knows(holder):
-        a.witness.write(Attribute(holder, name), MISSING, frame)
+    found = getattr_static(holder, name)
+    a.observer.read_found(found, frame)
+    if isinstance(found.held, functools.cached_property) and a.observer.is_preexisting(holder):
+        a.observer.write(AttributeSource(holder, name), MISSING, frame)
     a.await_result(found.runs)
     return UNKNOWN if found.value is MISSING else found.value
 
 
-def set_attribute(a: Activation, frame: FrameType, holder: Any, name: Any, value: Any, direct: bool = False) -> None:
+def set_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: Any, value: Any, direct: bool = False) -> None:
     """`holder.name = value`; `direct` if the class's own `__setattr__` has decided already."""
     if holder is UNKNOWN or not isinstance(name, str) or isinstance(holder, Tensor):
         return
@@ -46,19 +46,19 @@ def set_attribute(a: Activation, frame: FrameType, holder: Any, name: Any, value
         return
     kind = type(holder)
     access = "__delattr__" if value is MISSING else "__setattr__"
-    if not direct and is_user_function(find(kind, access)):
+    if not direct and is_user_function(find_class_entry(kind, access)):
         return  # runs as a frame, and so does a setter
-    entry = find(kind, name)
-    if isinstance(entry, property) or is_user_function(find(type(entry), "__set__")):
+    entry = find_class_entry(kind, name)
+    if isinstance(entry, property) or is_user_function(find_class_entry(type(entry), "__set__")):
         return
-    if a.witness.knows(holder):
-        a.witness.write(Attribute(holder, name), _own(holder, name), frame)
-        a.witness.past.note_made(value)
+    if a.observer.is_preexisting(holder):
+        a.observer.write(AttributeSource(holder, name), _own_attribute(holder, name), frame)
+        a.observer.preexisting.note_new(value)
 
 
-def get_item(a: Activation, frame: FrameType, container: Any, key: Any) -> Any:
+def get_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any:
     """`container[key]`: the value if it can be known before."""
-    w = a.witness
+    w = a.observer
     if container is UNKNOWN:
         w.use(key, frame)
         return UNKNOWN
@@ -71,9 +71,9 @@ def get_item(a: Activation, frame: FrameType, container: Any, key: Any) -> Any:
         w.use(container, frame)
         return UNKNOWN
     if isinstance(container, os._Environ):
-        w.past.meet(container)
+        w.preexisting.add(container)
         return read_item(a, frame, container, key)
-    getter = find(type(container), "__getitem__")
+    getter = find_class_entry(type(container), "__getitem__")
     if isinstance(getter, FunctionType):
         if is_user_code(getter.__code__):
             a.await_result(getter.__code__)
@@ -91,23 +91,23 @@ def get_item(a: Activation, frame: FrameType, container: Any, key: Any) -> Any:
     if isinstance(container, tuple):
         return container[key] if -len(container) <= key < len(container) else UNKNOWN
     value = read_item(a, frame, container, key)
-    if value is UNKNOWN and find(type(container), "__missing__") is not MISSING:
-        if is_user_function(find(type(container), "__missing__")):
-            a.await_result(find(type(container), "__missing__").__code__)
+    if value is UNKNOWN and find_class_entry(type(container), "__missing__") is not MISSING:
+        if is_user_function(find_class_entry(type(container), "__missing__")):
+            a.await_result(find_class_entry(type(container), "__missing__").__code__)
         else:
             w.change(container, frame, key)  # a defaultdict
     return value
 
 
-def set_item(a: Activation, frame: FrameType, container: Any, key: Any, value: Any) -> None:
+def set_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any, value: Any) -> None:
     """`container[key] = value`; MISSING deletes."""
-    w = a.witness
+    w = a.observer
     if isinstance(container, os._Environ):
         w.refuse("sets an environment variable", frame)
     if isinstance(container, UserDict | UserList | ChainMap) and not is_user_class(type(container)):
         container = container.maps[0] if isinstance(container, ChainMap) else container.data
     method = "__delitem__" if value is MISSING else "__setitem__"
-    if not isinstance(container, MUTABLE) or is_user_function(find(type(container), method)):
+    if not isinstance(container, MUTABLE) or is_user_function(find_class_entry(type(container), method)):
         return
     w.use(key, frame)
     if isinstance(container, np.ndarray):
@@ -116,25 +116,27 @@ def set_item(a: Activation, frame: FrameType, container: Any, key: Any, value: A
     if not keyed:
         w.use(container, frame)  # what changes is seen by comparison
     w.change(container, frame, key if keyed else MISSING)
-    w.past.note_made(value)
+    w.preexisting.note_new(value)
 
 
-def has_item(a: Activation, frame: FrameType, container: Any, key: Any) -> bool:
+def has_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> bool:
     """Record `key in container` by the item, where that is what it is about: in a dict."""
-    plain = isinstance(container, dict) and not isinstance(find(type(container), "__contains__"), FunctionType)
+    plain = isinstance(container, dict) and not isinstance(
+        find_class_entry(type(container), "__contains__"), FunctionType
+    )
     if isinstance(container, os._Environ):
-        a.witness.past.meet(container)
+        a.observer.preexisting.add(container)
     elif not plain or not is_key(container, key):
         return False
     read_item(a, frame, container, key)
     return True
 
 
-def read_item(a: Activation, frame: FrameType, container: Any, key: Any) -> Any:
+def read_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any:
     """The item, recorded if the container is from before and no argument; UNKNOWN if there is none."""
-    w, place = a.witness, Item(container, key)
+    w, place = a.observer, ItemSource(container, key)
     value = place.read()
-    if w.knows(container) and not w.is_argument(container):
+    if w.is_preexisting(container) and not w.is_argument(container):
         w.read(place, value, frame)
     return UNKNOWN if value is MISSING else value
 
@@ -146,7 +148,7 @@ def is_key(container: Any, key: Any) -> bool:
     return type(key) in (int, bool)
 
 
-def _own(holder: Any, name: str) -> Any:
+def _own_attribute(holder: Any, name: str) -> Any:
     """What the object itself has under the name, as opposed to its class."""
     kind = type(holder)
     if isinstance(holder, type):
@@ -154,17 +156,17 @@ def _own(holder: Any, name: str) -> Any:
     held = names_of(holder) if isinstance(holder, ModuleType) else getattr(holder, "__dict__", {})
     if name in held:
         return held[name]
-    entry = find(kind, name)
-    slotted = entry is not MISSING and find(type(entry), "__set__") is not MISSING
-    registered = entry is MISSING and not is_user_function(find(kind, "__getattr__"))  # in a Module
+    entry = find_class_entry(kind, name)
+    slotted = entry is not MISSING and find_class_entry(type(entry), "__set__") is not MISSING
+    registered = entry is MISSING and not is_user_function(find_class_entry(kind, "__getattr__"))  # in a Module
     return getattr(holder, name, MISSING) if slotted or registered else MISSING
 
 
 def _is_view(container: Any) -> bool:
     """True for what shows the items of another container, written in C or by Python's library."""
-    return isinstance(container, (*VIEWS, UserDict, UserList, ChainMap)) and not is_user_class(type(container))
+    return isinstance(container, (*VIEW_TYPES, UserDict, UserList, ChainMap)) and not is_user_class(type(container))
 
 
-def _has(thing: Any, name: str) -> bool:
+def _has_name(thing: Any, name: str) -> bool:
     """True if an object or its class has the name, as far as can be seen without running code."""
-    return name in (getattr(thing, "__dict__", None) or ()) or find(type(thing), name) is not MISSING
+    return name in (getattr(thing, "__dict__", None) or ()) or find_class_entry(type(thing), name) is not MISSING

@@ -7,27 +7,27 @@ from types import CodeType, FrameType
 from typing import Any
 
 from adjoint.compiler.trace.frames import calls
-from adjoint.compiler.trace.frames.shadow_frame import Activation, Handlers
+from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, one_of
 
 HANDLERS = Handlers()
 handles = HANDLERS.handles
 
 
-class Null:
+class NullSlot:
     """The type of `NULL`, the empty slot beside what is called."""
 
     __slots__ = ()
 
 
-NULL = Null()
+NULL = NullSlot()
 
 
-class Made(list[Any]):
+class NewContainer(list[Any]):
     """A container that the step has just built, by what was put into it."""
 
 
-def generic(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def handle_other(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Any other instruction: it uses the values it takes, and what it leaves is unknown."""
     try:
         effect = dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
@@ -35,7 +35,7 @@ def generic(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
         effect = 0
     values = a.take(1 + max(0, -effect))
     for value in values:
-        a.witness.use(value, frame)
+        a.observer.use(value, frame)
     a.push(*[one_of(values)] * (1 + max(0, effect)))
 
 
@@ -43,43 +43,43 @@ def generic(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
     "RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "JUMP_FORWARD", "JUMP_BACKWARD",
     "JUMP_BACKWARD_NO_INTERRUPT", "DELETE_FAST", "DELETE_NAME", "NOT_TAKEN", "SETUP_ANNOTATIONS", "GEN_START",
 )  # fmt: skip
-def nothing(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def leave_stack(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The stack stays as it is."""
 
 
 @handles("LOAD_CONST", "LOAD_SMALL_INT")
-def constant(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_constant(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A constant; the code of a function is of no interest."""
     a.push(UNKNOWN if isinstance(ins.argval, CodeType) else ins.argval)
 
 
 @handles("IS_OP")
-def same(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def compare_identity(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x is y` looks into nothing."""
     a.take(2)
     a.push(UNKNOWN)
 
 
 @handles("STORE_FAST", "STORE_FAST_MAYBE_NULL", "POP_TOP", "LIST_APPEND", "SET_ADD", "RETURN_VALUE")
-def drop(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def drop_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The value goes where only the step sees it."""
     a.pop()
 
 
 @handles("MAP_ADD", "STORE_FAST_STORE_FAST")
-def drop_two(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def drop_two(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Both values go where only the step sees them."""
     a.take(2)
 
 
 @handles("POP_EXCEPT", "END_FOR", "POP_ITER", "POP_BLOCK")
-def discard(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def pop_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Pop as many values as the instruction does."""
     a.take(max(0, -dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None)))
 
 
 @handles("PUSH_NULL")
-def push_null(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def push_null(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The empty slot beside what is called."""
     a.push(NULL)
 
@@ -87,13 +87,13 @@ def push_null(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 @handles(
     "PUSH_EXC_INFO", "LOAD_CLOSURE", "LOAD_BUILD_CLASS", "LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT", "LOAD_LOCALS",
 )  # fmt: skip
-def push_unknown(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def push_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A value of no interest."""
     a.push(UNKNOWN)
 
 
 @handles("YIELD_VALUE", "RETURN_GENERATOR")
-def pause(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def yield_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """What comes back from a yield is unknown."""
     if ins.opname == "YIELD_VALUE":
         a.pop()
@@ -101,14 +101,14 @@ def pause(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("COPY")
-def copy(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def copy_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The n-th value from the top, again."""
     depth = ins.arg or 1
     a.push(a.stack[-depth] if len(a.stack) >= depth else UNKNOWN)
 
 
 @handles("SWAP")
-def swap(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def swap_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top and the n-th value change places."""
     values = a.take(ins.arg or 2)
     values[0], values[-1] = values[-1], values[0]
@@ -116,7 +116,7 @@ def swap(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("FOR_ITER")
-def iterate(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+def for_iter(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
     """The next element, or the end of the loop."""
     return True
 
@@ -125,90 +125,90 @@ def iterate(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
     "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE",
     "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE",
 )  # fmt: skip
-def use_top(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def use_top(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and looked into."""
-    a.witness.use(a.pop(), frame)
+    a.observer.use(a.pop(), frame)
 
 
 @handles(
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
     "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
 )  # fmt: skip
-def jump_on_none(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def jump_on_none(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and not looked into."""
     a.pop()
 
 
 @handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def jump_or_pop(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+def jump_or_pop(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
     """`x and y`, `x or y` before 3.12: popped unless it jumps."""
     if a.stack:
-        a.witness.use(a.stack[-1], frame)
+        a.observer.use(a.stack[-1], frame)
     return True
 
 
 @handles("BUILD_TUPLE")
-def build_tuple(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def build_tuple(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A tuple; if its elements are known, such a one."""
     parts = a.take(ins.arg or 0)
-    a.push(Made(parts) if any(part is UNKNOWN or isinstance(part, OneOf) for part in parts) else tuple(parts))
+    a.push(NewContainer(parts) if any(part is UNKNOWN or isinstance(part, OneOf) for part in parts) else tuple(parts))
 
 
 @handles("BUILD_SLICE")
-def build_slice(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def build_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A slice."""
     a.take(ins.arg or 2)
     a.push(UNKNOWN)
 
 
 @handles("BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP")
-def build_container(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def build_container(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A container of its own, with elements that may be from before."""
     effect = dis.stack_effect(ins.opcode, ins.arg)
-    a.push(Made(a.take(1 - effect)))
+    a.push(NewContainer(a.take(1 - effect)))
 
 
 @handles("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
-def make_function(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def make_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A function of the step's own."""
     a.take(1 - dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None))
     a.push(UNKNOWN)
 
 
 @handles("UNPACK_SEQUENCE", "UNPACK_EX")
-def unpack(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def unpack(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The elements, the first on top."""
     value = a.pop()
-    a.witness.use(value, frame)
+    a.observer.use(value, frame)
     count = dis.stack_effect(ins.opcode, ins.arg) + 1
     known = type(value) in (tuple, list) and len(value) == count and ins.opname == "UNPACK_SEQUENCE"
     a.push(*(reversed(value) if known else [UNKNOWN] * count))
 
 
 @handles("GET_LEN")
-def length(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def get_length(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`len(x)` of a subject of `match`, above it."""
     if a.stack:
-        a.witness.use(a.stack[-1], frame)
+        a.observer.use(a.stack[-1], frame)
     a.push(UNKNOWN)
 
 
 @handles("MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS")
-def match_container(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def match_container(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A test of the subject, which stays below its outcome."""
     for value in a.stack[-2:]:
-        a.witness.use(value, frame)
+        a.observer.use(value, frame)
     a.push(UNKNOWN)
 
 
 @handles("KW_NAMES")
-def keyword_names(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def keyword_names(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The names of the keyword arguments of the call that follows."""
     a.keywords = ins.argval if isinstance(ins.argval, tuple) else a.code.co_consts[ins.arg or 0]
 
 
 @handles("CALL", "CALL_KW")
-def call(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def call_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`f(x, name=y)`."""
     names = a.pop() if ins.opname == "CALL_KW" else a.keywords
     a.keywords = ()
@@ -221,22 +221,24 @@ def call(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
     else:
         callee, args = first, [second, *args]
     count = len(args) - len(names)
-    _call(a, frame, callee, tuple(args[:count]), dict(zip(names, args[count:], strict=True)))
+    _record_call(a, frame, callee, tuple(args[:count]), dict(zip(names, args[count:], strict=True)))
 
 
 @handles("CALL_FUNCTION_EX")
-def call_spread(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def call_function_ex(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`f(*args, **kwargs)`."""
     count = 1 - dis.stack_effect(ins.opcode, ins.arg)
     values = [value for value in a.take(count) if value is not NULL]
     callee, *rest = values or [UNKNOWN]
     for value in rest:
-        a.witness.use(value, frame)
+        a.observer.use(value, frame)
     args = rest[0] if rest and isinstance(rest[0], tuple) else tuple(rest)
     keywords = rest[1] if len(rest) > 1 and type(rest[1]) is dict else {}
-    _call(a, frame, callee, args, keywords)
+    _record_call(a, frame, callee, args, keywords)
 
 
-def _call(a: Activation, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+def _record_call(
+    a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
     a.push(UNKNOWN)
-    a.stack[-1] = calls.call(a, frame, callee, args, keywords)
+    a.stack[-1] = calls.record_call(a, frame, callee, args, keywords)

@@ -31,65 +31,67 @@ from adjoint.compiler.trace.frames.attributes_items import (
 )
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
-from adjoint.compiler.trace.frames.impure_calls import NAMED, impurity
-from adjoint.compiler.trace.frames.shadow_frame import Activation
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, find
-from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, lookup, one_of
+from adjoint.compiler.trace.frames.impure_calls import HASHABLE_CALLABLE_TYPES, describe_impurity
+from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
+from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, find_class_entry
+from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_standard_file, is_user_function
-from adjoint.core.runtime.mode import setting, watch
+from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 
-ADDING = frozenset(("append", "appendleft", "extend", "extendleft", "__iadd__", "frombytes", "fromlist"))
-CHANGING = frozenset((  # methods of built-in containers that change them so that it depends on what they hold
+ADDING_METHODS = frozenset(("append", "appendleft", "extend", "extendleft", "__iadd__", "frombytes", "fromlist"))
+CHANGING_METHODS = frozenset((  # methods of built-in containers that change them so that it depends on what they hold
     "update", "clear", "__setitem__", "fill", "put", "setfield", "insert", "resize", "pop", "popleft", "popitem",
     "remove", "sort", "reverse", "rotate", "setdefault", "discard", "add", "subtract", "difference_update",
     "intersection_update", "symmetric_difference_update", "move_to_end", "__delitem__", "partition", "byteswap",
     "__ior__", "__iand__", "__isub__", "__ixor__", "__imul__",
 ))  # fmt: skip
-KEYED = frozenset(("__getitem__", "get", "__contains__", "setdefault"))  # methods of a dict about one item
-OUTSIDE = frozenset((isinstance, issubclass, callable, id, type, functools.partial))  # do not look into arguments
-FILLING = frozenset((  # functions that change their first argument
+KEY_METHODS = frozenset(("__getitem__", "get", "__contains__", "setdefault"))  # methods of a dict about one item
+SHALLOW_FUNCTIONS = frozenset(
+    (isinstance, issubclass, callable, id, type, functools.partial)
+)  # do not look into arguments
+FILLING_FUNCTIONS = frozenset((  # functions that change their first argument
     np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis, heapq.heappush, heapq.heappop,
     heapq.heapify, heapq.heapreplace, heapq.heappushpop, bisect.insort_left, bisect.insort_right, operator.setitem,
     operator.delitem, operator.iadd, operator.iconcat, operator.ior,
 ))  # fmt: skip
 
 
-def call(a: Activation, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call: its value if it can be known before."""
-    w = a.witness
+    w = a.observer
     while isinstance(callee, functools.partial):
         w.use(callee.args, frame)
         w.use(callee.keywords, frame)
         callee, args, keywords = callee.func, (*callee.args, *args), {**callee.keywords, **keywords}
-    if isinstance(callee, DESCRIPTORS) and args and isinstance(args[0], callee.__objclass__):
+    if isinstance(callee, DESCRIPTOR_TYPES) and args and isinstance(args[0], callee.__objclass__):
         callee, args = callee.__get__(args[0], type(args[0])), args[1:]  # list.append(x, y), object.__setattr__(x, …)
-    what = impurity(callee, args)
+    what = describe_impurity(callee, args)
     if what is not None:
         w.refuse(what, frame)
     function = python_function(callee)
     if function is not None:
         a.await_result(function.__code__, function if isinstance(callee, FunctionType | MethodType) else callee)
         return UNKNOWN
-    if isinstance(callee, FunctionType) and callee in TELLING:
+    if isinstance(callee, FunctionType) and callee in SELF_REPORTING_FUNCTIONS:
         return UNKNOWN
     values = (*args, *keywords.values())
     for value in values:
         inner = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(inner, FunctionType):
-            w.past.note_function(inner)
-        elif (what := impurity(value, ())) is not None and (callee is map or callee is filter):
+            w.preexisting.note_function(inner)
+        elif (what := describe_impurity(value, ())) is not None and (callee is map or callee is filter):
             w.refuse(what, frame)
-    special = SPECIAL.get(callee) if isinstance(callee, BuiltinFunctionType | type | FunctionType) else None
+    special = CALL_HANDLERS.get(callee) if isinstance(callee, BuiltinFunctionType | type | FunctionType) else None
     if special is not None and not keywords and not any(x is UNKNOWN for x in args[:2]):
         return special(a, frame, *args)
-    owner = getattr(callee, "__self__", None) if isinstance(callee, METHODS) else None
+    owner = getattr(callee, "__self__", None) if isinstance(callee, METHOD_TYPES) else None
     if owner is not None and not isinstance(owner, type):
         handled, value = _call_method(a, frame, owner, callee.__name__, args, keywords)
         if handled:
             return value
     reads_objects = isinstance(callee, FunctionType) and is_standard_file(callee.__code__.co_filename)
-    if not (isinstance(callee, BuiltinFunctionType | type) and callee in OUTSIDE):
+    if not (isinstance(callee, BuiltinFunctionType | type) and callee in SHALLOW_FUNCTIONS):
         for value in values:
             w.use(value, frame)
             if reads_objects:
@@ -105,9 +107,9 @@ def call(a: Activation, frame: FrameType, callee: Any, args: tuple[Any, ...], ke
     return one_of(values)
 
 
-DESCRIPTORS = (MethodDescriptorType, WrapperDescriptorType)
-TELLING = (setting, watch)  # they tell the tracer themselves what they read
-METHODS = (BuiltinFunctionType, MethodType, MethodWrapperType)
+DESCRIPTOR_TYPES = (MethodDescriptorType, WrapperDescriptorType)
+SELF_REPORTING_FUNCTIONS = (runtime_input, guard_on)  # they tell the tracer themselves what they read
+METHOD_TYPES = (BuiltinFunctionType, MethodType, MethodWrapperType)
 
 
 def python_function(callee: Any) -> FunctionType | None:
@@ -119,11 +121,11 @@ def python_function(callee: Any) -> FunctionType | None:
     if callee is UNKNOWN or isinstance(callee, BuiltinFunctionType | MethodWrapperType):
         return None
     name = "__init__" if isinstance(callee, type) else "__call__"
-    found = find(callee if isinstance(callee, type) else type(callee), name)
+    found = find_class_entry(callee if isinstance(callee, type) else type(callee), name)
     return found if is_user_function(found) else None
 
 
-def super_of(kind: Any, this: Any) -> Any:
+def make_super(kind: Any, this: Any) -> Any:
     """`super(kind, this)`."""
     try:
         return super(kind, this)
@@ -132,41 +134,41 @@ def super_of(kind: Any, this: Any) -> Any:
 
 
 def _call_method(
-    a: Activation, frame: FrameType, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]
+    a: ShadowFrame, frame: FrameType, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[bool, Any]:
     """A method of C code or of a library: (True, its value) if all of its effects were recorded."""
-    w, values = a.witness, (*args, *keywords.values())
+    w, values = a.observer, (*args, *keywords.values())
     if name in ("__setattr__", "__delattr__") and args:
         set_attribute(a, frame, owner, args[0], args[1] if len(args) > 1 else MISSING, direct=True)
         return True, None
     if name in ("__getattribute__", "__getattr__") and len(args) == 1:
         return True, get_attribute(a, frame, owner, args[0])
     if isinstance(owner, os._Environ):
-        w.past.meet(owner)
+        w.preexisting.add(owner)
         if name == "get" and args:
             value = read_item(a, frame, owner, args[0])
             return True, UNKNOWN if value is UNKNOWN and len(args) > 1 else value
-        if name in CHANGING:
+        if name in CHANGING_METHODS:
             w.refuse("sets an environment variable", frame)
     if isinstance(owner, UserDict | UserList):
         owner = owner.data
     if not isinstance(owner, CONTAINERS):
         w.use(owner, frame)  # an iterator
         return False, UNKNOWN
-    if name in KEYED and isinstance(owner, dict) and args and is_key(owner, args[0]):
+    if name in KEY_METHODS and isinstance(owner, dict) and args and is_key(owner, args[0]):
         value = read_item(a, frame, owner, args[0])
         if name == "setdefault" and args[0] not in owner:
             w.change(owner, frame, args[0])
-            w.past.note_made(args[1] if len(args) > 1 else None)
+            w.preexisting.note_new(args[1] if len(args) > 1 else None)
         if value is UNKNOWN and name == "get":
             value = args[1] if len(args) > 1 else None
         return True, UNKNOWN if name == "__contains__" else value
     if name == "__setitem__" and len(args) == 2:
         set_item(a, frame, owner, *args)
         return True, None
-    if name in CHANGING or name in ADDING:
-        keys = _updated(owner, args, keywords) if name == "update" else ()
-        if name in CHANGING and not keys:
+    if name in CHANGING_METHODS or name in ADDING_METHODS:
+        keys = _updated_keys(owner, args, keywords) if name == "update" else ()
+        if name in CHANGING_METHODS and not keys:
             w.use(owner, frame)
         for value in values:
             if name not in ("append", "appendleft", "insert", "add", "setdefault"):
@@ -174,20 +176,20 @@ def _call_method(
         for key in keys or (MISSING,):
             w.change(owner, frame, key)
         for value in values:
-            w.past.note_made(value)
+            w.preexisting.note_new(value)
         return True, one_of([owner])
     w.use(owner, frame)
     return not args, one_of([owner])
 
 
-def _updated(owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def _updated_keys(owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """The keys that `update` sets, if they can be told."""
     if isinstance(owner, Counter) or not isinstance(owner, dict) or not all(type(given) is dict for given in args):
         return ()
     return (*keywords, *(key for given in args for key in given))
 
 
-def _call_getter(a: Activation, frame: FrameType, getter: Any, subject: Any) -> Any:
+def _call_getter(a: ShadowFrame, frame: FrameType, getter: Any, subject: Any) -> Any:
     """`operator.attrgetter(names)(subject)`, `operator.itemgetter(keys)(subject)`."""
     value = UNKNOWN
     for entry in getter.__reduce__()[1]:
@@ -198,58 +200,58 @@ def _call_getter(a: Activation, frame: FrameType, getter: Any, subject: Any) -> 
     return value if len(getter.__reduce__()[1]) == 1 else UNKNOWN
 
 
-def _getattr(a: Activation, frame: FrameType, *args: Any) -> Any:
+def _getattr(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     value = get_attribute(a, frame, *args[:2])
     if value is not UNKNOWN or len(args) < 3 or isinstance(args[0], OneOf):
         return value
-    if a.awaited or lookup(args[0], args[1]).value is MISSING:
+    if a.awaited_code or getattr_static(args[0], args[1]).value is MISSING:
         return args[2]  # unless the user's code that runs now gives another value
     return value
 
 
-def _hasattr(a: Activation, frame: FrameType, holder: Any, name: Any) -> Any:
+def _hasattr(a: ShadowFrame, frame: FrameType, holder: Any, name: Any) -> Any:
     get_attribute(a, frame, holder, name)
     a.await_result(None)
     return UNKNOWN
 
 
-def _setattr(a: Activation, frame: FrameType, holder: Any, name: Any, value: Any = MISSING) -> Any:
+def _setattr(a: ShadowFrame, frame: FrameType, holder: Any, name: Any, value: Any = MISSING) -> Any:
     set_attribute(a, frame, holder, name, value)
     return None
 
 
-def _vars(a: Activation, frame: FrameType, *args: Any) -> Any:
+def _vars(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     return get_attribute(a, frame, args[0], "__dict__") if args else UNKNOWN
 
 
-def _type(a: Activation, frame: FrameType, *args: Any) -> Any:
+def _type(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     if len(args) != 1 or isinstance(args[0], OneOf):
         return UNKNOWN
-    if a.witness.knows(args[0]) and not is_plain(args[0]) and not isinstance(args[0], Tensor):
-        a.witness.read(Attribute(args[0], "__class__"), type(args[0]), frame)
+    if a.observer.is_preexisting(args[0]) and not is_plain(args[0]) and not isinstance(args[0], Tensor):
+        a.observer.read(AttributeSource(args[0], "__class__"), type(args[0]), frame)
     return type(args[0])
 
 
-def _super(a: Activation, frame: FrameType, *args: Any) -> Any:
+def _super(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     variables = frame.f_locals
     if not args and frame.f_code.co_argcount:
         kind = variables.get("__class__", UNKNOWN)
-        return super_of(kind, variables.get(frame.f_code.co_varnames[0], UNKNOWN))
-    return super_of(*args) if len(args) == 2 else UNKNOWN
+        return make_super(kind, variables.get(frame.f_code.co_varnames[0], UNKNOWN))
+    return make_super(*args) if len(args) == 2 else UNKNOWN
 
 
-def _globals(a: Activation, frame: FrameType) -> Any:
-    a.witness.past.meet(frame.f_globals)
+def _globals(a: ShadowFrame, frame: FrameType) -> Any:
+    a.observer.preexisting.add(frame.f_globals)
     return frame.f_globals
 
 
-def _getenv(a: Activation, frame: FrameType, key: Any, default: Any = None) -> Any:
-    a.witness.past.meet(os.environ)
+def _getenv(a: ShadowFrame, frame: FrameType, key: Any, default: Any = None) -> Any:
+    a.observer.preexisting.add(os.environ)
     value = read_item(a, frame, os.environ, key)
     return default if value is UNKNOWN else value
 
 
-SPECIAL: dict[Any, Any] = {
+CALL_HANDLERS: dict[Any, Any] = {
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,
@@ -263,4 +265,4 @@ SPECIAL: dict[Any, Any] = {
 
 
 def _is_filling(callee: Any) -> bool:
-    return type(callee) in NAMED and callee in FILLING
+    return type(callee) in HASHABLE_CALLABLE_TYPES and callee in FILLING_FUNCTIONS

@@ -12,12 +12,12 @@ from adjoint.core.tensor.tensor import Tensor
 
 BY_EQUALITY = frozenset((bool, int, str, bytes, range, NoneType, EllipsisType, NotImplementedType))
 BY_SPELLING = frozenset((float, complex))  # -0.0 is not 0.0, and NaN is NaN
-FIXED = (Enum, np.dtype, np.generic)
-HELD = (tuple, frozenset)
+IMMUTABLE_TYPES = (Enum, np.dtype, np.generic)
+PLAIN_CONTAINERS = (tuple, frozenset)
 ATOMS = BY_EQUALITY | BY_SPELLING
 
 
-def unchanged(now: Any, then: Any) -> bool:
+def is_same_constant(now: Any, then: Any) -> bool:
     """True if a step cannot tell `now` from `then`: the same object, or plain values of one type and spelling."""
     if now is then:
         return True
@@ -29,13 +29,13 @@ def unchanged(now: Any, then: Any) -> bool:
     if kind in BY_SPELLING:
         return repr(now) == repr(then)
     if issubclass(kind, tuple):
-        return len(now) == len(then) and all(map(unchanged, now, then))
+        return len(now) == len(then) and all(map(is_same_constant, now, then))
     if issubclass(kind, np.generic):
         return bool(now.dtype == then.dtype and now.tobytes() == then.tobytes())
     if issubclass(kind, np.dtype):
         return bool(now == then)
     if kind is slice:
-        return all(map(unchanged, (now.start, now.stop, now.step), (then.start, then.stop, then.step)))
+        return all(map(is_same_constant, (now.start, now.stop, now.step), (then.start, then.stop, then.step)))
     if kind is MethodType:
         return now.__self__ is then.__self__ and now.__func__ is then.__func__
     if kind is BuiltinMethodType:
@@ -43,19 +43,19 @@ def unchanged(now: Any, then: Any) -> bool:
     return False
 
 
-def alike(now: Any, then: Any) -> bool:
-    """As `unchanged`, but one tensor without history is as good as another: each call looks which is there."""
-    if unchanged(now, then):
+def is_interchangeable(now: Any, then: Any) -> bool:
+    """As `is_same_constant`, but one tensor without history is as good as another: each call looks which is there."""
+    if is_same_constant(now, then):
         return True
     kind = type(now)
     if kind is Tensor and type(then) is Tensor:
         return now.node is None and then.node is None
     if kind is type(then) and issubclass(kind, tuple):
-        return len(now) == len(then) and all(map(alike, now, then))
-    return kind is Member and type(then) is Member and now.of is then.of
+        return len(now) == len(then) and all(map(is_interchangeable, now, then))
+    return kind is SetMember and type(then) is SetMember and now.of is then.of
 
 
-class Member:
+class SetMember:
     """An element of a set in a snapshot: no place tells it from the others, so that it counts by identity."""
 
     __slots__ = ("of",)
@@ -67,6 +67,6 @@ class Member:
 def is_plain(value: Any) -> bool:
     """True for a value that cannot change and holds nothing that can."""
     kind = type(value)
-    if kind in ATOMS or issubclass(kind, FIXED):
+    if kind in ATOMS or issubclass(kind, IMMUTABLE_TYPES):
         return True
-    return issubclass(kind, HELD) and all(map(is_plain, value))
+    return issubclass(kind, PLAIN_CONTAINERS) and all(map(is_plain, value))

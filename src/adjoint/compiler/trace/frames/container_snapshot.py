@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.trace.frames.constants import ATOMS, Member, alike
+from adjoint.compiler.trace.frames.constants import ATOMS, SetMember, is_interchangeable
 from adjoint.core.tensor.tensor import Tensor
 
 CONTAINERS = (list, dict, tuple, set, frozenset, deque, bytearray, np.ndarray, array)
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray, array)
-VIEWS: tuple[type[Any], ...] = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), memoryview)
-KINDS: tuple[type[Any], ...] = (list, OrderedDict, dict, set, deque, bytearray)
-MOST = 10_000  # elements that are looked at; beyond them only how many there are
+VIEW_TYPES: tuple[type[Any], ...] = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), memoryview)
+COPIED_KINDS: tuple[type[Any], ...] = (list, OrderedDict, dict, set, deque, bytearray)
+MAX_SNAPSHOT_ITEMS = 10_000  # elements that are looked at; beyond them only how many there are
 
 
 class Snapshot:
@@ -33,7 +33,7 @@ class Snapshot:
         return (
             isinstance(other, Snapshot)
             and len(self.elements) == len(other.elements)
-            and all(map(alike, self.elements, other.elements))
+            and all(map(is_interchangeable, self.elements, other.elements))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -45,38 +45,38 @@ class Snapshot:
 def snapshot(holder: Any, before: Callable[[Any], Any] | None = None) -> Snapshot:
     """What `holder` has; `before` gives the copy that shows a container as it was, or the container itself."""
     found: list[Any] = []
-    _take(holder, found, {}, before)
+    _collect_elements(holder, found, {}, before)
     return Snapshot(found)
 
 
-def agrees(holder: Any, then: Snapshot) -> bool:
+def matches_snapshot(holder: Any, then: Snapshot) -> bool:
     """True while `holder` has what the snapshot shows."""
     return snapshot(holder) == then
 
 
-def flat(holder: Any) -> list[Any] | None:
+def flat_elements(holder: Any) -> list[Any] | None:
     """The elements of a list, deque or dict that holds no further container, keys first; None for any other."""
     if type(holder) not in (list, deque, dict):
         return None
     held = [*holder, *holder.values()] if type(holder) is dict else [*holder]
-    return held if len(held) <= MOST and not any(isinstance(each, CONTAINERS) for each in held) else None
+    return held if len(held) <= MAX_SNAPSHOT_ITEMS and not any(isinstance(each, CONTAINERS) for each in held) else None
 
 
-def copied(holder: Any) -> Any:
+def copy_container(holder: Any) -> Any:
     """A copy of the container alone: a list of the same elements."""
     if isinstance(holder, np.ndarray):
         return holder.copy()
     if isinstance(holder, array):
         return array(holder.typecode, holder)
-    for kind in KINDS:
+    for kind in COPIED_KINDS:
         if isinstance(holder, kind):
             plain = kind()
-            assign(plain, holder)
+            assign_contents(plain, holder)
             return plain
     return holder
 
 
-def assign(holder: Any, source: Any) -> None:
+def assign_contents(holder: Any, source: Any) -> None:
     """Give `holder` the elements of `source`, by the methods of the built-in types alone."""
     if isinstance(holder, np.ndarray):
         holder[...] = source
@@ -96,9 +96,9 @@ def assign(holder: Any, source: Any) -> None:
         holder[:] = source
 
 
-def wrapped(thing: Any) -> Any:
+def container_of_view(thing: Any) -> Any:
     """The container behind a view of it, such as `d.items()`, a `MappingProxyType` or a `UserDict`; otherwise None."""
-    if isinstance(thing, VIEWS):
+    if isinstance(thing, VIEW_TYPES):
         return next((held for held in gc.get_referents(thing) if isinstance(held, CONTAINERS)), None)
     if isinstance(thing, UserDict | UserList):
         return thing.data
@@ -125,7 +125,7 @@ def elements(container: Any) -> Iterator[Any]:
             yield from sorted(container, key=lambda e: hash(e) if type(e) in ATOMS else id(e))
 
 
-def _take(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[Any], Any] | None) -> None:
+def _collect_elements(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[Any], Any] | None) -> None:
     if type(value) in ATOMS or not isinstance(value, CONTAINERS):
         found.append(value)
         return
@@ -148,7 +148,7 @@ def _take(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[
     else:
         found.append(len(shown))
     for element in elements(shown):
-        if len(found) > MOST:
+        if len(found) > MAX_SNAPSHOT_ITEMS:
             return
         unplaced = isinstance(shown, set | frozenset) and isinstance(element, Tensor)
-        _take(Member(element) if unplaced else element, found, seen, before)
+        _collect_elements(SetMember(element) if unplaced else element, found, seen, before)

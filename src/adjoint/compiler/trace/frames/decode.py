@@ -6,15 +6,15 @@ from types import CodeType
 from weakref import WeakKeyDictionary
 
 from adjoint.compiler.trace.frames import bytecode, load_store
-from adjoint.compiler.trace.frames.shadow_frame import Decoded, Handlers
+from adjoint.compiler.trace.frames.shadow_frame import DecodedCode, Handlers
 
 HANDLERS = Handlers({**bytecode.HANDLERS, **load_store.HANDLERS})
-_decoded: WeakKeyDictionary[CodeType, Decoded] = WeakKeyDictionary()
+_decoded_codes: WeakKeyDictionary[CodeType, DecodedCode] = WeakKeyDictionary()
 
 
-def decode(code: CodeType) -> Decoded:
+def decode(code: CodeType) -> DecodedCode:
     """The code's instructions, decoded once."""
-    found = _decoded.get(code)
+    found = _decoded_codes.get(code)
     if found is None:
-        found = _decoded[code] = Decoded(code, HANDLERS, bytecode.generic)
+        found = _decoded_codes[code] = DecodedCode(code, HANDLERS, bytecode.handle_other)
     return found

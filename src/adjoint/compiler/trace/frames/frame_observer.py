@@ -1,9 +1,10 @@
 """The witness of a trace: what the user's Python read from outside of the step, and what it wrote there.
 
-While a step is traced its Python runs once. `Witness.watching` follows the user's frames instruction by instruction
-(`sys.settrace` with `f_trace_opcodes`, for the calling thread); `Activation` shadows the interpreter's stack, so that
-each read, write and call is seen with the objects themselves. A place counts if its holder existed before the step: it
-is a global, a closure variable of a function from before, or held by an object that was reached through such a place.
+While a step is traced its Python runs once. `FrameObserver.observe` follows the user's frames instruction by
+instruction (`sys.settrace` with `f_trace_opcodes`, for the calling thread); `ShadowFrame` shadows the interpreter's
+stack, so that each read, write and call is seen with the objects themselves. A place counts if its holder existed
+before the step: it is a global, a closure variable of a function from before, or held by an object that was reached
+through such a place.
 
 Not seen are: what C code reads or writes by itself (a ufunc of objects, `pickle`, a `weakref` that dies, a result in
 `functools.lru_cache`, a `contextvars.ContextVar`); objects that C code hands on, if they have no name and are no
@@ -28,130 +29,130 @@ from types import (
 from typing import Any, cast
 
 from adjoint.compiler.trace.frames.decode import decode
-from adjoint.compiler.trace.frames.impure_calls import CODES, FILES_WITH_CODES, take_in
+from adjoint.compiler.trace.frames.impure_calls import FILES_WITH_IMPURE_CODES, IMPURE_CODES, learn_imported_modules
 from adjoint.compiler.trace.frames.observations import Observations
-from adjoint.compiler.trace.frames.shadow_frame import Activation, is_resumed
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, classes_of, dict_of, find
-from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, relied_upon
+from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame, is_resumed
+from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, class_dict_of, find_class_entry, mro_of
+from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, trusted_files
 from adjoint.core.graph.source_location import PACKAGE, Site
 
 
-class Witness(Observations):
+class FrameObserver(Observations):
     """Observes one run of a step, frame by frame."""
 
     def __init__(self, refuse: Callable[[str, Site], None]) -> None:
         super().__init__(refuse)
-        self._activations: dict[FrameType, Activation] = {}
-        self._nests: dict[int, Activation] = {}  # by a code: that in whose constants it is, as it ran last
-        self._apart: FrameType | None = None
+        self._shadow_frames: dict[FrameType, ShadowFrame] = {}
+        self._enclosing_frames: dict[int, ShadowFrame] = {}  # by a code: that in whose constants it is, as it ran last
+        self._skipped_frame: FrameType | None = None
         self._started = False
         self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
-        take_in()
+        learn_imported_modules()
         self._interrupts = _interrupts()
 
     @contextmanager
-    def watching(self, function: Any = None, *arguments: Any) -> Iterator[None]:
+    def observe(self, function: Any = None, *arguments: Any) -> Iterator[None]:
         """Watch this thread. The function and its arguments, and what they hold, existed before.
 
         Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
         """
-        self.past.meet(function)
+        self.preexisting.add(function)
         for argument in arguments:
             self.take_argument(argument)
         self._started = bool(arguments)
         before = sys.gettrace()
         sys._getframe().f_trace_opcodes = True  # Python 3.12 looks at `sys.settrace` whether any frame wants opcodes
-        sys.settrace(self._entered)
+        sys.settrace(self._trace_call)
         try:
             yield
         finally:
             sys.settrace(before)
-            self._activations.clear()
-            self._nests.clear()
-        if self._refused is not None:
-            raise self._refused
+            self._shadow_frames.clear()
+            self._enclosing_frames.clear()
+        if self._refusal is not None:
+            raise self._refusal
 
-    def left(self, activation: Activation, frame: FrameType, value: Any) -> None:
+    def left(self, activation: ShadowFrame, frame: FrameType, value: Any) -> None:
         """A frame was left, with `value`."""
         if activation.is_suspending(frame):
             return
-        self._activations.pop(frame, None)
-        caller = self._activations.get(frame.f_back) if frame.f_back is not None else None
+        self._shadow_frames.pop(frame, None)
+        caller = self._shadow_frames.get(frame.f_back) if frame.f_back is not None else None
         if caller is not None:
-            caller.receive(frame.f_code, value, frame.f_locals)
+            caller.receive_result(frame.f_code, value, frame.f_locals)
         if activation.outermost:
             self.use(value, frame)
 
-    def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def _trace_call(self, frame: FrameType, event: str, arg: Any) -> Any:
         """The trace function of the thread: called for each frame that is entered."""
         code = frame.f_code
         file = code.co_filename
-        if file in relied_upon or not is_user_file(file):
-            if file in FILES_WITH_CODES:
+        if file in trusted_files or not is_user_file(file):
+            if file in FILES_WITH_IMPURE_CODES:
                 self._check_library(code, frame.f_back)
             return None
-        if self._apart is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):
+        if self._skipped_frame is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):
             return None
         caller = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
         if caller.startswith("<frozen importlib") or code.co_name == "__del__" or code in self._interrupts:
-            self._apart = frame
+            self._skipped_frame = frame
             frame.f_trace_lines = False
-            return self._go_apart
+            return self._skip_frame
         if file[:1] == "<" and not is_user_namespace(frame.f_globals):
             self._generated[id(frame.f_globals)] = frame.f_globals
             return None
-        activation = self._activations.get(frame)
+        activation = self._shadow_frames.get(frame)
         if activation is None:
             if is_resumed(frame, decode(code)):
                 self.refuse(f"advances the generator {code.co_name!r}, which had begun before the step", frame)
-            activation = self._activations[frame] = self._activated(frame, code)
+            activation = self._shadow_frames[frame] = self._make_shadow_frame(frame, code)
         frame.f_trace_lines = False
         frame.f_trace = activation.trace  # before it asks for opcodes: Python 3.13 looks at both
         frame.f_trace_opcodes = True
         return activation.trace
 
     def _check_library(self, code: CodeType, caller: FrameType | None) -> None:
-        what = CODES.get(code)
+        what = IMPURE_CODES.get(code)
         if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
             self.refuse(f"calls {code.co_name}(), which {what}", caller)
 
-    def _go_apart(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def _skip_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
         """The trace function of what is not the step's: what a module does while it is loaded, what interrupts it."""
-        if event == "return" and frame is self._apart:
-            self._apart = None
-        return self._go_apart
+        if event == "return" and frame is self._skipped_frame:
+            self._skipped_frame = None
+        return self._skip_frame
 
-    def _activated(self, frame: FrameType, code: CodeType) -> Activation:
+    def _make_shadow_frame(self, frame: FrameType, code: CodeType) -> ShadowFrame:
         outermost, self._started = not self._started, True
-        caller = self._activations.get(frame.f_back) if frame.f_back is not None else None
+        caller = self._shadow_frames.get(frame.f_back) if frame.f_back is not None else None
         variables = frame.f_locals
         if outermost:
-            for argument in _arguments(code, variables):
+            for argument in _argument_values(code, variables):
                 self.take_argument(argument)
         called = caller.callee if caller is not None else None
         if isinstance(called, FunctionType) and called.__code__ is code:
             functions = [called]
         else:
-            functions = [*self._method(code, variables, frame)]
+            functions = [*self._find_method(code, variables, frame)]
         cells: dict[str, list[CellType]] = {}
-        nest = self._nests.get(id(code))
+        nest = self._enclosing_frames.get(id(code))
         if not functions:
-            functions = self._candidates(code, variables, nested=nest is not None)
+            functions = self._find_functions(code, variables, nested=nest is not None)
             if nest is not None:
                 cells = {name: [*nest.cells.get(name, ())] for name in code.co_freevars}
         for function in functions:
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-                if id(cell) in self.past.cells and not any(cell is c for c in cells.setdefault(name, [])):
+                if id(cell) in self.preexisting.cells and not any(cell is c for c in cells.setdefault(name, [])):
                     cells[name].append(cell)
         for function in functions:
             self._read_defaults(function, frame)
-        activation = Activation(self, code, decode(code), cells, outermost, self.left)
+        activation = ShadowFrame(self, code, decode(code), cells, outermost, self.left)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
-                self._nests[id(constant)] = activation
+                self._enclosing_frames[id(constant)] = activation
         return activation
 
-    def _method(self, code: CodeType, variables: Any, frame: FrameType) -> Iterator[FunctionType]:
+    def _find_method(self, code: CodeType, variables: Any, frame: FrameType) -> Iterator[FunctionType]:
         """The function of a frame that is a method of its first argument."""
         if not code.co_argcount:
             return
@@ -159,60 +160,64 @@ class Witness(Observations):
         name, kind = code.co_name, owner if isinstance(owner, type) else type(owner)
         if name[:2] == "__" and name[-2:] != "__":
             return
-        entry = find(kind, name)
+        entry = find_class_entry(kind, name)
         if entry is MISSING:  # a method under another name than its function's
-            same = ((n, e) for n, e in _entries(kind) if getattr(getattr(e, "__func__", e), "__code__", None) is code)
+            same = (
+                (n, e)
+                for n, e in _user_class_entries(kind)
+                if getattr(getattr(e, "__func__", e), "__code__", None) is code
+            )
             name, entry = next(same, (name, entry))
         if isinstance(entry, property | functools.cached_property):
             parts = (entry.fget, entry.fset, entry.fdel) if isinstance(entry, property) else (entry.func,)
             function: Any = next((f for f in parts if isinstance(f, FunctionType) and f.__code__ is code), None)
-            place, held = Attribute(kind, name), cast(Any, entry)
+            place, held = AttributeSource(kind, name), cast(Any, entry)
         else:
             function = entry.__func__ if isinstance(entry, classmethod | staticmethod) else entry
-            special = name[-2:] == "__" or not self.knows(owner)
+            special = name[-2:] == "__" or not self.is_preexisting(owner)
             bound = isinstance(entry, classmethod) or not (special or isinstance(entry, staticmethod))
-            place, held = Attribute(kind if special else owner, name, bound), function
+            place, held = AttributeSource(kind if special else owner, name, bound), function
         if isinstance(function, FunctionType) and function.__code__ is code:
-            if self.knows(place.holder):
+            if self.is_preexisting(place.holder):
                 self.read(place, held, frame)
             yield function
 
-    def _candidates(self, code: CodeType, variables: Any, nested: bool) -> list[FunctionType]:
+    def _find_functions(self, code: CodeType, variables: Any, nested: bool) -> list[FunctionType]:
         """The functions that a frame may belong to: those of its code, with the same closure variables.
 
         One whose code is nested in what ran may also have been made just now, and is not searched for.
         """
         if not code.co_freevars and not code.co_argcount and not code.co_kwonlyargcount:
             return []
-        if id(code) not in self.past.functions and not nested:
+        if id(code) not in self.preexisting.functions and not nested:
             for function in gc.get_referrers(code):
                 if isinstance(function, FunctionType) and function.__code__ is code:
-                    self.past.meet(function)
-        return [f for f in self.past.functions.get(id(code), ()) if _fits(f, variables)]
+                    self.preexisting.add(function)
+        return [f for f in self.preexisting.functions.get(id(code), ()) if _matches_closure(f, variables)]
 
     def _read_defaults(self, function: FunctionType, frame: FrameType) -> None:
-        if not self.knows(function):
+        if not self.is_preexisting(function):
             return
         for name, held in (("__defaults__", function.__defaults__), ("__kwdefaults__", function.__kwdefaults__)):
             if held:
-                self.read(Attribute(function, name), held, frame)
+                self.read(AttributeSource(function, name), held, frame)
                 self.use(held, frame)
 
 
-def _arguments(code: CodeType, variables: Any) -> Iterator[Any]:
+def _argument_values(code: CodeType, variables: Any) -> Iterator[Any]:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     for name in code.co_varnames[:count]:
         yield variables.get(name)
 
 
-def _entries(kind: type) -> Iterator[tuple[str, Any]]:
-    for base in classes_of(kind):
+def _user_class_entries(kind: type) -> Iterator[tuple[str, Any]]:
+    for base in mro_of(kind):
         if is_user_class(base):
-            yield from dict_of(base).items()
+            yield from class_dict_of(base).items()
 
 
-def _fits(function: FunctionType, variables: Any) -> bool:
+def _matches_closure(function: FunctionType, variables: Any) -> bool:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.trace.frames.sources import find
+from adjoint.compiler.trace.frames.sources import find_class_entry
 
 PRINTS = "prints"
 ASKS = "waits for input"
@@ -31,7 +31,7 @@ FILES = "reads or writes a file"
 MAKES = "makes an identifier that is new each time"
 SYSTEM = "acts on the operating system"
 
-FUNCTIONS: dict[Any, str] = {
+IMPURE_FUNCTIONS: dict[Any, str] = {
     print: PRINTS,
     input: ASKS,
     open: OPENS,
@@ -43,17 +43,17 @@ FUNCTIONS: dict[Any, str] = {
     dt.datetime.today: CLOCK,
     dt.date.today: CLOCK,
 }
-FUNCTIONS |= {
+IMPURE_FUNCTIONS |= {
     getattr(time, name): CLOCK
     for name in dir(time)
     if name in ("time", "perf_counter", "monotonic", "process_time", "thread_time", "localtime", "gmtime", "ctime")
     or name.endswith("_ns")
 }
-FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
-FUNCTIONS |= {
+IMPURE_FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
+IMPURE_FUNCTIONS |= {
     getattr(secrets, name): DRAWS for name in secrets.__all__ if isinstance(getattr(secrets, name), FunctionType)
 }
-FUNCTIONS |= {
+IMPURE_FUNCTIONS |= {
     getattr(os, name): SYSTEM
     for name in (
         "listdir",
@@ -70,90 +70,92 @@ FUNCTIONS |= {
         "unsetenv",
     )
 }
-FUNCTIONS[threading.Thread.start] = "starts a thread"
+IMPURE_FUNCTIONS[threading.Thread.start] = "starts a thread"
 for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"):
-    FUNCTIONS[getattr(np, _name)] = FILES
+    IMPURE_FUNCTIONS[getattr(np, _name)] = FILES
 
-CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
+IMPURE_CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
     (random.Random, DRAWS),
     (io.IOBase, FILES),
 ]
-HARMLESS = frozenset(("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed"))
-NAMED: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
+HARMLESS_METHODS = frozenset(
+    ("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed")
+)
+HASHABLE_CALLABLE_TYPES: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
 
-CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user
-    **{function.__code__: what for function, what in FUNCTIONS.items() if isinstance(function, FunctionType)},
+IMPURE_CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user
+    **{function.__code__: what for function, what in IMPURE_FUNCTIONS.items() if isinstance(function, FunctionType)},
     **{f.__code__: DRAWS for f in vars(random.Random).values() if isinstance(f, FunctionType) and f.__name__[0] != "_"},
 }
-FILES_WITH_CODES = {code.co_filename for code in CODES}
+FILES_WITH_IMPURE_CODES = {code.co_filename for code in IMPURE_CODES}
 
 
-def impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
+def describe_impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
     """What calling `callee` does beside giving a result, as in "calls print(), which prints"; None if nothing."""
-    take_in()
+    learn_imported_modules()
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
     if owner is not None and not isinstance(owner, type):
         name = callee.__name__
-        if name not in HARMLESS:
-            for kind, does in CLASSES:
+        if name not in HARMLESS_METHODS:
+            for kind, does in IMPURE_CLASSES:
                 if isinstance(owner, kind):
-                    return f"calls {_shown(kind)}.{name}(), which {does}"
-    what = _entry(callee, args)
-    return None if what is None else f"calls {_shown(callee)}(), which {what}"
+                    return f"calls {_qualified_name(kind)}.{name}(), which {does}"
+    what = _known_effect(callee, args)
+    return None if what is None else f"calls {_qualified_name(callee)}(), which {what}"
 
 
-def take_in() -> None:
+def learn_imported_modules() -> None:
     """Learn of the modules that are known, but not imported here: each takes milliseconds."""
-    for name, learn in LATER.items():
+    for name, learn in LEARNERS_BY_MODULE.items():
         if name in sys.modules:
             learn()
 
 
 @cache
-def _take_in_logging() -> None:
+def _learn_logging() -> None:
     import logging
 
     names = ("critical", "debug", "error", "exception", "info", "log", "warning")
     functions = [getattr(logging, name) for name in names]
-    FUNCTIONS.update(dict.fromkeys(functions, LOGS))
-    CLASSES.extend(((logging.Logger, LOGS), (logging.LoggerAdapter, LOGS)))
-    _take_in_codes([*functions, logging.Logger.handle], LOGS)
+    IMPURE_FUNCTIONS.update(dict.fromkeys(functions, LOGS))
+    IMPURE_CLASSES.extend(((logging.Logger, LOGS), (logging.LoggerAdapter, LOGS)))
+    _learn_codes([*functions, logging.Logger.handle], LOGS)
 
 
 @cache
-def _take_in_uuid() -> None:
+def _learn_uuid() -> None:
     import uuid
 
-    FUNCTIONS.update({uuid.uuid1: MAKES, uuid.uuid4: MAKES})
-    _take_in_codes([uuid.uuid1, uuid.uuid4], MAKES)
+    IMPURE_FUNCTIONS.update({uuid.uuid1: MAKES, uuid.uuid4: MAKES})
+    _learn_codes([uuid.uuid1, uuid.uuid4], MAKES)
 
 
-def _take_in_codes(functions: Sequence[Any], what: str) -> None:
-    CODES.update((function.__code__, what) for function in functions)
-    FILES_WITH_CODES.update(function.__code__.co_filename for function in functions)
+def _learn_codes(functions: Sequence[Any], what: str) -> None:
+    IMPURE_CODES.update((function.__code__, what) for function in functions)
+    FILES_WITH_IMPURE_CODES.update(function.__code__.co_filename for function in functions)
 
 
 @cache
-def _take_in_numpy() -> None:
+def _learn_numpy() -> None:
     random = np.random
-    FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
-    CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
-    NAMED.add(type(random.seed))
+    IMPURE_FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
+    IMPURE_CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
+    HASHABLE_CALLABLE_TYPES.add(type(random.seed))
 
 
-LATER = {"logging": _take_in_logging, "numpy.random": _take_in_numpy, "uuid": _take_in_uuid}
+LEARNERS_BY_MODULE = {"logging": _learn_logging, "numpy.random": _learn_numpy, "uuid": _learn_uuid}
 
 
 def is_suspended(value: Any) -> bool:
     """True for an iterator whose position only C code knows: a generator, the iterator of a list, a zip, a file."""
-    step = find(type(value), "__next__")
+    step = find_class_entry(type(value), "__next__")
     return isinstance(value, GeneratorType) or not (isinstance(step, FunctionType) or not callable(step))
 
 
-def _entry(callee: Any, args: tuple[Any, ...]) -> str | None:
-    if type(callee) not in NAMED:
+def _known_effect(callee: Any, args: tuple[Any, ...]) -> str | None:
+    if type(callee) not in HASHABLE_CALLABLE_TYPES:
         return None
-    what = FUNCTIONS.get(callee)
+    what = IMPURE_FUNCTIONS.get(callee)
     if what is CLOCK and args and callee in (time.localtime, time.gmtime, time.ctime):
         return None  # converts the time it is given
     if what is DRAWS and callee.__name__ == "default_rng" and args and args[0] is not None:
@@ -161,7 +163,7 @@ def _entry(callee: Any, args: tuple[Any, ...]) -> str | None:
     return what
 
 
-def _shown(thing: Any) -> str:
+def _qualified_name(thing: Any) -> str:
     module = getattr(thing, "__module__", None) or ""
     name = str(getattr(thing, "__qualname__", None) or type(thing).__name__)
     module = {"builtins": "", "_io": "io", "_random": "random", "posix": "os", "nt": "os"}.get(module, module)

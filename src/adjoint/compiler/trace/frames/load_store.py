@@ -10,37 +10,37 @@ from contextlib import suppress
 from types import FrameType
 
 from adjoint.compiler.trace.frames import attributes_items, calls
-from adjoint.compiler.trace.frames.bytecode import NULL, Made
+from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
-from adjoint.compiler.trace.frames.shadow_frame import Activation, Handlers
-from adjoint.compiler.trace.frames.sources import MISSING, Cell, Global
+from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
+from adjoint.compiler.trace.frames.sources import MISSING, CellSource, GlobalSource
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
 
 HANDLERS = Handlers()
 handles = HANDLERS.handles
 
 
-class Loading(str):
+class PendingModule(str):
     """The name of a module that is being imported."""
 
     __slots__ = ()
 
 
 @handles("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR")
-def local(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_local(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A local variable."""
     a.push(frame.f_locals.get(ins.argval, UNKNOWN))
 
 
 @handles("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
-def two_locals(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_two_locals(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Two local variables."""
     variables = frame.f_locals
     a.push(*(variables.get(name, UNKNOWN) for name in ins.argval))
 
 
 @handles("STORE_FAST_LOAD_FAST")
-def store_and_load(a: Activation, frame: FrameType, ins: dis.Instruction) -> bool:
+def store_and_load(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
     """One local variable is set, then one is loaded: what a loop hands out is seen when it is set."""
     value, (target, source) = a.pop(), ins.argval
     a.push(value if source == target else frame.f_locals.get(source, UNKNOWN))
@@ -48,7 +48,7 @@ def store_and_load(a: Activation, frame: FrameType, ins: dis.Instruction) -> boo
 
 
 @handles("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-def load_global(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_global(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A global; in the body of a class perhaps a name of the class."""
     name, value = ins.argval, UNKNOWN
     if ins.opname == "LOAD_FROM_DICT_OR_GLOBALS":
@@ -58,7 +58,7 @@ def load_global(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
         value = own[name]
     elif name in frame.f_globals:
         value = frame.f_globals[name]
-        a.witness.read(Global(frame.f_globals, name), value, frame)
+        a.observer.read(GlobalSource(frame.f_globals, name), value, frame)
     else:
         value = frame.f_builtins.get(name, UNKNOWN)
     if ins.opname == "LOAD_GLOBAL" and (ins.arg or 0) & 1:
@@ -67,21 +67,21 @@ def load_global(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
-def load_cell(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_cell(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A variable shared with a function inside or around this one."""
     if ins.opname == "LOAD_FROM_DICT_OR_DEREF":
         a.pop()
     value, cells = frame.f_locals.get(ins.argval, UNKNOWN), a.cells.get(ins.argval, ())
     for cell in cells if ins.argval != "__class__" else ():  # which is set when the class is made
-        held = Cell(cell, ins.argval).read()
+        held = CellSource(cell, ins.argval).read()
         if held is not MISSING:
-            a.witness.read(Cell(cell, ins.argval), held, frame)
+            a.observer.read(CellSource(cell, ins.argval), held, frame)
             value = held if value is UNKNOWN else value
     a.push(value)
 
 
 @handles("LOAD_ATTR", "LOAD_METHOD")
-def load_attribute(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x.name`, and the function of `x.name()`."""
     method = ins.opname == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((ins.arg or 0) & 1))
     holder = a.pop()
@@ -92,38 +92,38 @@ def load_attribute(a: Activation, frame: FrameType, ins: dis.Instruction) -> Non
 
 
 @handles("LOAD_SUPER_ATTR")
-def load_super(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_super(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`super().name`."""
     _, kind, this = a.take(3)
     if (ins.arg or 0) & 1:
         a.push(NULL)
     a.push(UNKNOWN)
-    a.stack[-1] = attributes_items.get_attribute(a, frame, calls.super_of(kind, this), ins.argval)
+    a.stack[-1] = attributes_items.get_attribute(a, frame, calls.make_super(kind, this), ins.argval)
 
 
 @handles("IMPORT_NAME")
-def import_module(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def import_module(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A module, by its name: it may be loaded only now."""
     level, names = a.take(2)
     name = ins.argval
     if level:
         with suppress(ImportError, TypeError):
             name = importlib.util.resolve_name("." * level + name, frame.f_globals.get("__package__"))
-    a.push(Loading(name if names else name.partition(".")[0]))
+    a.push(PendingModule(name if names else name.partition(".")[0]))
 
 
 @handles("IMPORT_FROM")
-def import_from(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def import_from(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`from module import name`."""
     module = a.stack[-1] if a.stack else UNKNOWN
-    if isinstance(module, Loading):
+    if isinstance(module, PendingModule):
         module = sys.modules.get(module, UNKNOWN)
     a.push(UNKNOWN)
     a.stack[-1] = attributes_items.get_attribute(a, frame, module, ins.argval)
 
 
 @handles("BINARY_SUBSCR")
-def load_item(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key]`."""
     container, key = a.take(2)
     a.push(UNKNOWN)
@@ -131,36 +131,36 @@ def load_item(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("BINARY_OP")
-def operate(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x + y`, and `x += y`, which changes a container; in Python 3.14 also `x[key]`."""
     if ins.argrepr == "[]":
         load_item(a, frame, ins)
         return
     left, right = a.take(2)
     a.push(UNKNOWN)
-    a.witness.use(right, frame)
+    a.observer.use(right, frame)
     in_place = ins.argrepr.endswith("=")
     if not (ins.argrepr == "+=" and isinstance(left, list | deque | bytearray)):
-        a.witness.use(left, frame)
-    if in_place and isinstance(left, MUTABLE) and not isinstance(left, Made):
-        a.witness.change(left, frame)
-        a.witness.past.note_made(right)
+        a.observer.use(left, frame)
+    if in_place and isinstance(left, MUTABLE) and not isinstance(left, NewContainer):
+        a.observer.change(left, frame)
+        a.observer.preexisting.note_new(right)
         a.stack[-1] = left
 
 
 @handles("COMPARE_OP", "CONTAINS_OP")
-def compare(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def compare(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x == y` and `key in x`."""
     left, right = a.take(2)
     a.push(UNKNOWN)
     if ins.opname == "CONTAINS_OP" and attributes_items.has_item(a, frame, right, left):
         return
-    a.witness.use(left, frame)
-    a.witness.use(right, frame)
+    a.observer.use(left, frame)
+    a.observer.use(right, frame)
 
 
 @handles("STORE_ATTR", "DELETE_ATTR")
-def store_attribute(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def store_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x.name = value`."""
     holder = a.pop()
     value = a.pop() if ins.opname == "STORE_ATTR" else MISSING
@@ -168,7 +168,7 @@ def store_attribute(a: Activation, frame: FrameType, ins: dis.Instruction) -> No
 
 
 @handles("STORE_SUBSCR", "DELETE_SUBSCR")
-def store_item(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def store_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key] = value`."""
     container, key = a.take(2)
     value = a.pop() if ins.opname == "STORE_SUBSCR" else MISSING
@@ -176,42 +176,42 @@ def store_item(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles("STORE_SLICE")
-def store_slice(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def store_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[i:j] = value`."""
     value, container, *_ = a.take(4)
     attributes_items.set_item(a, frame, container, UNKNOWN, value)
 
 
 @handles("BINARY_SLICE")
-def load_slice(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def load_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[i:j]`."""
     container = a.take(3)[0]
-    a.witness.use(container, frame)
+    a.observer.use(container, frame)
     a.push(one_of([container]))
 
 
 @handles("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME")
-def store_global(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def store_global(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`global name; name = value`."""
     value = MISSING if ins.opname == "DELETE_GLOBAL" else a.pop()
     if ins.opname != "STORE_NAME" or frame.f_locals is frame.f_globals:
-        place = Global(frame.f_globals, ins.argval)
-        a.witness.write(place, place.read(), frame)
-        a.witness.past.note_made(value)
+        place = GlobalSource(frame.f_globals, ins.argval)
+        a.observer.write(place, place.read(), frame)
+        a.observer.preexisting.note_new(value)
 
 
 @handles("STORE_DEREF", "DELETE_DEREF")
-def store_cell(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def store_cell(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`nonlocal name; name = value`."""
     value = a.pop() if ins.opname == "STORE_DEREF" else MISSING
     for cell in a.cells.get(ins.argval, ()):
-        place = Cell(cell, ins.argval)
-        a.witness.write(place, place.read(), frame)
-        a.witness.past.note_made(value)
+        place = CellSource(cell, ins.argval)
+        a.observer.write(place, place.read(), frame)
+        a.observer.preexisting.note_new(value)
 
 
 @handles("MATCH_CLASS")
-def match_class(a: Activation, frame: FrameType, ins: dis.Instruction) -> None:
+def match_class(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`case Kind(name=…)` reads attributes."""
     subject, kind, names = a.take(3)
     if isinstance(kind, type) and isinstance(names, tuple) and subject is not UNKNOWN:

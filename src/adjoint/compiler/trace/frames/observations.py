@@ -6,34 +6,41 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, unchanged
-from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, copied, elements, snapshot, wrapped
+from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
+from adjoint.compiler.trace.frames.container_snapshot import (
+    CONTAINERS,
+    MUTABLE,
+    container_of_view,
+    copy_container,
+    elements,
+    snapshot,
+)
 from adjoint.compiler.trace.frames.impure_calls import is_suspended
-from adjoint.compiler.trace.frames.preexisting import Past, held_by
-from adjoint.compiler.trace.frames.sources import MISSING, Contents, Item, Place
-from adjoint.compiler.trace.frames.static_getattr import MOST_CANDIDATES, Found
+from adjoint.compiler.trace.frames.preexisting import Preexisting, visible_referents
+from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, Source
+from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAttribute
 from adjoint.compiler.trace.frames.trace_rules import is_user_class
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 
-WHOLE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
+SHARED_BY_COPY = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
 
 
-class Read(NamedTuple):
+class ObservedRead(NamedTuple):
     """A value that the step used, as it was before the step."""
 
-    place: Place
+    place: Source
     value: Any
     site: Site
 
 
-class Write(NamedTuple):
-    """A place that the step changed: the value before (for `Contents` a copy), MISSING if there was none.
+class ObservedWrite(NamedTuple):
+    """A place that the step changed: the value before (for `ContentsSource` a copy), MISSING if there was none.
 
     `keys` are the keys under which a container's items were set one by one, also if to what they had been.
     """
 
-    place: Place
+    place: Source
     before: Any
     site: Site
     keys: list[Any]
@@ -47,20 +54,20 @@ class Observations:
 
     def __init__(self, refuse: Callable[[str, Site], None]) -> None:
         self._refuse = refuse
-        self._reads: dict[Place, Read] = {}
-        self._writes: dict[Place, Write] = {}
-        self.past = Past()
-        self.knows = self.past.knows
+        self._reads: dict[Source, ObservedRead] = {}
+        self._writes: dict[Source, ObservedWrite] = {}
+        self.preexisting = Preexisting()
+        self.is_preexisting = self.preexisting.contains
         self._arguments: dict[int, Any] = {}
-        self._refused: BaseException | None = None
+        self._refusal: BaseException | None = None
 
     @property
-    def reads(self) -> list[Read]:
+    def reads(self) -> list[ObservedRead]:
         """The first read of each place, in order."""
         return list(self._reads.values())
 
     @property
-    def writes(self) -> list[Write]:
+    def writes(self) -> list[ObservedWrite]:
         """The first write to each place, in order."""
         return list(self._writes.values())
 
@@ -68,19 +75,21 @@ class Observations:
         """True for a container among the arguments, or in one: its reads are for the signature to guard."""
         return id(thing) in self._arguments
 
-    def read(self, place: Place, value: Any, frame: FrameType) -> None:
+    def read(self, place: Source, value: Any, frame: FrameType) -> None:
         """Record that the frame reads `value`, unless the step put it there."""
         if place in self._reads or place in self._writes:
             return
-        written = self._writes.get(Contents(place.holder)) if isinstance(place, Item) else None
-        if written is not None and not unchanged(_item(written.before, place.name), value):
+        written = self._writes.get(ContentsSource(place.holder)) if isinstance(place, ItemSource) else None
+        if written is not None and not is_same_constant(_item_or_missing(written.before, place.name), value):
             return
-        self._reads[place] = Read(place, value, site_in(frame))
-        self.past.meet(value)
+        self._reads[place] = ObservedRead(place, value, site_in(frame))
+        self.preexisting.add(value)
 
-    def read_found(self, found: Found, frame: FrameType) -> None:
+    def read_found(self, found: FoundAttribute, frame: FrameType) -> None:
         """Record the read of an attribute that was looked up, if the holder is from before."""
-        if found.place is not None and (isinstance(found.place.holder, ModuleType) or self.knows(found.place.holder)):
+        if found.place is not None and (
+            isinstance(found.place.holder, ModuleType) or self.is_preexisting(found.place.holder)
+        ):
             self.read(found.place, found.held, frame)
 
     def use(self, value: Any, frame: FrameType) -> None:
@@ -94,10 +103,10 @@ class Observations:
                 continue
             seen.add(id(value))
             if not isinstance(value, CONTAINERS):
-                if is_suspended(value) and self.knows(value):
-                    self.refuse(f"advances {_described(value)}, which was there before the step", frame)
-                pending.append(wrapped(value))
-            elif isinstance(value, MUTABLE) and self.knows(value):
+                if is_suspended(value) and self.is_preexisting(value):
+                    self.refuse(f"advances {_describe_iterator(value)}, which was there before the step", frame)
+                pending.append(container_of_view(value))
+            elif isinstance(value, MUTABLE) and self.is_preexisting(value):
                 self._read_contents(value, frame)
             elif not is_plain(value):
                 pending.extend(elements(value))
@@ -106,42 +115,42 @@ class Observations:
         """Record that all attributes are read of an object, and of the objects in them, as a copy of it does."""
         pending: list[Any] = [thing]
         seen: set[int] = set()
-        while pending and len(seen) < MOST_CANDIDATES:
+        while pending and len(seen) < MAX_CANDIDATES:
             thing = pending.pop()
-            if type(thing) in ATOMS or isinstance(thing, WHOLE) or id(thing) in seen:
+            if type(thing) in ATOMS or isinstance(thing, SHARED_BY_COPY) or id(thing) in seen:
                 continue
             seen.add(id(thing))
             if isinstance(thing, CONTAINERS):
                 pending.extend(elements(thing))
-            elif self.knows(thing) and is_user_class(type(thing)):
-                held = list(held_by(thing))
+            elif self.is_preexisting(thing) and is_user_class(type(thing)):
+                held = list(visible_referents(thing))
                 pending.extend(held)
                 for attributes in held:
                     if type(attributes) is dict:
                         self.use(attributes, frame)
 
     def _read_contents(self, container: Any, frame: FrameType) -> None:
-        place = Contents(container)
+        place = ContentsSource(container)
         if place not in self._reads and id(container) not in self._arguments:
-            self._reads[place] = Read(place, snapshot(container, self.as_before), site_in(frame))
-            self.past.expand(container)
+            self._reads[place] = ObservedRead(place, snapshot(container, self.as_before), site_in(frame))
+            self.preexisting.expand(container)
 
-    def write(self, place: Place, before: Any, frame: FrameType) -> None:
+    def write(self, place: Source, before: Any, frame: FrameType) -> None:
         """Record a write, if it is the first to its place. What the holder has now was there before."""
         if place not in self._writes:
-            self.past.expand(place.holder)
-            self._writes[place] = Write(place, before, site_in(frame), [])
+            self.preexisting.expand(place.holder)
+            self._writes[place] = ObservedWrite(place, before, site_in(frame), [])
 
     def change(self, container: Any, frame: FrameType, key: Any = MISSING) -> None:
         """Record that what the container holds changes, if it is from before; with `key`, that this item is set."""
-        if not self.knows(container):
+        if not self.is_preexisting(container):
             return
-        place = Contents(container)
+        place = ContentsSource(container)
         if place not in self._writes:
-            self.write(place, copied(container), frame)
+            self.write(place, copy_container(container), frame)
         if key is not MISSING:
             keys = self._writes[place].keys
-            if not any(unchanged(key, other) for other in keys):
+            if not any(is_same_constant(key, other) for other in keys):
                 keys.append(key)
 
     def refuse(self, what: str, frame: FrameType) -> None:
@@ -149,12 +158,12 @@ class Observations:
         try:
             self._refuse(what, site_in(frame))
         except BaseException as error:
-            self._refused = self._refused or error
+            self._refusal = self._refusal or error
             raise
 
     def as_before(self, container: Any) -> Any:
         """A copy of the container as it was before the step changed it; itself if it did not."""
-        written = self._writes.get(Contents(container))
+        written = self._writes.get(ContentsSource(container))
         return container if written is None else written.before
 
     def take_argument(self, argument: Any) -> None:
@@ -162,7 +171,7 @@ class Observations:
             self._arguments[id(argument)] = argument
             for element in elements(argument):
                 self.take_argument(element)
-        self.past.meet(argument)
+        self.preexisting.add(argument)
 
 
 def site_in(frame: FrameType) -> Site:
@@ -170,13 +179,13 @@ def site_in(frame: FrameType) -> Site:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def _item(container: Any, key: Any) -> Any:
+def _item_or_missing(container: Any, key: Any) -> Any:
     try:
         return container[key]
     except (LookupError, TypeError):
         return MISSING
 
 
-def _described(iterator: Any) -> str:
+def _describe_iterator(iterator: Any) -> str:
     name = getattr(iterator, "__name__", None)
     return f"the generator {name!r}" if isinstance(name, str) else f"a {type(iterator).__name__}"

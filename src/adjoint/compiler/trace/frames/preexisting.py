@@ -15,39 +15,39 @@ from types import (
 from typing import Any
 
 from adjoint.compiler.trace.frames.constants import ATOMS
-from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, elements, wrapped
-from adjoint.compiler.trace.frames.sources import find
+from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, container_of_view, elements
+from adjoint.compiler.trace.frames.sources import find_class_entry
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Past:
+class Preexisting:
     """Things by identity. What they hold is looked at when it is needed, or just before it changes."""
 
     def __init__(self) -> None:
         self.cells: dict[int, CellType] = {}
         self.functions: dict[int, list[FunctionType]] = {}  # by the identity of their code
-        self._met: dict[int, Any] = {}
+        self._known_objects: dict[int, Any] = {}
         self._unexpanded: dict[int, Any] = {}  # of these, what may hold more that was not looked at
-        self._made: dict[int, Any] = {}  # by the step, and put where it can be found
+        self._new_objects: dict[int, Any] = {}  # by the step, and put where it can be found
 
-    def knows(self, thing: Any) -> bool:
+    def contains(self, thing: Any) -> bool:
         """True if `thing` existed before the step: it was reached through a place, or is held by what was."""
-        while id(thing) not in self._met and self._unexpanded:
+        while id(thing) not in self._known_objects and self._unexpanded:
             self.expand(next(reversed(self._unexpanded.values())))
-        return id(thing) in self._met
+        return id(thing) in self._known_objects
 
-    def meet(self, thing: Any) -> None:
+    def add(self, thing: Any) -> None:
         """Take it that `thing` existed before the step."""
-        if type(thing) in ATOMS or id(thing) in self._met or id(thing) in self._made:
+        if type(thing) in ATOMS or id(thing) in self._known_objects or id(thing) in self._new_objects:
             return
-        self._met[id(thing)] = thing
+        self._known_objects[id(thing)] = thing
         self._unexpanded[id(thing)] = thing
         if isinstance(thing, FunctionType):
             self.note_function(thing)
             for cell in thing.__closure__ or ():
                 self.cells[id(cell)] = cell
         elif not isinstance(thing, type | ModuleType | Tensor):
-            self.meet(type(thing))
+            self.add(type(thing))
 
     def note_function(self, function: FunctionType) -> None:
         """Keep the function in mind for a frame of its code."""
@@ -55,22 +55,22 @@ class Past:
         if not any(function is other for other in known):
             known.append(function)
 
-    def note_made(self, thing: Any) -> None:
+    def note_new(self, thing: Any) -> None:
         """`thing` was put into something from before; unless it is from before itself, the step made it."""
-        if type(thing) not in ATOMS and not self.knows(thing):
-            self._made[id(thing)] = thing
+        if type(thing) not in ATOMS and not self.contains(thing):
+            self._new_objects[id(thing)] = thing
 
     def expand(self, thing: Any) -> None:
         """Meet what is held by a thing from before."""
         if self._unexpanded.pop(id(thing), None) is None:
             return
-        for held in held_by(thing):
-            self.meet(held)
+        for held in visible_referents(thing):
+            self.add(held)
             if type(held) is dict and not isinstance(thing, CONTAINERS):
                 self.expand(held)  # the attributes of an object
 
 
-def held_by(thing: Any) -> Iterator[Any]:
+def visible_referents(thing: Any) -> Iterator[Any]:
     """What can be found in an object by the names and keys of Python."""
     if isinstance(thing, CONTAINERS):
         yield from elements(thing)
@@ -87,8 +87,12 @@ def held_by(thing: Any) -> Iterator[Any]:
         yield from thing.__mro__
     elif not isinstance(thing, ModuleType | Tensor):
         kind = type(thing)
-        yield wrapped(thing)
-        held = getattr(thing, "__dict__", None) if find(kind, "__getattribute__") is object.__getattribute__ else None
+        yield container_of_view(thing)
+        held = (
+            getattr(thing, "__dict__", None)
+            if find_class_entry(kind, "__getattribute__") is object.__getattribute__
+            else None
+        )
         if type(held) is dict:
             yield held
         for name in getattr(kind, "__slots__", ()):

@@ -11,7 +11,7 @@ from typing import Any
 from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
 
-Handler = Callable[["Activation", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
+Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
 
 
 class Handlers(dict[str, Handler]):
@@ -28,13 +28,13 @@ class Handlers(dict[str, Handler]):
         return register
 
 
-class Decoded:
+class DecodedCode:
     """A function's instructions by their offsets, and where exceptions land, with the depth of the stack there.
 
     `otherwise` handles what no one of the `handlers` is for.
     """
 
-    __slots__ = ("landings", "steps")
+    __slots__ = ("handler_depths", "steps")
 
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler], otherwise: Handler) -> None:
         self.steps: dict[int, tuple[Any, dis.Instruction, int, int]] = {}
@@ -52,41 +52,42 @@ class Decoded:
                 self.steps[offset] = (*step[:3], ins.offset)
             before.clear()
         entries: Any = getattr(listing, "exception_entries", ())
-        self.landings = {entry.target: entry.depth + entry.lasti + 1 for entry in entries}
+        self.handler_depths = {entry.target: entry.depth + entry.lasti + 1 for entry in entries}
 
 
-class Activation:
+class ShadowFrame:
     """The shadow stack of one frame. Unknown values are UNKNOWN; the slots that are missing below are so, too.
 
     `leave(activation, frame, value)` is called when the frame is left.
     """
 
     __slots__ = (
-        "awaited", "callee", "cells", "code", "keywords", "landings", "leave", "outermost", "pending", "raising",
-        "skipped", "stack", "steps", "witness",
+        "awaited_code", "callee", "cells", "code", "keywords", "handler_depths", "leave", "outermost", "pending",
+        "raising",
+        "skipped_offset", "stack", "steps", "observer",
     )  # fmt: skip
 
     def __init__(
         self,
-        witness: Observations,
+        observer: Observations,
         code: CodeType,
-        decoded: Decoded,
+        decoded: DecodedCode,
         cells: dict[str, list[CellType]],
         outermost: bool,
-        leave: Callable[[Activation, FrameType, Any], None],
+        leave: Callable[[ShadowFrame, FrameType, Any], None],
     ) -> None:
-        self.witness = witness
+        self.observer = observer
         self.leave = leave
         self.code = code
         self.cells = cells  # those from before the step, by the names of the variables
         self.outermost = outermost
         self.stack: list[Any] = []
-        self.steps, self.landings = decoded.steps, decoded.landings
+        self.steps, self.handler_depths = decoded.steps, decoded.handler_depths
         self.pending: tuple[dis.Instruction, int] | None = None
         self.keywords: tuple[str, ...] = ()
-        self.awaited: CodeType | None = None  # the code whose result is the top of the stack
+        self.awaited_code: CodeType | None = None  # the code whose result is the top of the stack
         self.callee: Any = None
-        self.skipped = -1
+        self.skipped_offset = -1
         self.raising = False  # since the last instruction
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -99,22 +100,22 @@ class Activation:
             self.raising = True
         return self.trace
 
-    def receive(self, code: CodeType, value: Any, variables: Any) -> None:
+    def receive_result(self, code: CodeType, value: Any, variables: Any) -> None:
         """A function called from here has returned; if that was `__init__`, the result is the object."""
-        if code is self.awaited and self.stack and value is not UNKNOWN:
+        if code is self.awaited_code and self.stack and value is not UNKNOWN:
             if isinstance(self.callee, type):
                 value = variables.get(code.co_varnames[0], UNKNOWN) if code.co_argcount else UNKNOWN
             self.stack[-1] = value
-        self.awaited = None
+        self.awaited_code = None
 
     def await_result(self, code: CodeType | None, callee: Any = None) -> None:
         """Expect that the code runs now and that its result is the top of the stack."""
-        self.awaited, self.callee = code, callee
+        self.awaited_code, self.callee = code, callee
 
     def is_suspending(self, frame: FrameType) -> bool:
         """True where the frame leaves with a `yield`, to come back."""
         step = self.steps.get(frame.f_lasti)
-        return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _comes_back(step[1]))
+        return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _is_resume(step[1]))
 
     def push(self, *values: Any) -> None:
         """Put values on the stack, the last on top."""
@@ -131,52 +132,54 @@ class Activation:
     def _step(self, frame: FrameType) -> None:
         at = frame.f_lasti
         step = self.steps.get(at)
-        if step is None or at == self.skipped:
-            self.skipped = -1
+        if step is None or at == self.skipped_offset:
+            self.skipped_offset = -1
             return
-        handler, instruction, after, self.skipped = step
+        handler, instruction, after, self.skipped_offset = step
         self.raising = False
-        if at in self.landings:
+        if at in self.handler_depths:
             self.pending = None
-            depth = self.landings[at]
+            depth = self.handler_depths[at]
             del self.stack[depth - 1 :]
             self.push(*[UNKNOWN] * (depth - len(self.stack)))
         elif self.pending is not None:
             jump, next_to_it = self.pending
             self.pending = None
-            _settle(self, frame, jump, at != next_to_it, instruction)
-        self.awaited = self.callee = None
+            _apply_jump(self, frame, jump, at != next_to_it, instruction)
+        self.awaited_code = self.callee = None
         if handler(self, frame, instruction):
             self.pending = instruction, after
 
 
-def _settle(a: Activation, frame: FrameType, jump: dis.Instruction, jumped: bool, now: dis.Instruction) -> None:
+def _apply_jump(a: ShadowFrame, frame: FrameType, jump: dis.Instruction, jumped: bool, now: dis.Instruction) -> None:
     """Move the stack as an instruction did, now that its outcome is seen."""
     if jump.opname == "STORE_FAST_LOAD_FAST":
         a.stack[-1] = frame.f_locals.get(jump.argval[1], UNKNOWN)
     elif jump.opname == "FOR_ITER":
         if not jumped or now.opname == "END_FOR":
             a.push(UNKNOWN)
-        elif now.opname not in ("POP_TOP", "POP_ITER") or ITERATOR_GOES:
+        elif now.opname not in ("POP_TOP", "POP_ITER") or FOR_ITER_POPS_ITERATOR:
             a.pop()
     elif not jumped:  # JUMP_IF_TRUE_OR_POP
         a.pop()
 
 
-PAUSING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-ITERATOR_GOES = "LOAD_FAST_LOAD_FAST" not in dis.opmap  # an exhausted iterator is popped by FOR_ITER, before 3.13
+SUSPENDABLE_FLAGS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+FOR_ITER_POPS_ITERATOR = (
+    "LOAD_FAST_LOAD_FAST" not in dis.opmap
+)  # an exhausted iterator is popped by FOR_ITER, before 3.13
 
 
-def is_resumed(frame: FrameType, decoded: Decoded) -> bool:
+def is_resumed(frame: FrameType, decoded: DecodedCode) -> bool:
     """True where a frame that was suspended comes back."""
-    if not frame.f_code.co_flags & PAUSING:
+    if not frame.f_code.co_flags & SUSPENDABLE_FLAGS:
         return False
     step = decoded.steps.get(frame.f_lasti)
     if step is None:
         return False
-    return step[1].opname == "YIELD_VALUE" or _comes_back(step[1])
+    return step[1].opname == "YIELD_VALUE" or _is_resume(step[1])
 
 
-def _comes_back(ins: dis.Instruction) -> bool:
+def _is_resume(ins: dis.Instruction) -> bool:
     """True for the instruction after a `yield`, at which Python 3.13 says that a frame is as it leaves."""
     return ins.opname == "RESUME" and bool((ins.arg or 0) & 3)

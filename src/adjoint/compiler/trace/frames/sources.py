@@ -8,12 +8,12 @@ from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from adjoint.compiler.trace.frames.constants import alike, unchanged
-from adjoint.compiler.trace.frames.container_snapshot import agrees, assign, flat, snapshot
+from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
+from adjoint.compiler.trace.frames.container_snapshot import assign_contents, flat_elements, matches_snapshot, snapshot
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Missing:
+class MissingItem:
     """The type of `MISSING`, which stands for a value that is not there."""
 
     __slots__ = ()
@@ -22,24 +22,24 @@ class Missing:
         return "MISSING"
 
 
-MISSING = Missing()
-Name = Callable[[Any], str]  # the name of the variable to which generated code has bound an object
+MISSING = MissingItem()
+NameOf = Callable[[Any], str]  # the name of the variable to which generated code has bound an object
 
 
-classes_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__  # whatever a metaclass says
-dict_of: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__  # whatever a metaclass says
+class_dict_of: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
 
 
-def find(kind: type, name: str) -> Any:
+def find_class_entry(kind: type, name: str) -> Any:
     """What a class or one above it has under the name, unbound; MISSING if nothing."""
-    for base in classes_of(kind):
-        held = dict_of(base)
+    for base in mro_of(kind):
+        held = class_dict_of(base)
         if name in held:
             return held[name]
     return MISSING
 
 
-class Place:
+class Source:
     """A place is its kind, its holder by identity, and a name or key; `read` gives MISSING if nothing is there."""
 
     __slots__ = ("holder", "name")
@@ -82,27 +82,27 @@ class Place:
         """Leave nothing there; quiet if nothing was."""
         raise NotImplementedError
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """Python source of a fast read. It raises where `read` gives MISSING."""
         raise NotImplementedError
 
-    def guard(self, value: Any, name: Name) -> str:
+    def guard(self, value: Any, name: NameOf) -> str:
         """Python source of a test that the place still has `value`. It may raise where that is gone: changed, too."""
         if value is MISSING:
             return f"{name(self)}.read() is {name(MISSING)}"
         source, expected = self.expression(name), name(value)
-        compared = alike if isinstance(value, tuple) else unchanged
+        compared = is_interchangeable if isinstance(value, tuple) else is_same_constant
         return f"({source} is {expected} or {name(compared)}({source}, {expected}))"
 
     def holds(self, value: Any) -> bool:
         """True while a read gives `value`; numbers, strings and tuples of them are compared by type and value."""
-        return (alike if isinstance(value, tuple) else unchanged)(self.read(), value)
+        return (is_interchangeable if isinstance(value, tuple) else is_same_constant)(self.read(), value)
 
     def _set(self, value: Any) -> None:
         raise NotImplementedError
 
 
-class Global(Place):
+class GlobalSource(Source):
     """A name in a module's namespace."""
 
     __slots__ = ()
@@ -120,7 +120,7 @@ class Global(Place):
         """Take the name out."""
         self.holder.pop(self.name, None)
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`g['scale']`."""
         return f"{name(self.holder)}[{self.name!r}]"
 
@@ -128,7 +128,7 @@ class Global(Place):
         self.holder[self.name] = value
 
 
-class Cell(Place):
+class CellSource(Source):
     """A variable that a function has from the function around it."""
 
     __slots__ = ()
@@ -151,7 +151,7 @@ class Cell(Place):
         with suppress(ValueError):
             del self.holder.cell_contents
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`c.cell_contents`."""
         return f"{name(self.holder)}.cell_contents"
 
@@ -159,7 +159,7 @@ class Cell(Place):
         self.holder.cell_contents = value
 
 
-class Attribute(Place):
+class AttributeSource(Source):
     """An attribute, as `getattr` finds it; of a method bound to the holder, the function.
 
     That notices a method replaced in the object, in its class or in a class above.
@@ -196,7 +196,7 @@ class Attribute(Place):
         with suppress(AttributeError):
             delattr(self.holder, self.name)
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`o.scale`; of a method `o.scale.__func__`."""
         source = f"{name(self.holder)}.{self.name}"
         if not self.name.isidentifier():
@@ -207,7 +207,7 @@ class Attribute(Place):
         setattr(self.holder, self.name, value)
 
 
-class Definition(Place):
+class DefinitionSource(Source):
     """What a class or one above it has under a name, such as a descriptor."""
 
     __slots__ = ()
@@ -219,22 +219,22 @@ class Definition(Place):
 
     def read(self) -> Any:
         """The entry itself, or MISSING."""
-        return find(self.holder, self.name)
+        return find_class_entry(self.holder, self.name)
 
     def delete(self) -> None:
         """Delete the entry of the class itself."""
         with suppress(AttributeError):
             delattr(self.holder, self.name)
 
-    def expression(self, name: Name) -> str:
-        """`find(o, 'size')`."""
-        return f"{name(find)}({name(self.holder)}, {self.name!r})"
+    def expression(self, name: NameOf) -> str:
+        """`find_class_entry(o, 'size')`."""
+        return f"{name(find_class_entry)}({name(self.holder)}, {self.name!r})"
 
     def _set(self, value: Any) -> None:
         setattr(self.holder, self.name, value)
 
 
-class Item(Place):
+class ItemSource(Source):
     """The value under a key or index of a dict, list or deque."""
 
     __slots__ = ()
@@ -258,7 +258,7 @@ class Item(Place):
         with suppress(LookupError):
             del self.holder[self.name]
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`d['lr']`."""
         key = repr(self.name) if type(self.name) in (int, str) else name(self.name)
         return f"{name(self.holder)}[{key}]"
@@ -267,11 +267,11 @@ class Item(Place):
         self.holder[self.name] = value
 
 
-class Part(Place):
+class PartSource(Source):
     """The item `name` of a tuple that lies in the place `holder`."""
 
     __slots__ = ()
-    holder: Place
+    holder: Source
 
     @property
     def what(self) -> str:
@@ -294,7 +294,7 @@ class Part(Place):
         """A tuple keeps what it has."""
         raise TypeError(f"{self.what} cannot be deleted")
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`o.state[0]`."""
         return f"{self.holder.expression(name)}[{self.name!r}]"
 
@@ -302,21 +302,21 @@ class Part(Place):
         raise TypeError(f"{self.what} cannot be set")
 
 
-def tensors_in(place: Place, value: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+def tensors_in(place: Source, value: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Source, Any]]:
     """The tensors that a read of `place` found: the value, or within it, each with a place of its own.
 
     `before` gives a copy of a container as it was when the step began, or the container itself.
     """
     if isinstance(value, Tensor):
         yield place, value
-    elif isinstance(place, Contents):
-        yield from _held(place.holder, before)
+    elif isinstance(place, ContentsSource):
+        yield from _tensors_in_container(place.holder, before)
     elif isinstance(value, tuple):
         for i, element in enumerate(value):
-            yield from tensors_in(Part(place, i), element, before)
+            yield from tensors_in(PartSource(place, i), element, before)
 
 
-def _held(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place, Any]]:
+def _tensors_in_container(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Source, Any]]:
     shown = before(container)
     if isinstance(shown, dict):
         pairs: Any = shown.items()
@@ -326,12 +326,12 @@ def _held(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Place,
         return
     for key, element in pairs:
         if isinstance(element, dict | list | deque):
-            yield from _held(element, before)
+            yield from _tensors_in_container(element, before)
         else:
-            yield from tensors_in(Item(container, key), element, before)
+            yield from tensors_in(ItemSource(container, key), element, before)
 
 
-class Contents(Place):
+class ContentsSource(Source):
     """All that a list, tuple, dict, set, deque or ndarray holds, and what such things among its elements hold."""
 
     __slots__ = ()
@@ -347,21 +347,21 @@ class Contents(Place):
 
     def write(self, value: Any) -> None:
         """Give the holder the contents of `value`, a copy of it from before."""
-        assign(self.holder, value)
+        assign_contents(self.holder, value)
 
     def delete(self) -> None:
         """Empty the holder."""
-        assign(self.holder, type(self.holder)())
+        assign_contents(self.holder, type(self.holder)())
 
-    def expression(self, name: Name) -> str:
+    def expression(self, name: NameOf) -> str:
         """`snapshot(o)`."""
         return f"{name(snapshot)}({name(self.holder)})"
 
-    def guard(self, value: Any, name: Name) -> str:
-        """`agrees(o, snapshot)`; of a flat container a look at identities first, a tenth of the time."""
-        test = f"{name(agrees)}({name(self.holder)}, {name(value)})"
-        held = flat(self.holder)
-        if held is None or not agrees(self.holder, value):
+    def guard(self, value: Any, name: NameOf) -> str:
+        """`matches_snapshot(o, snapshot)`; of a flat container a look at identities first, a tenth of the time."""
+        test = f"{name(matches_snapshot)}({name(self.holder)}, {name(value)})"
+        held = flat_elements(self.holder)
+        if held is None or not matches_snapshot(self.holder, value):
             return test
         source = name(self.holder)
         all_of = f"*{source}, *{source}.values()" if type(self.holder) is dict else f"*{source}"
@@ -370,4 +370,4 @@ class Contents(Place):
 
     def holds(self, value: Any) -> bool:
         """True while the contents are as in the snapshot `value`."""
-        return agrees(self.holder, value)
+        return matches_snapshot(self.holder, value)

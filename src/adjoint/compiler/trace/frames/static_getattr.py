@@ -15,14 +15,14 @@ from types import (
 from typing import Any, NamedTuple
 
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain
-from adjoint.compiler.trace.frames.container_snapshot import elements, wrapped
-from adjoint.compiler.trace.frames.sources import MISSING, Attribute, Definition, Place, find
+from adjoint.compiler.trace.frames.container_snapshot import container_of_view, elements
+from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, DefinitionSource, Source, find_class_entry
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_code, is_user_function, is_user_module
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 
 
-class Unknown:
+class Unresolvable:
     """The type of `UNKNOWN`, a value that only the interpreter has."""
 
     __slots__ = ()
@@ -31,8 +31,8 @@ class Unknown:
         return "UNKNOWN"
 
 
-UNKNOWN = Unknown()
-MOST_CANDIDATES = 1_000
+UNKNOWN = Unresolvable()
+MAX_CANDIDATES = 1_000
 
 
 class OneOf:
@@ -51,131 +51,141 @@ def one_of(values: Iterable[Any]) -> Any:
         if isinstance(value, OneOf):
             found += value.candidates
         elif type(value) not in ATOMS:
-            inner = wrapped(value)
+            inner = container_of_view(value)
             held = elements(value if inner is None else inner)
             found += [x for x in held if x is not UNKNOWN and not isinstance(x, Tensor) and not is_plain(x)]
-    return OneOf(found[:MOST_CANDIDATES]) if found else UNKNOWN
+    return OneOf(found[:MAX_CANDIDATES]) if found else UNKNOWN
 
 
-class Found(NamedTuple):
+class FoundAttribute(NamedTuple):
     """An attribute's value, the place to remember with what is in it, and the user's code that makes the value."""
 
     value: Any = UNKNOWN
-    place: Place | None = None
+    place: Source | None = None
     held: Any = UNKNOWN  # what the place has
     runs: CodeType | None = None
 
 
-NOTHING = Found()
-ORDINARY: Any = object.__getattribute__
-IN_OBJECT = (MemberDescriptorType, GetSetDescriptorType)
-OF_CLASS = (staticmethod, classmethod)
+UNKNOWN_ATTRIBUTE = FoundAttribute()
+OBJECT_GETATTRIBUTE: Any = object.__getattribute__
+SLOT_DESCRIPTOR_TYPES = (MemberDescriptorType, GetSetDescriptorType)
+CLASS_METHOD_TYPES = (staticmethod, classmethod)
 
 
-def lookup(holder: Any, name: str) -> Found:
+def getattr_static(holder: Any, name: str) -> FoundAttribute:
     """The attribute `name` of `holder`. The value is UNKNOWN where getting it runs code."""
     kind = type(holder)
     if isinstance(holder, Tensor):  # the tracer sees to tensors; a user may have put more into a parameter
-        own = _own(holder, name)
-        return NOTHING if own is MISSING or name[:1] == "_" else _in(holder, name, own)
+        own = _instance_entry(holder, name)
+        return UNKNOWN_ATTRIBUTE if own is MISSING or name[:1] == "_" else _found_in(holder, name, own)
     if isinstance(holder, super):
-        return _of_super(holder, name)
+        return _lookup_in_super(holder, name)
     if kind is ModuleType or isinstance(holder, ModuleType):
-        return _of_module(holder, name)
-    if type(kind) is not type or kind.__getattribute__ is not ORDINARY:
-        access = find(kind, "__getattribute__")
+        return _lookup_in_module(holder, name)
+    if type(kind) is not type or kind.__getattribute__ is not OBJECT_GETATTRIBUTE:
+        access = find_class_entry(kind, "__getattribute__")
         if isinstance(access, FunctionType):
-            return Found(runs=access.__code__ if is_user_code(access.__code__) else None)
+            return FoundAttribute(runs=access.__code__ if is_user_code(access.__code__) else None)
     if is_plain(holder):
-        found = find(kind, name)
-        return NOTHING if is_user_function(getattr(found, "fget", found)) else _evaluated(holder, name)
-    return _of_object(holder, kind, name)
+        found = find_class_entry(kind, name)
+        return UNKNOWN_ATTRIBUTE if is_user_function(getattr(found, "fget", found)) else _evaluate_getattr(holder, name)
+    return _lookup_in_object(holder, kind, name)
 
 
-def _of_object(holder: Any, kind: type, name: str) -> Found:
-    general = find(kind, name)
+def _lookup_in_object(holder: Any, kind: type, name: str) -> FoundAttribute:
+    general = find_class_entry(kind, name)
     of_class = isinstance(holder, type)
-    own = find(holder, name) if of_class else _own(holder, name)
-    if general is not MISSING and _stores(general):
-        return _described(holder, kind, name, general)
+    own = find_class_entry(holder, name) if of_class else _instance_entry(holder, name)
+    if general is not MISSING and _is_data_descriptor(general):
+        return _resolve_class_entry(holder, kind, name, general)
     if own is not MISSING:
-        return _class_attribute(holder, name, own) if of_class else _in(holder, name, own)
+        return _class_attribute(holder, name, own) if of_class else _found_in(holder, name, own)
     if general is not MISSING:
-        return _described(holder, kind, name, general)
-    fallback = find(kind, "__getattr__")
+        return _resolve_class_entry(holder, kind, name, general)
+    fallback = find_class_entry(kind, "__getattr__")
     if fallback is MISSING:
-        return _in(holder, name, get(holder, name))  # C code of its own may find it: a threading.local, a bound method
+        return _found_in(
+            holder, name, getattr_or_missing(holder, name)
+        )  # C code of its own may find it: a threading.local, a bound method
     if is_user_function(fallback):
-        return Found(place=Attribute(kind, "__getattr__"), held=fallback, runs=fallback.__code__)
-    value = get(holder, name)  # a parameter, buffer or part of a Module
-    return _in(holder, name, value)
+        return FoundAttribute(place=AttributeSource(kind, "__getattr__"), held=fallback, runs=fallback.__code__)
+    value = getattr_or_missing(holder, name)  # a parameter, buffer or part of a Module
+    return _found_in(holder, name, value)
 
 
-def _described(holder: Any, kind: type, name: str, entry: Any) -> Found:
+def _resolve_class_entry(holder: Any, kind: type, name: str, entry: Any) -> FoundAttribute:
     """An attribute through what the class has under its name."""
     if isinstance(entry, FunctionType):
         value: Any = MethodType(entry, holder)
-        place = Attribute(holder, name, bound=True) if is_user_code(entry.__code__) else None
-        return Found(value, place, entry)
+        place = AttributeSource(holder, name, bound=True) if is_user_code(entry.__code__) else None
+        return FoundAttribute(value, place, entry)
     if isinstance(entry, property):
         if is_user_function(entry.fget):
             assert isinstance(entry.fget, FunctionType)
-            return Found(place=Attribute(kind, name), held=entry, runs=entry.fget.__code__)
-        return NOTHING
+            return FoundAttribute(place=AttributeSource(kind, name), held=entry, runs=entry.fget.__code__)
+        return UNKNOWN_ATTRIBUTE
     if isinstance(entry, functools.cached_property):
-        return Found(place=Attribute(kind, name), held=entry)
-    if isinstance(entry, IN_OBJECT):
-        value = get(holder, name)
-        return _in(holder, name, value)
-    if isinstance(entry, OF_CLASS):
+        return FoundAttribute(place=AttributeSource(kind, name), held=entry)
+    if isinstance(entry, SLOT_DESCRIPTOR_TYPES):
+        value = getattr_or_missing(holder, name)
+        return _found_in(holder, name, value)
+    if isinstance(entry, CLASS_METHOD_TYPES):
         return _class_attribute(holder, name, entry)
-    getter = find(type(entry), "__get__")
+    getter = find_class_entry(type(entry), "__get__")
     if is_user_function(getter):
         assert isinstance(getter, FunctionType)
-        return Found(place=Definition(kind, name), held=entry, runs=getter.__code__)
+        return FoundAttribute(place=DefinitionSource(kind, name), held=entry, runs=getter.__code__)
     if isinstance(getter, FunctionType):
-        return NOTHING
+        return UNKNOWN_ATTRIBUTE
     if getter is not MISSING:
-        return _evaluated(holder, name)
-    return _in(holder, name, entry)
+        return _evaluate_getattr(holder, name)
+    return _found_in(holder, name, entry)
 
 
-def _class_attribute(holder: Any, name: str, entry: Any) -> Found:
+def _class_attribute(holder: Any, name: str, entry: Any) -> FoundAttribute:
     """What a class has under a name, seen from the class; also class methods and static methods seen from objects."""
     if isinstance(entry, classmethod):
         owner = holder if isinstance(holder, type) else type(holder)
         function = entry.__func__
         if not isinstance(function, FunctionType):
-            return _evaluated(holder, name)
+            return _evaluate_getattr(holder, name)
         value = MethodType(function, owner)
-        return Found(value, Attribute(holder, name, bound=True) if is_user_function(function) else None, function)
+        return FoundAttribute(
+            value, AttributeSource(holder, name, bound=True) if is_user_function(function) else None, function
+        )
     if isinstance(entry, staticmethod):
         function = entry.__func__
-        return Found(function, Attribute(holder, name) if is_user_function(function) else None, function)
+        return FoundAttribute(function, AttributeSource(holder, name) if is_user_function(function) else None, function)
     if isinstance(entry, FunctionType | property | functools.cached_property):
-        return Found(entry, Attribute(holder, name) if is_user_function(getattr(entry, "fget", entry)) else None, entry)
-    getter = find(type(entry), "__get__")
+        return FoundAttribute(
+            entry, AttributeSource(holder, name) if is_user_function(getattr(entry, "fget", entry)) else None, entry
+        )
+    getter = find_class_entry(type(entry), "__get__")
     if isinstance(getter, FunctionType) and is_user_function(getter):
-        return Found(runs=getter.__code__)
-    value = get(holder, name) if getter is not MISSING else entry
-    return _in(holder, name, value) if is_user_class(holder) else Found(value)
+        return FoundAttribute(runs=getter.__code__)
+    value = getattr_or_missing(holder, name) if getter is not MISSING else entry
+    return _found_in(holder, name, value) if is_user_class(holder) else FoundAttribute(value)
 
 
-def _of_module(module: ModuleType, name: str) -> Found:
+def _lookup_in_module(module: ModuleType, name: str) -> FoundAttribute:
     held = names_of(module)
     if name not in held:
         fallback = held.get("__getattr__")
         if fallback is not None and is_user_function(fallback):
-            return Found(place=Attribute(module, "__getattr__"), held=fallback, runs=fallback.__code__)
-        value = get(module, name)  # a submodule, or a name that the library loads when it is needed
-        return Found(value) if value is not MISSING else Found(value, Attribute(module, name), value)
+            return FoundAttribute(place=AttributeSource(module, "__getattr__"), held=fallback, runs=fallback.__code__)
+        value = getattr_or_missing(module, name)  # a submodule, or a name that the library loads when it is needed
+        return (
+            FoundAttribute(value)
+            if value is not MISSING
+            else FoundAttribute(value, AttributeSource(module, name), value)
+        )
     value = held[name]
     if is_user_module(module) or isinstance(value, list | dict):  # sys.argv, say
-        return Found(value, Attribute(module, name), value)
-    return Found(value)
+        return FoundAttribute(value, AttributeSource(module, name), value)
+    return FoundAttribute(value)
 
 
-def _of_super(proxy: Any, name: str) -> Found:
+def _lookup_in_super(proxy: Any, name: str) -> FoundAttribute:
     """`super().name`: what the classes above have."""
     this, classes = proxy.__thisclass__, proxy.__self_class__.__mro__
     for base in classes[classes.index(this) + 1 :]:
@@ -184,21 +194,23 @@ def _of_super(proxy: Any, name: str) -> Found:
             continue
         if isinstance(entry, property) and is_user_function(entry.fget):
             assert isinstance(entry.fget, FunctionType)
-            return Found(place=Attribute(base, name), held=entry, runs=entry.fget.__code__)
+            return FoundAttribute(place=AttributeSource(base, name), held=entry, runs=entry.fget.__code__)
         if isinstance(entry, property):
-            return NOTHING
-        value = get(proxy, name)
+            return UNKNOWN_ATTRIBUTE
+        value = getattr_or_missing(proxy, name)
         if isinstance(entry, FunctionType):
-            return Found(value, Attribute(base, name) if is_user_function(entry) else None, entry)
+            return FoundAttribute(value, AttributeSource(base, name) if is_user_function(entry) else None, entry)
         if isinstance(entry, classmethod):
             wanted = is_user_function(entry.__func__)
-            return Found(value, Attribute(base, name, bound=True) if wanted else None, entry.__func__)
-        shown = get(base, name)
-        return Found(value, Attribute(base, name) if shown is value and is_user_class(base) else None, value)
-    return NOTHING
+            return FoundAttribute(value, AttributeSource(base, name, bound=True) if wanted else None, entry.__func__)
+        shown = getattr_or_missing(base, name)
+        return FoundAttribute(
+            value, AttributeSource(base, name) if shown is value and is_user_class(base) else None, value
+        )
+    return UNKNOWN_ATTRIBUTE
 
 
-def _own(holder: Any, name: str) -> Any:
+def _instance_entry(holder: Any, name: str) -> Any:
     """What an object's own `__dict__` has under the name."""
     try:
         return object.__getattribute__(holder, "__dict__").get(name, MISSING)
@@ -206,21 +218,21 @@ def _own(holder: Any, name: str) -> Any:
         return MISSING
 
 
-def _in(holder: Any, name: str, value: Any) -> Found:
-    return Found(value, Attribute(holder, name), value)
+def _found_in(holder: Any, name: str, value: Any) -> FoundAttribute:
+    return FoundAttribute(value, AttributeSource(holder, name), value)
 
 
-def _evaluated(holder: Any, name: str) -> Found:
+def _evaluate_getattr(holder: Any, name: str) -> FoundAttribute:
     """An attribute that C code gives, a method of a built-in type for the most part: nothing to remember."""
-    return Found(get(holder, name))
+    return FoundAttribute(getattr_or_missing(holder, name))
 
 
-def get(holder: Any, name: str) -> Any:
+def getattr_or_missing(holder: Any, name: str) -> Any:
     """`getattr`, with MISSING for what is not there."""
     return getattr(holder, name, MISSING)
 
 
-def _stores(entry: Any) -> bool:
+def _is_data_descriptor(entry: Any) -> bool:
     """True for what decides also about an object's own attribute of its name."""
     kind = type(entry)
     return kind is not FunctionType and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))

@@ -11,28 +11,30 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.source_location import PACKAGE
-from adjoint.core.runtime.package_name import spoken
+from adjoint.core.runtime.package_name import display_name
 
-STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # what sysconfig takes milliseconds to tell
-INSTALLED = ("site-packages", "dist-packages")
-KNOWN = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
-RELIED_UPON = frozenset(("adjoint", "numpy", "llvmlite"))
+STDLIB_PATH = os.path.join(
+    os.path.realpath(os.path.dirname(os.__file__)), ""
+)  # what sysconfig takes milliseconds to tell
+SITE_PACKAGES_NAMES = ("site-packages", "dist-packages")
+TRUSTED_PATHS = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
+TRUSTED_PACKAGES = frozenset(("adjoint", "numpy", "llvmlite"))
 
 
-relied_upon: set[str] = set()  # the files met so far that are not the user's
+trusted_files: set[str] = set()  # the files met so far that are not the user's
 
 
 @functools.cache
 def is_user_file(file: str) -> bool:
     """True unless the file belongs to Python, NumPy, llvmlite or this library. A package of others is the user's."""
-    found = _is_users(file)
+    found = _is_user_path(file)
     if not found:
-        relied_upon.add(file)
+        trusted_files.add(file)
     return found
 
 
-def _is_users(file: str) -> bool:
-    if file.startswith(("<frozen ", "<__array_function__")) or file.startswith(KNOWN):
+def _is_user_path(file: str) -> bool:
+    if file.startswith(("<frozen ", "<__array_function__")) or file.startswith(TRUSTED_PATHS):
         return False
     if f"{os.sep}llvmlite{os.sep}" in file:
         return False
@@ -43,7 +45,7 @@ def _is_users(file: str) -> bool:
 def is_standard_file(file: str) -> bool:
     """True if the file belongs to Python's library."""
     path = os.path.realpath(file) if os.path.isabs(file) else file
-    return path.startswith(STANDARD) and path[len(STANDARD) :].split(os.sep, 1)[0] not in INSTALLED
+    return path.startswith(STDLIB_PATH) and path[len(STDLIB_PATH) :].split(os.sep, 1)[0] not in SITE_PACKAGES_NAMES
 
 
 def is_user_code(code: CodeType) -> bool:
@@ -54,7 +56,7 @@ def is_user_code(code: CodeType) -> bool:
 def is_user_namespace(namespace: dict[str, Any]) -> bool:
     """False for the globals of code that was generated for a class of this library, or for a named tuple."""
     name = str(namespace.get("__name__", ""))
-    return name.partition(".")[0] not in RELIED_UPON and not name.startswith("namedtuple_")
+    return name.partition(".")[0] not in TRUSTED_PACKAGES and not name.startswith("namedtuple_")
 
 
 def is_user_function(function: Any) -> bool:
@@ -77,11 +79,11 @@ def is_user_class(kind: type) -> bool:
 
 def is_own_class(kind: type) -> bool:
     """True for a class of this library."""
-    return str(getattr(kind, "__module__", "")).partition(".")[0] in {"adjoint", spoken.package}
+    return str(getattr(kind, "__module__", "")).partition(".")[0] in {"adjoint", display_name.package}
 
 
 def _is_user_name(name: str) -> bool:
-    if name.partition(".")[0] in RELIED_UPON or name in sys.builtin_module_names:
+    if name.partition(".")[0] in TRUSTED_PACKAGES or name in sys.builtin_module_names:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
     if isinstance(file, str):
