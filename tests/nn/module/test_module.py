@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections import OrderedDict
 from typing import Any
@@ -13,7 +14,7 @@ from tests.support.oracle import torch
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn.module.from_function import FunctionModule
+from adjoint.nn.module.from_function import FunctionModule, make_module_class
 
 
 class Block(nn.Module):
@@ -273,9 +274,48 @@ def test_modules_made_from_functions_are_classes_like_others(name: str) -> None:
     module = getattr(nn, name)()
     assert pickle.loads(pickle.dumps(module)).__class__ is module.__class__
     assert copy.deepcopy(module).__dict__.keys() == module.__dict__.keys()
-    assert (module.__class__.__doc__ or "").startswith("`")
+    assert module.__class__.__doc__
     with pytest.raises(TypeError):
         getattr(nn, name)(nothing=1)
+
+
+def test_a_module_made_from_a_function_has_its_docstring_with_the_settings_only_and_an_example_of_the_module() -> None:
+    def scaled(input: Any, other: Any, factor: float = 1.0, *, shift: float = 0.0, dtype: Any = None) -> Any:
+        """Return input · other · factor + shift.
+
+        Args:
+            input, other: tensors.
+            factor, dtype: number,
+                and type.
+            shift: number.
+
+        Raises: nothing.
+
+        Example:
+            >>> for x in (1, 2):
+            ...     F.scaled(x, F.scaled(3, other=4, shift=5), 6)
+            72
+        """
+
+    kind = make_module_class(scaled, "Scaled", __name__, operands=2)
+    expected = inspect.cleandoc("""
+        Module that returns input · other · factor + shift.
+
+        A call takes `input` and `other`. The module keeps its own arguments as attributes.
+
+        Args:
+            factor: number,
+                and type.
+            shift: number.
+
+        Raises: nothing.
+
+        Example:
+            >>> for x in (1, 2):
+            ...     nn.Scaled(6)(x, nn.Scaled(shift=5)(3, other=4))
+            72
+    """)
+    assert kind.__doc__ == kind(2.0).__doc__ == inspect.getdoc(kind) == expected
 
 
 def test_settings_of_modules_made_from_functions_may_be_changed() -> None:

@@ -51,7 +51,24 @@ BCEWithLogitsLoss = _loss_from(F.binary_cross_entropy_with_logits, "BCEWithLogit
 
 
 class HuberLoss(_HuberLoss):  # type: ignore[misc, valid-type]
-    """`huber_loss` as a module. Raises TypeError for a delta that is no number."""
+    """Huber loss: ½ (x - y)² where |x - y| < delta, else delta (|x - y| - ½ delta).
+
+    Args:
+        reduction: "mean", "sum" or "none". Default: "mean".
+        delta: distance at which the loss becomes linear, above 0. Default: 1.
+
+    Shapes:
+        input and target of any shape -> (), or the shape of the input with "none"
+
+    Raises: TypeError for a delta that is not a number, RuntimeError in a call for one that is not positive.
+
+    Source: Huber, Robust Estimation of a Location Parameter, 1964.
+
+    Example:
+        >>> loss = nn.HuberLoss(reduction="none")
+        >>> loss(ad.tensor([0.5, 3.0]), ad.zeros(2))
+        tensor([0.1250, 2.5000])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

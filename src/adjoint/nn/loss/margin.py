@@ -36,7 +36,24 @@ _MultiMarginLoss = _make_loss_class(F.multi_margin_loss, "MultiMarginLoss", kind
 
 
 class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
-    """`multi_margin_loss` as a module. Raises ValueError for a p other than 1 and 2, and for weights not of rank 1."""
+    """Multi-class hinge loss: Σ max(0, margin - x[y] + x[i])ᵖ / C over the classes i ≠ y.
+
+    Args:
+        p: power, 1 or 2. Default: 1.
+        margin: wanted distance of the target's score. Default: 1.
+        weight: tensor (C,), factor of each class. Default: None.
+        size_average, reduce: deprecated, in place of `reduction`.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input (N, C) or (C,), target (N,) or () of class indices -> (), or the shape of the target with "none"
+
+    Raises: ValueError for another `p`, and for a weight that is not a vector.
+
+    Example:
+        >>> nn.MultiMarginLoss()(ad.tensor([[0.1, 0.2, 0.9]]), ad.tensor([2]))
+        tensor(0.1667)
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, *args: Any, **kwargs: Any
@@ -49,7 +66,23 @@ class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
 
 
 class GaussianNLLLoss(Loss):
-    """`gaussian_nll_loss` as a module: `loss(input, target, var)`."""
+    """Negative log-likelihood of normal targets: ½ (log v + (x - y)² / v), with the variance v.
+
+    Args:
+        full: True to add the constant ½ log 2π. Default: False.
+        eps: smallest variance; smaller ones count as this. Default: 1e-6.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input (mean), target and var of one shape, or var without or with 1 in the last dimension -> ()
+
+    Raises: ValueError in a call for negative variances, and for shapes that do not fit.
+
+    Example:
+        >>> loss = nn.GaussianNLLLoss()
+        >>> loss(ad.tensor([0.0]), ad.tensor([2.0]), ad.tensor([1.0]))
+        tensor(2.)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

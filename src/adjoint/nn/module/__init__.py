@@ -23,4 +23,5 @@ Modules, in reading order:
   passes them on.
 - `uninitialized`: Tensors of modules whose shapes are not known yet, and how a module learns them from its first
   input.
+- `module_docstring`: The docstring of a module that is made from a function, derived from the function's own.
 """

@@ -62,7 +62,19 @@ def make_module_class(
         "settings": inspect.Signature(parameters[operands:]),
         "shown": shown,
         "__signature__": inspect.Signature(parameters[operands:]),
-        "__doc__": f"`{function.__name__}` as a module: {function.__doc__}",
+        "__doc__": FunctionDocstring(name),
         "__module__": module,
     }
     return type(name, (FunctionModule,) if kind is Module else (FunctionModule, kind), fields)
+
+
+class FunctionDocstring:
+    """The `__doc__` of a module made from a function: derived from that function's when it is first read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type[FunctionModule]) -> str:
+        from adjoint.nn.module.module_docstring import module_docstring  # only readers of docstrings need it
+
+        return module_docstring(self.name, owner.function, owner.operands, owner.settings)

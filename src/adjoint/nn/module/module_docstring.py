@@ -1,0 +1,77 @@
+"""The docstring of a module that is made from a function, derived from the function's own."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from inspect import Signature
+from typing import Any
+
+
+def module_docstring(name: str, function: Callable[..., Any], operands: Signature, settings: Signature) -> str:
+    """Return the function's docstring as that of the module `name`.
+
+    `Args:` keeps the settings. Calls of the function in `Example:` become calls of the module.
+    """
+    summary, *parts = (inspect.getdoc(function) or "").split("\n\n")
+    called = function.__name__
+    if summary.startswith("Return "):
+        summary = f"Module that returns {summary.removeprefix('Return ')}"
+    else:
+        summary = f"Module form of `{called}`: {summary}"
+    call = f"A call takes {_listed(list(operands.parameters))}."
+    if settings.parameters:
+        call += " The module keeps its own arguments as attributes."
+    made = [summary, call]
+    for part in parts:
+        heading, *lines = part.splitlines()
+        if heading == "Args:":
+            lines = list(_explained(lines, settings.parameters))
+            made += ["\n".join([heading, *lines])] if lines else []
+        elif heading == "Example:":
+            made.append("\n".join([heading, *(_with_module(line, name, called, operands) for line in lines)]))
+        else:
+            made.append(part)
+    return "\n\n".join(made)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _explained(lines: Sequence[str], names: Collection[str]) -> Iterator[str]:
+    """The entries of `Args:` for these names, each with the lines that continue it."""
+    wanted = False
+    for line in lines:
+        if entry := re.match(r" {4}(\w+(?:, \w+)*): ", line):
+            kept = [name for name in entry[1].split(", ") if name in names]
+            wanted = bool(kept)
+            line = f"    {', '.join(kept)}: {line[entry.end() :]}"
+        if wanted:
+            yield line
+
+
+def _with_module(line: str, name: str, called: str, operands: Signature) -> str:
+    """A line of an example, `F.called(operands, settings)` in it replaced by `nn.Name(settings)(operands)`."""
+    prompted = re.match(r" {4}(?:>>>|\.\.\.) +", line)
+    if prompted is None:
+        return line
+    prompt, code = prompted[0], line[prompted.end() :]
+    try:
+        calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    except SyntaxError:  # a line of a longer statement
+        return line
+    for call in calls:
+        if ast.unparse(call.func) in (f"F.{called}", f"ad.{called}"):
+            by_place = [(place < len(operands.parameters), arg) for place, arg in enumerate(call.args)]
+            by_name = [(keyword.arg in operands.parameters, keyword) for keyword in call.keywords]
+            texts = [(operand, ast.get_source_segment(code, node)) for operand, node in (*by_place, *by_name)]
+            to_call = ", ".join(str(text) for operand, text in texts if operand)
+            to_module = ", ".join(str(text) for operand, text in texts if not operand)
+            before = str(ast.get_source_segment(code, call))
+            after = f"nn.{name}({to_module})({to_call})"
+            return _with_module(prompt + code.replace(before, after), name, called, operands)
+    return line
