@@ -33,11 +33,11 @@ class Adagrad(Optimizer):
         weight_decay: coefficient of the L2 penalty. Default: 0.
         initial_accumulator_value: value of s at the start. Default: 0.
         eps: number added to the denominator. Default: 1e-10.
-        foreach, fused: ignored.
+        foreach, fused: accepted, without effect on the result.
         maximize: True to ascend along the gradient. Default: False.
         differentiable: True to record the step itself for autograd. Default: False.
 
-    Raises: ValueError for negative numbers.
+    Raises: ValueError for negative numbers. RuntimeError for `fused` with `foreach` or `differentiable`.
 
     Source: Duchi et al., Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, 2011.
 

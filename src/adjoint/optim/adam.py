@@ -28,12 +28,13 @@ class Adam(Optimizer):
         eps: number added to the denominator. Default: 1e-8.
         weight_decay: coefficient of the L2 penalty. Default: 0.
         amsgrad: True to use the largest v so far. Default: False.
-        foreach, fused, capturable: ignored.
+        foreach, fused, capturable: accepted, without effect on the result.
         maximize: True to ascend along the gradient. Default: False.
         differentiable: True to record the step itself for autograd. Default: False.
         decoupled_weight_decay: True to shrink p as `AdamW` does, instead of the penalty. Default: False.
 
-    Raises: ValueError for negative numbers, and for betas outside [0, 1).
+    Raises: ValueError for negative numbers, and for betas outside [0, 1). RuntimeError for `fused` with `foreach` or
+    `differentiable`.
 
     Sources: Kingma and Ba, 2014; Reddi et al., On the Convergence of Adam and Beyond, 2018.
 
@@ -152,10 +153,11 @@ class AdamW(Adam):
         weight_decay: rate at which p shrinks, relative to `lr`. Default: 1e-2.
         amsgrad: True to use the largest v so far. Default: False.
         maximize: True to ascend along the gradient. Default: False.
-        foreach, capturable, fused: ignored.
+        foreach, capturable, fused: accepted, without effect on the result.
         differentiable: True to record the step itself for autograd. Default: False.
 
-    Raises: ValueError for negative numbers, and for betas outside [0, 1).
+    Raises: ValueError for negative numbers, and for betas outside [0, 1). RuntimeError for `fused` with `foreach` or
+    `differentiable`.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017.
 

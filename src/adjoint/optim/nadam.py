@@ -28,7 +28,7 @@ class NAdam(Optimizer):
         weight_decay: coefficient of the L2 penalty. Default: 0.
         momentum_decay: ψ, the rate at which the momentum approaches β₁. Default: 4e-3.
         decoupled_weight_decay: True to shrink p as `AdamW` does, instead of the penalty. Default: False.
-        foreach, capturable: ignored.
+        foreach, capturable: accepted, without effect on the result.
         maximize: True to ascend along the gradient. Default: False.
         differentiable: True to record the step itself for autograd. Default: False.
 

@@ -27,7 +27,7 @@ class RMSprop(Optimizer):
         weight_decay: coefficient of the L2 penalty. Default: 0.
         momentum: factor of the buffer b. Default: 0.
         centered: True to divide by the centered second moment. Default: False.
-        capturable, foreach: ignored.
+        capturable, foreach: accepted, without effect on the result.
         maximize: True to ascend along the gradient. Default: False.
         differentiable: True to record the step itself for autograd. Default: False.
 

@@ -34,10 +34,11 @@ class SGD(Optimizer):
         weight_decay: coefficient of the L2 penalty. Default: 0.
         nesterov: True for Nesterov momentum. Default: False.
         maximize: True to ascend along the gradient. Default: False.
-        foreach, fused: ignored.
+        foreach, fused: accepted, without effect on the result.
         differentiable: True to record the step itself for autograd. Default: False.
 
-    Raises: ValueError for negative numbers, and for `nesterov` without momentum or with dampening.
+    Raises: ValueError for negative numbers, and for `nesterov` without momentum or with dampening. RuntimeError for
+    `fused` with `foreach` or `differentiable`.
 
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
 

@@ -57,7 +57,7 @@ def load_state_dict(
     """Copy the tensors of a state dict into this module and its submodules.
 
     The result lists the `missing_keys` and the `unexpected_keys`. An error leaves the module unchanged. But load hooks,
-    and modules with a `_load_from_state_dict` of their own, may see a part that is already loaded.
+    and modules that override the loading, see parts that are already loaded.
 
     Args:
         state_dict: mapping from dotted names to tensors.

@@ -19,7 +19,7 @@ def state_dict(
 ) -> OrderedDict[str, Tensor]:
     """Return an ordered dict from dotted names to parameters and persistent buffers.
 
-    The tensors are detached and share the module's memory. The dict's attribute `_metadata` holds a version per module.
+    The tensors are detached and share the module's memory.
 
     Args:
         destination: dict to fill. Default: None, a new one.
