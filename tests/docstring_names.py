@@ -40,8 +40,8 @@ MODULES: list[str] = [
     "nn.ZeroPad2d", "nn.ConstantPad2d", "nn.ReflectionPad2d", "nn.LazyLinear", "nn.RNN", "nn.LSTM", "nn.GRU",
     "nn.LSTMCell", "nn.GRUCell", "nn.MultiheadAttention", "nn.MultiheadAttention.forward", "nn.TransformerEncoderLayer",
     "nn.TransformerDecoderLayer", "nn.TransformerEncoder", "nn.Transformer", "nn.Sequential", "nn.ParameterList",
-    "nn.ParameterDict", "nn.HuberLoss", "nn.GaussianNLLLoss", "nn.MultiMarginLoss", "nn.Softmax", "nn.Tanh",
-    "nn.Sigmoid",
+    "nn.ParameterDict", "nn.HuberLoss", "nn.GaussianNLLLoss", "nn.MultiMarginLoss", "nn.Softmax", "nn.ReLU", "nn.Tanh",
+    "nn.Sigmoid", "nn.functional.relu",
     # modules and their parts
     "nn.ModuleList", "nn.ModuleDict", "nn.Module", "nn.Module.forward", "nn.Module.compile", "nn.Module.train",
     "nn.Module.eval", "nn.Module.requires_grad_", "nn.Module.zero_grad", "nn.Module.apply", "nn.Module.children",

@@ -211,7 +211,19 @@ if not TYPE_CHECKING:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
+    """Return max(x, 0), element by element.
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.relu(ad.tensor([-1.0, 0.0, 2.0]))
+        tensor([0., 0., 2.])
+    """
     return input.relu_() if inplace else pointwise.relu(input)
 
 
