@@ -74,7 +74,7 @@ def present(module: str, name: str) -> bool:
         if not hasattr(place, part) and not (hasattr(place, "__path__") and find_spec(inside)):
             return False
         place = getattr(place, part) if hasattr(place, part) else import_module(inside)
-    return type(place).__name__ != "Unheld"  # a type that has a name only
+    return type(place).__name__ != "UnsupportedDType"  # a type that has a name only
 
 
 def reason(module: str, name: str) -> str | None:

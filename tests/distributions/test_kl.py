@@ -99,7 +99,7 @@ def test_there_are_pairs_of_each() -> None:
 
 
 def test_all_of_pytorchs_pairs_are_here() -> None:
-    from adjoint.distributions.kl import _REGISTRY
+    from adjoint.distributions.kl.registry import _REGISTRY
 
     ours = {(p.__name__, q.__name__) for p, q in _REGISTRY}
     assert {(p.__name__, q.__name__) for p, q in torch.distributions.kl._KL_REGISTRY} <= ours
@@ -127,8 +127,8 @@ def test_the_nearest_classes_formula_is_taken() -> None:
             assert kl_divergence(Mine(0.0, 1.0), Mine(0.0, 1.0)) == "left"
     finally:
         for pair in ((Mine, Normal), (Normal, Mine)):
-            kl._REGISTRY.pop(pair, None)
-        kl._FOUND.clear()
+            kl.registry._REGISTRY.pop(pair, None)
+        kl.registry._DISPATCH_CACHE.clear()
 
 
 def test_only_classes_are_registered() -> None:

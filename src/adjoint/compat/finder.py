@@ -14,11 +14,13 @@ from types import ModuleType
 from typing import Any, cast
 
 from adjoint.compat.module_alias import AbsentModule, AliasModule
-from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, NAMES, PREDICATES
-from adjoint.compat.renamed_modules import FOLDERS, RENAMED
+from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, PREDICATES
+from adjoint.compat.namespace import NAMES as PYTORCH_NAMES
+from adjoint.compat.renamed_modules import FOLDERS, FUNCTIONS, RENAMED
 from adjoint.core.runtime.lazy_import import names_of
 
 PACKAGE = __name__.partition(".")[0]
+NAMES = PYTORCH_NAMES | FUNCTIONS
 ROWS = {*MODULES, *RENAMED, *ABSENT}
 PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""} | {*FOLDERS}
 
@@ -107,6 +109,10 @@ def add_rows(module: ModuleType, name: str) -> None:
 
     dir_before: Callable[[], list[str]] = names.get("__dir__", lambda: list(names))
     names["__getattr__"] = find
+    if "__all__" in names:
+        own = (row.rpartition(".") for row in NAMES)
+        public = {part for parent, _, part in own if parent == name and not part.startswith("_")}
+        names["__all__"] = sorted({*names["__all__"], *public})
     names["__dir__"] = lambda: sorted({*dir_before(), *names_below(name)})
 
 

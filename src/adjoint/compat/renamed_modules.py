@@ -180,6 +180,9 @@ FOLDERS = {
     "ops.reduction": "ops.reduction.reduction",
 }
 
+# Functions that pickles call by a name which has changed.
+FUNCTIONS = {"core.generator._restored": "core.random.generator:_rebuild_generator"}
+
 
 def _read_moves() -> dict[str, str]:
     """Return the new name of each old one, without the package; the new names of what is several modules now."""

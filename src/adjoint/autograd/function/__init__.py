@@ -18,8 +18,8 @@ from adjoint.core.runtime.lazy_import import attach_lazy_names
 
 _HOMES = {
     "function": """
-        BackwardCFunction Function FunctionCtx FunctionMeta InplaceFunction NestedIOFunction Once has_setup_context
-        once_differentiable
+        BackwardCFunction Function FunctionCtx FunctionMeta InplaceFunction NestedIOFunction
+        NonDifferentiableBackward has_setup_context once_differentiable
     """
 }
 __all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES)

@@ -99,7 +99,7 @@ NAMES_BY_OP: dict[str, dict[str, SavedSource]] = {
     "where": {"condition": 0},
     "cat": {"dim": "axis"},
     "stack": {"dim": "axis"},
-    "limited": {"min": "low", "max": "high"},
+    "clamp_range": {"min": "low", "max": "high"},
     "variance": REDUCTION_NAMES,
     "deviation": REDUCTION_NAMES,
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},

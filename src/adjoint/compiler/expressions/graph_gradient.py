@@ -153,7 +153,9 @@ class _GradientTracer(Tracer):
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise."""
         origin = getattr(node, "origin", None)
-        self._gradient_origin = None if origin is None else origin._replace(backward=True, of=node.op.name, also=())
+        if origin is not None:
+            origin = origin._replace(backward=True, of=node.op.name, merged_origins=())
+        self._gradient_origin = origin
 
     def origin(self) -> ValueOrigin:
         """That of the forward equation whose gradient is made, where there is one."""

@@ -29,7 +29,7 @@ UNIT = 2.0**-7
 EMULATED = """
 import sys
 import pytest
-from adjoint.compiler.llvm import target
+from adjoint.compiler.llvm.jit import target
 from tests.support.kernels.tile_registers import TileRegisters
 
 machine = TileRegisters()
