@@ -248,7 +248,7 @@ ENDS = """
 import sys, threading
 import adjoint as ad
 sys.path.insert(0, {here!r})
-from test_pool import Bench
+from test_thread_pool import Bench
 ad.set_num_threads(3)
 bench = Bench(64)
 call = bench.segment(*[bench.step()] * 50).call

@@ -174,7 +174,7 @@ def test_an_item_is_a_number_that_each_call_reads() -> None:
         return loss.item(), {"right": right, "share": right / 6, "mean": Totals.loss / Totals.count}, right > -1 and 5
 
     with pytest.raises(
-        RuntimeError, match=r"a decision on item\(\), item\(\) > \(-1\), reads the value .*test_numbers"
+        RuntimeError, match=r"a decision on item\(\), item\(\) > \(-1\), reads the value .*test_symbolic_number"
     ):
         ad.compile(step)(ad.ones(2, 3))
     assert (Totals.loss, Totals.count, Totals.log) == (0.0, 0, [])
