@@ -52,8 +52,8 @@ def resolve_node(x: Tensor | GradientEdge) -> Any:
         return x.node
     if x.ownership_token is not None:
         return x.ownership_token
-    if hasattr(x.node, "made"):
-        return x.node.made(x.output_nr)
+    if hasattr(x.node, "output_node"):
+        return x.node.output_node(x.output_nr)
     if getattr(x.node, "outputs", 1) > 1:
         raise RuntimeError(f"output {x.output_nr} of {x.node!r} is found by get_gradient_edge(tensor) only")
     return x.node

@@ -116,14 +116,14 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 def _rebuild_mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """`parts` in a mapping like the given one; a plain dict where its type cannot be made."""
 
-    def made() -> Any:
+    def build_mapping() -> Any:
         if not isinstance(like, MutableMapping):
             return type(like)(parts)  # type: ignore[call-arg]
         twin: Any = copy(like)  # keeps what a type has besides its items, such as a default
         twin.update(parts)
         return twin
 
-    return parts if type(like) is dict else _build_or_fall_back(made, parts)
+    return parts if type(like) is dict else _build_or_fall_back(build_mapping, parts)
 
 
 def _rebuild_sequence(like: Sequence[Any], parts: list[Any]) -> Any:
@@ -131,7 +131,7 @@ def _rebuild_sequence(like: Sequence[Any], parts: list[Any]) -> Any:
     if isinstance(like, tuple):
         return type(like)(*parts) if hasattr(like, "_fields") else parts
 
-    def made() -> Any:
+    def build_sequence() -> Any:
         if not isinstance(like, MutableSequence):
             return type(like)(parts)  # type: ignore[call-arg]
         twin: Any = copy(like)
@@ -139,7 +139,7 @@ def _rebuild_sequence(like: Sequence[Any], parts: list[Any]) -> Any:
             twin[i] = part
         return twin
 
-    return parts if type(like) is list else _build_or_fall_back(made, parts)
+    return parts if type(like) is list else _build_or_fall_back(build_sequence, parts)
 
 
 def _build_or_fall_back(made: Callable[[], Any], plain: Any) -> Any:

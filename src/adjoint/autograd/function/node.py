@@ -104,7 +104,7 @@ class BackwardCFunction(GraphNode):
             return ()
         return tuple(edge(p) for p, given in zip(self.parents, self.tensor_args, strict=True) if given)
 
-    def made(self, number: int) -> Any:
+    def output_node(self, number: int) -> Any:
         """The node that stands for output `number`."""
         if self.outputs == 1:
             return self

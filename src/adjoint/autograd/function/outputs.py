@@ -126,11 +126,11 @@ def _attach_history(
             out.node = None
         return out
     if modified:
-        rebase(out, node.made(number))
+        rebase(out, node.output_node(number))
         return out
     if is_input:
         out = _view_as_self(out)
-    out.node = node.made(number)
+    out.node = node.output_node(number)
     return out
 
 

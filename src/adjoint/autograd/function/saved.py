@@ -47,7 +47,7 @@ class SavedVariable:
                 return alive
         tensor = wrap(self.array)
         tensor.memory = self.memory
-        tensor.node = self.node if self.number is None else owner.made(self.number)
+        tensor.node = self.node if self.number is None else owner.output_node(self.number)
         return tensor
 
     def get_original(self, owner: Any) -> Tensor:
@@ -56,7 +56,7 @@ class SavedVariable:
         if alive is not None:
             return alive
         tensor = wrap(self.array)
-        tensor.memory, tensor.node = self.memory, owner.made(self.number)
+        tensor.memory, tensor.node = self.memory, owner.output_node(self.number)
         return tensor
 
 
@@ -75,7 +75,7 @@ class PackedVariable:
 
     def open(self, owner: Any) -> Tensor:
         """What the hook unpacks, with the history of what it packed."""
-        return with_node(self.packed.open(), self.node if self.number is None else owner.made(self.number))
+        return with_node(self.packed.open(), self.node if self.number is None else owner.output_node(self.number))
 
 
 def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariable | PackedVariable | None:

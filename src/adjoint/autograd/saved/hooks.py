@@ -132,7 +132,7 @@ def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
         return lambda: with_node(packed.open(), maker)
     before = version_of(tensor)
 
-    def kept() -> Tensor:
+    def unpack_checked() -> Tensor:
         if version_of(tensor) != before:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: a "
@@ -141,7 +141,7 @@ def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
             )
         return tensor
 
-    return kept
+    return unpack_checked
 
 
 def version_of(tensor: Tensor) -> int:

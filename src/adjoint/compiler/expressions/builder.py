@@ -53,7 +53,7 @@ def symbolic() -> Iterator[Expressions]:
     try:
         with ModeScope(tracer=tracer):
             yield graph
-        lost = tracer.lost()
+        lost = tracer.find_lost_update()
     finally:
         inner = tracer.inner_gradients()
         tracer.restore()
@@ -170,7 +170,7 @@ class SymbolicTracer(Tracer):
             return value
         return self.graph.add(DETACH, (value,), {}, Spec(value.shape, value.dtype), value.origin)
 
-    def lost(self) -> Tensor | None:
+    def find_lost_update(self) -> Tensor | None:
         """A tensor from outside that was written or got a gradient."""
         states = {id(tensor): (tensor, symbol) for tensor, _, symbol in self.state}
         written = [tensor for tensor, symbol in states.values() if tensor.array is not symbol]

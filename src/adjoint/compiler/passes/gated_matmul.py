@@ -70,7 +70,7 @@ def interleave_gates(graph: Graph, rewriter: Rewriter) -> Graph:
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
         if v not in units:
-            renamed[v] = rewriter.kept(v, renamed)
+            renamed[v] = rewriter.rebuild_if_changed(v, renamed)
             continue
         x, weight = (renamed[o] for o in v.operands)
         unit, lanes = units[v], _lane_count(v)
@@ -121,12 +121,12 @@ def _lane_count(product: Value) -> int:
 def _copy_interleaved(weight: Value, unit: int, lanes: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     """A copy of a weight (k, n), `lanes` columns of each part of `unit` after one another."""
 
-    def made(function: Any, x: Value, to: tuple[int, ...], **params: Any) -> Value:
+    def emit_op(function: Any, x: Value, to: tuple[int, ...], **params: Any) -> Value:
         return rewriter.make(Value(function.op, (x,), params, Spec(to, x.dtype), origin))
 
     k, n = weight.shape
     if unit == n:
-        return made(copy, weight, (k, n))
+        return emit_op(copy, weight, (k, n))
     cut = k, n // unit, unit // lanes, lanes
-    turned = made(permute, made(reshape, weight, cut, shape=cut), (k, cut[2], cut[1], lanes), axes=(0, 2, 1, 3))
-    return made(reshape, made(copy, turned, turned.shape), (k, n), shape=(k, n))
+    turned = emit_op(permute, emit_op(reshape, weight, cut, shape=cut), (k, cut[2], cut[1], lanes), axes=(0, 2, 1, 3))
+    return emit_op(reshape, emit_op(copy, turned, turned.shape), (k, n), shape=(k, n))

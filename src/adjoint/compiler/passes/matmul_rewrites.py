@@ -25,7 +25,9 @@ def merge_products(graph: Graph, rewriter: Rewriter) -> Graph:
         return graph
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        renamed[v] = _as_long_product(v, found[v], renamed, rewriter) if v in found else rewriter.kept(v, renamed)
+        renamed[v] = (
+            _as_long_product(v, found[v], renamed, rewriter) if v in found else rewriter.rebuild_if_changed(v, renamed)
+        )
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 
@@ -47,7 +49,7 @@ def _rewrite_products(graph: Graph, rewriter: Rewriter, form: Any, name: str) ->
             isinstance(product, Value) and _is_product(product) and len(users[product]) == 1 and product not in outputs
         )
         made = form(v, product, renamed, rewriter) if alone else None
-        renamed[v] = rewriter.kept(v, renamed) if made is None else made
+        renamed[v] = rewriter.rebuild_if_changed(v, renamed) if made is None else made
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 

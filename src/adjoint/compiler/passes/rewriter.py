@@ -79,7 +79,7 @@ class Rewriter:
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
 
-    def kept(self, v: Value, renamed: dict[Value, Value]) -> Value:
+    def rebuild_if_changed(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of a graph that the rules have seen, of what has become of its operands."""
         return self.intern(v) if all(renamed[i] is i for i in v.operands) else self.again(v, renamed)
 

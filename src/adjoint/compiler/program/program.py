@@ -102,7 +102,7 @@ class Program:
         half = None if self.backward is None else self.backward.half
         return BoundStep(
             self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(),
-            dict(self.state_locators()), self.written(),
+            dict(self.state_locators()), self.write_counters(),
         )  # fmt: skip
 
     def is_one_call(self) -> bool:
@@ -134,7 +134,7 @@ class Program:
                 self._names[f"A{k}"] = place().array
             for k, guard in enumerate(self.outcome.guards):
                 self._names[f"E{k}"] = guard.expected_value
-            self._names["written"], self._names["storages"] = self.written()
+            self._names["written"], self._names["storages"] = self.write_counters()
             self._names["unchanged"], self._names["mark"] = always_stale, self._count_writes
             return True
 
@@ -220,7 +220,7 @@ class Program:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
-    def written(self) -> tuple[list[Any], list[Any]]:
+    def write_counters(self) -> tuple[list[Any], list[Any]]:
         """What counts the writes into captured memory, so that graphs outside which kept the old values notice."""
         found = [s.source.locate() for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
         return [mutation_log.of(t.array) for t in found], [storage_of(t) for t in found]

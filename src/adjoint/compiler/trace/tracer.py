@@ -337,7 +337,7 @@ class Tracer:
         """Have `function(argument)` called when all else in a call is done."""
         self.deferred.append((function, argument, user_site()))
 
-    def filled(self, container: Any) -> None:
+    def note_container_write(self, container: Any) -> None:
         """A hook is about to put something into a container."""
         self.on_container_write(container)
 

@@ -77,7 +77,7 @@ class ContainerMethodHook:
         self.hook = hook
 
     def __call__(self, *args: Any) -> Any:
-        filled = getattr(mode.tracer, "filled", None) if nondefault.count else None
+        filled = getattr(mode.tracer, "note_container_write", None) if nondefault.count else None
         if filled is not None:
             filled(self.hook.__self__)
         return self.hook(*args)

@@ -140,7 +140,7 @@ def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: di
             break
     saved = None
     if op.saves:
-        keeps = op.kept(tuple(map(bool, parents)))
+        keeps = op.saved_mask(tuple(map(bool, parents)))
         if keeps is not None:
             if mixed and any(kept and is_inference(x) for kept, x in zip(keeps, inputs, strict=False)):
                 raise RuntimeError(INFERENCE_SAVED_ERROR)

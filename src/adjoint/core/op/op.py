@@ -108,7 +108,7 @@ class Op:
         """The gradient rule for input `i`, counting the inputs of a variadic op one by one."""
         return self.rules[min(i, len(self.rules) - 1)]
 
-    def kept(self, wanting: tuple[bool, ...]) -> tuple[bool, ...] | None:
+    def saved_mask(self, wanting: tuple[bool, ...]) -> tuple[bool, ...] | None:
         """Which inputs, and last the output, the rules for the inputs that want a gradient need; None if none."""
         found = self._saved_masks.get(wanting, ())
         if found == ():

@@ -87,11 +87,11 @@ def render_table(
             f'<{tag} class="number">{c}</{tag}>' if i in right else f"<{tag}>{c}</{tag}>" for i, c in enumerate(cells)
         )
 
-    def opened() -> str:
+    def row_tag() -> str:
         name = next(names, None)
         return "<tr>" if name is None else f'<tr id="{escape(name)}">'
 
-    body = "\n".join(f"{opened()}{line('td', row)}</tr>" for row in rows)
+    body = "\n".join(f"{row_tag()}{line('td', row)}</tr>" for row in rows)
     return (
         f'<div class="wide"><table><thead><tr>{line("th", [escape(h) for h in head])}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>"

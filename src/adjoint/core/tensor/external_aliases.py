@@ -43,7 +43,7 @@ class ExternalAliases:
         # with the id of the array that the tensor has, and how often we refer to that
         self.exported_arrays: dict[int, tuple[weakref.ref[Any], int, int]] = {}
 
-    def seen(self) -> bool:
+    def can_be_written_outside(self) -> bool:
         """True if somebody may still write this memory from outside. If not, it is forgotten."""
         if self.exported_arrays or self.can_source_be_written():
             return True
@@ -120,7 +120,7 @@ def is_externally_aliased(array: Any) -> bool:
     if type(array) is not ndarray or not externally_aliased:
         return False
     exposure = externally_aliased.get(id(owner(array)))
-    return exposure is not None and exposure.seen()
+    return exposure is not None and exposure.can_be_written_outside()
 
 
 def _view_on_memoryview(array: Any) -> Any:

@@ -89,7 +89,7 @@ def _properties(tensor: TensorLike, array: Any) -> list[str]:
     elif tensor.requires_grad:
         parts.append("requires_grad=True")
     if nondefault.count and mode.duals is not None:
-        tangent = mode.duals.shown(tensor)
+        tangent = mode.duals.printed_tangent(tensor)
         if tangent is not None:
             parts.append(f"tangent={format_tensor(tangent)}")
     return parts

@@ -21,14 +21,14 @@ def module_docstring(name: str, function: Callable[..., Any], operands: Signatur
         summary = f"Module that returns {summary.removeprefix('Return ')}"
     else:
         summary = f"Module form of `{called}`: {summary}"
-    call = f"A call takes {_listed(list(operands.parameters))}."
+    call = f"A call takes {_join_names(list(operands.parameters))}."
     if settings.parameters:
         call += " The module keeps its own arguments as attributes."
     made = [summary, call]
     for part in parts:
         heading, *lines = part.splitlines()
         if heading == "Args:":
-            lines = list(_explained(lines, settings.parameters))
+            lines = list(_select_entries(lines, settings.parameters))
             made += ["\n".join([heading, *lines])] if lines else []
         elif heading == "Example:":
             made.append("\n".join([heading, *(_with_module(line, name, called, operands) for line in lines)]))
@@ -37,12 +37,12 @@ def module_docstring(name: str, function: Callable[..., Any], operands: Signatur
     return "\n\n".join(made)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = (f"`{name}`" for name in names)
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _explained(lines: Sequence[str], names: Collection[str]) -> Iterator[str]:
+def _select_entries(lines: Sequence[str], names: Collection[str]) -> Iterator[str]:
     """The entries of `Args:` for these names, each with the lines that continue it."""
     wanted = False
     for line in lines:

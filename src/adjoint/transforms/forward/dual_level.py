@@ -95,14 +95,14 @@ class ForwardLevels:
         floor = mode.floor
         return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
 
-    def carried(self, inputs: tuple[Any, ...]) -> tuple[ForwardLevel, ...]:
+    def levels_with_tangents(self, inputs: tuple[Any, ...]) -> tuple[ForwardLevel, ...]:
         """The active levels of which an input has a tangent, oldest first."""
         held = [tangents for x in inputs if (tangents := tangents_of(x)) is not None]
         return tuple(level for level in self.active() if any(level in tangents for tangents in held)) if held else ()
 
     def call(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor | None:
         """op(*inputs, **params) with the tangents that follow from those of the inputs; None if these have none."""
-        levels = self.carried(inputs)
+        levels = self.levels_with_tangents(inputs)
         if not levels:
             return None
         if op.composite is not None and (not op.linear or mode.tracer is not None):
@@ -139,9 +139,9 @@ class ForwardLevels:
         tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
         return [t.node for t in tangents] + [node for t in tangents for node in self.tangent_nodes(t)]
 
-    def shown(self, x: Tensor) -> Tensor | None:
+    def printed_tangent(self, x: Tensor) -> Tensor | None:
         """The tangent with which `x` prints: that of the newest level."""
-        carried = self.carried((x,))
+        carried = self.levels_with_tangents((x,))
         return tangent_of(x, carried[-1]) if carried else None
 
     def forward_mode_off(self) -> ModeScope:
@@ -178,7 +178,7 @@ def apply_jvp(
         primals = strip_tangents(inputs, levels[i:])
         tangents = tuple(tangent_of(x, level) for x in inputs)
         # the innermost derivative is ordinary arithmetic, which is quicker where nobody looks for tangents
-        with ModeScope(duals=None) if not current_levels().carried(primals + tangents) else nullcontext():
+        with ModeScope(duals=None) if not current_levels().levels_with_tangents(primals + tangents) else nullcontext():
             t = compute_jvp(op, primals, tangents, params, out)
             if t is not None:
                 set_tangent(out, t, level)

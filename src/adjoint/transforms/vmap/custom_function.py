@@ -130,7 +130,7 @@ class FunctionCase(NamedTuple):
         pairs = zip(values, self.several, strict=True)
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
 
-    def left(self, result: Any) -> Any:
+    def unwrap_result(self, result: Any) -> Any:
         """What the function returned, for all examples."""
         several = tuple(self.level.unwrap_tensor(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
         return several if isinstance(result, tuple) else several[0]
@@ -144,7 +144,7 @@ class Mapped(Function):
         """The outputs with the batch in front."""
         with case.level.inside():
             result = case.function.forward(*case.wrap_values(values))
-        return case.left(result)
+        return case.unwrap_result(result)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -177,7 +177,7 @@ class Mapped(Function):
         found = tuple(found) if isinstance(found, list) else found
         return None, *(
             g if g is None or batched else sum(g, axes=(0,), keepdims=False)
-            for g, batched in zip(_as_tuple(case.left(found)), case.several, strict=False)
+            for g, batched in zip(_as_tuple(case.unwrap_result(found)), case.several, strict=False)
         )
 
     @staticmethod
@@ -187,7 +187,7 @@ class Mapped(Function):
         own.opened = tuple(vars(own).get("saved_for_forward") or ())
         with case.level.inside():
             found = case.function.jvp(own, *case.wrap_values(tangents[1:]))
-        return case.left(found)
+        return case.unwrap_result(found)
 
 
 def _as_tuple(result: Any) -> tuple[Any, ...]:

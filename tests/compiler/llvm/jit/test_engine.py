@@ -51,7 +51,7 @@ def test_what_is_not_known_is_left_to_llvm(fault: str) -> None:
     elif fault == "a part of it":
         del data[100:]
     elif fault == "data":
-        (first, *_) = whole.loaded()
+        (first, *_) = whole.find_loaded_sections()
         data[table + 64 * first + 8] |= elf_loader.SHF_WRITE
     elif fault == "no ELF":
         data[0] = 0

@@ -20,6 +20,10 @@ class Stream(NoStream):
 class StreamContext(NoStream):
     """`with stream(s)`: the block runs as without."""
 
+    def __init__(self, stream: Any = None) -> None:
+        super().__init__(None)
+        self.stream = stream
+
 
 def is_available() -> bool:
     """True."""

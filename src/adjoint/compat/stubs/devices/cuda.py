@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.compat.absent_device import NoStream, absent_classes, constant_functions, raising_functions
 from adjoint.compat.stubs.devices import nvtx  # noqa: F401  programs name it as torch.cuda.nvtx
+from adjoint.compat.stubs.devices.cpu import StreamContext
 from adjoint.core.dtype.device import DeviceError  # noqa: F401  programs name it as torch.cuda.DeviceError
 
 ANSWERS: dict[str, Any] = {
@@ -56,14 +57,6 @@ class device(NoStream):
 
 class device_of(device):
     """`with device_of(tensor)`: the block runs on the CPU, where the tensor is."""
-
-
-class StreamContext(NoStream):
-    """`with stream(s)`: the block runs as without."""
-
-    def __init__(self, stream: Any = None) -> None:
-        super().__init__(None)
-        self.stream = stream
 
 
 def stream(stream: Any) -> StreamContext:

@@ -185,7 +185,7 @@ def _load_tap(
     y = tap[0] * down.dilation - down.padding
     line = index_of(b, row, down.stride * across.length, y * across.length)
     column = tap[1] * across.dilation - across.padding
-    limits = None if inner else across.seen(tap[1])
+    limits = None if inner else across.valid_range(tap[1])
     vector = plan.type.of(plan.lanes)
     inside = _inside(plan, place, tap, inner)
     if inside is not None and not any(inside):
@@ -197,7 +197,7 @@ def _load_tap(
 def _inside(plan: PoolingPlan, place: Reg | int, tap: Tap, inner: bool) -> list[bool] | None:
     if inner:
         return None
-    low, high = plan.axes[1].seen(tap[1])
+    low, high = plan.axes[1].valid_range(tap[1])
     inside = [low <= _require_known(place) + lane < high for lane in range(plan.lanes)]
     return None if all(inside) else inside
 
@@ -215,7 +215,7 @@ def _rows(b: Builder, plan: PoolingPlan) -> Iterator[tuple[Reg | int, range]]:
         if inner:
             yield row, range(down.taps)
             continue
-        inside = [i for i in range(down.taps) if down.seen(i)[0] <= _require_known(row) < down.seen(i)[1]]
+        inside = [i for i in range(down.taps) if down.valid_range(i)[0] <= _require_known(row) < down.valid_range(i)[1]]
         yield row, range(inside[0], inside[-1] + 1) if inside else range(0)
 
 

@@ -27,7 +27,7 @@ class Axis(NamedTuple):
     padding: int
     dilation: int
 
-    def seen(self, tap: int) -> Pair:
+    def valid_range(self, tap: int) -> Pair:
         """The places, from and to, at which a tap is inside."""
         start = tap * self.dilation - self.padding
         low = max(0, -(start // self.stride))
@@ -36,7 +36,7 @@ class Axis(NamedTuple):
     @property
     def inner(self) -> Pair:
         """The places at which all taps are inside."""
-        low, high = self.seen(0)[0], self.seen(self.taps - 1)[1]
+        low, high = self.valid_range(0)[0], self.valid_range(self.taps - 1)[1]
         return low, max(low, high)
 
 

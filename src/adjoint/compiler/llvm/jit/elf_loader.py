@@ -69,7 +69,7 @@ class ObjectFile:
         start = names + name
         return Symbol(self.data[start : self.data.index(b"\0", start)].decode(), info < 16, section, value)
 
-    def loaded(self) -> list[int]:
+    def find_loaded_sections(self) -> list[int]:
         """The sections that take part in the program; Unknown if one of them is not just read."""
         found = [i for i, section in enumerate(self.sections) if section.flags & SHF_ALLOC and section.size]
         for i in found:
@@ -124,7 +124,7 @@ def _place_and_relocate(objects: list[ObjectFile]) -> Image:
     size, frames = 0, []
     for each in objects:
         places.append({})
-        for i in each.loaded():
+        for i in each.find_loaded_sections():
             section = each.sections[i]
             size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
             places[-1][i] = size

@@ -72,7 +72,7 @@ class FrameObserver(Observations):
         if self._refusal is not None:
             raise self._refusal
 
-    def left(self, activation: ShadowFrame, frame: FrameType, value: Any) -> None:
+    def leave_frame(self, activation: ShadowFrame, frame: FrameType, value: Any) -> None:
         """A frame was left, with `value`."""
         if activation.is_suspending(frame):
             return
@@ -146,7 +146,7 @@ class FrameObserver(Observations):
                     cells[name].append(cell)
         for function in functions:
             self._read_defaults(function, frame)
-        activation = ShadowFrame(self, code, decode(code), cells, outermost, self.left)
+        activation = ShadowFrame(self, code, decode(code), cells, outermost, self.leave_frame)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self._enclosing_frames[id(constant)] = activation
