@@ -294,12 +294,6 @@ def _name_states(tracer: Tracer) -> None:
 
 
 __all__ = [
-    "Effect",
-    "OutputRef",
-    "SymbolicNumber",
-    "StepEffects",
-    "OverlapError",
-    "ResultTable",
+    "Effect", "OutputRef", "OverlapError", "ResultTable", "StepEffects", "SymbolicNumber", "collect_effects",
     "complete_effects",
-    "collect_effects",
-]
+]  # fmt: skip

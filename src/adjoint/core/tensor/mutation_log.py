@@ -16,7 +16,7 @@ from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.tensor.as_strided import owner
 
-__all__ = ["Write", "MutationLog", "check_version", "owner", "mutation_log"]
+__all__ = ["MutationLog", "Write", "check_version", "mutation_log", "owner"]
 
 
 class Checksum:

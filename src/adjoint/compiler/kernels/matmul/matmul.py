@@ -24,7 +24,7 @@ from adjoint.compiler.kernels.matmul.scratch import largest_tile
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
-__all__ = ["MatrixStrides", "MatmulPlan", "plan_matmul", "write_matmul"]
+__all__ = ["MatmulPlan", "MatrixStrides", "plan_matmul", "write_matmul"]
 
 
 def write_matmul(

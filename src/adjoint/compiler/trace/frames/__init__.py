@@ -40,16 +40,6 @@ from adjoint.compiler.trace.frames.sources import (
 )
 
 __all__ = [
-    "AttributeSource",
-    "CellSource",
-    "ContentsSource",
-    "DefinitionSource",
-    "GlobalSource",
-    "ItemSource",
-    "MISSING",
-    "Source",
-    "ObservedRead",
-    "FrameObserver",
-    "ObservedWrite",
-    "is_same_constant",
-]
+    "AttributeSource", "CellSource", "ContentsSource", "DefinitionSource", "FrameObserver", "GlobalSource",
+    "ItemSource", "MISSING", "ObservedRead", "ObservedWrite", "Source", "is_same_constant",
+]  # fmt: skip
