@@ -79,7 +79,7 @@ def test_effects_stay_in_order_and_are_never_shared() -> None:
         (lambda x: x.sum(0, keepdim=True).expand(3, 4) * x, ["sum", "mul"]),
         (lambda x: x.exp().clone(), ["exp"]),
         (lambda x: x.clone(), ["copy"]),
-        (lambda x: x.T.clone(), ["permute", "laid"]),
+        (lambda x: x.T.clone(), ["permute", "copy_in_order"]),
         (lambda x: x.reshape(3, 4, 1).permute(2, 0, 1).permute(2, 1, 0), ["reshape", "permute"]),
         (lambda x: x.to(ad.float64).to(ad.float64), ["cast"]),
         (lambda x: x.to(ad.float64).to(ad.float32), []),

@@ -16,7 +16,7 @@ from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import wrap
 
-UNSEEN = {"taken", "windows", "windows-2d"}  # never called by users: what follows them is of one order
+UNSEEN = {"replace_content", "windows", "windows-2d"}  # never called by users: what follows them is of one order
 
 
 def gapped(x: Any) -> Any:

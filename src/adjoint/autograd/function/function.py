@@ -140,7 +140,7 @@ class Function(metaclass=FunctionMeta):
             args = _bind_positionally(cls, separate, args, kwargs)
         special = nondefault.count and mode.special
         duals = mode.duals if special else None
-        levels = () if duals is None else duals.levels_of(args)
+        levels = () if duals is None else duals.levels_with_tangents(args)
         node = cls._backward_cls(args)
         ctx = Context(node)
         with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():

@@ -98,7 +98,7 @@ class SymbolicStrides:
         laid = [self._known[x] for x in v.operands]
         if is_view(v):
             return _strides_after_view(v, laid[0])
-        if v.op.name == "laid":
+        if v.op.name == "copy_in_order":
             return _unless_row_major(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
         if laid.count(None) == len(laid) or v.size < 2:
             return None

@@ -21,8 +21,8 @@ from adjoint.core.runtime.slot import Slot
 
 DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
 DTYPE_AGNOSTIC_OPS = frozenset({
-    "as_strided", "cast", "copy", "gather", "index", "laid", "put_index", "put_slice", "put_view", "restride",
-    "scatter", "taken", "unfold", "where", "windows",
+    "as_strided", "cast", "copy", "gather", "index", "copy_in_order", "put_index", "put_slice", "put_view", "restride",
+    "scatter", "replace_content", "unfold", "where", "windows",
 })  # fmt: skip
 cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
 

@@ -64,7 +64,7 @@ class ProtocolMethods:
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
         """A capsule over this memory. Raises BufferError for a tensor that requires grad, or for another device."""
-        return interop_handlers().capsule(self, stream, max_version, dl_device, copy)
+        return interop_handlers().export_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the CPU."""

@@ -55,7 +55,7 @@ class MetaInterpreter:
         self._note(out, lambda: array)
         return out
 
-    as_it_lies = staticmethod(layout_without_values)
+    strided_stand_in = staticmethod(layout_without_values)
 
     def _note(self, made: MetaArray, values: Callable[[], Any]) -> None:
         self.made, self.values = ref(made), values

@@ -48,12 +48,8 @@ class Tensor:
     def __delitem__(self, key: Any) -> None: ...
     def __dir__(self) -> list[str]: ...
     def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[_int, _int] | None = None,
-        dl_device: Any = None,
-        copy: _bool | None = None,
+        self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: Any = None, copy:
+        _bool | None = None
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[_int, _int]: ...
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
@@ -129,10 +125,10 @@ class Tensor:
     @_grad_fn.deleter
     def _grad_fn(self) -> None: ...
     def _is_view(self) -> _bool: ...
-    def _restore_leaf(self) -> Any: ...
     def _make_subclass(self, data: Tensor, require_grad: _bool = False) -> Any: ...
     def _number(self, reader: str) -> Any: ...
     def _real_number(self, reader: str) -> Any: ...
+    def _restore_leaf(self) -> Any: ...
     @property
     def _version(self) -> _int: ...
     def abs(self) -> Tensor: ...
@@ -222,11 +218,8 @@ class Tensor:
     def atanh(self) -> Tensor: ...
     def atanh_(self) -> Tensor: ...
     def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: _bool | None = None,
-        create_graph: _bool = False,
-        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None,
+        self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False,
+        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None
     ) -> None: ...
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
@@ -410,7 +403,7 @@ class Tensor:
     def fmod_(self, other: Any) -> Tensor: ...
     def frac(self) -> Tensor: ...
     def frac_(self) -> Tensor: ...
-    def frexp(self) -> Parts: ...
+    def frexp(self) -> FrexpResult: ...
     @overload
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor: ...
     @overload
@@ -420,7 +413,7 @@ class Tensor:
     def ge(self, other: Any) -> Tensor: ...
     def ge_(self, other: Any) -> Tensor: ...
     def geometric_(self, p: _float, *, generator: Any = None) -> Tensor: ...
-    def geqrf(self) -> Reflectors: ...
+    def geqrf(self) -> GeqrfResult: ...
     def ger(self, vec2: Tensor) -> Tensor: ...
     def get_device(self) -> _int: ...
     @property
@@ -554,16 +547,9 @@ class Tensor:
     def isposinf(self) -> Tensor: ...
     def isreal(self) -> Tensor: ...
     def istft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        length: _int | None = None,
-        return_complex: _bool = False,
+        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
+        None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None =
+        None, return_complex: _bool = False
     ) -> Tensor: ...
     def item(self) -> Any: ...
     @property
@@ -729,66 +715,28 @@ class Tensor:
     def nelement(self) -> _int: ...
     def new(self, *data: Any, size: Any = None, device: Any = None) -> Tensor: ...
     def new_empty(
-        self,
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
-        **named: Any,
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
+        pin_memory: _bool = False, **named: Any
     ) -> Tensor: ...
     def new_empty_strided(
-        self,
-        size: Any,
-        stride: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
+        self, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
+        layout: Any = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_full(
-        self,
-        size: Any,
-        fill_value: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
+        layout: Any = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_ones(
-        self,
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
-        **named: Any,
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
+        pin_memory: _bool = False, **named: Any
     ) -> Tensor: ...
     def new_tensor(
-        self,
-        data: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
+        pin_memory: _bool = False
     ) -> Tensor: ...
     def new_zeros(
-        self,
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: Any = None,
-        pin_memory: _bool = False,
-        **named: Any,
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
+        pin_memory: _bool = False, **named: Any
     ) -> Tensor: ...
     def nextafter(self, other: Any) -> Tensor: ...
     def nextafter_(self, other: Any) -> Tensor: ...
@@ -800,7 +748,8 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def norm(
-        self, p: Any = "fro", *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: Any = None
+        self, p: Any = "fro", *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: Any =
+        None
     ) -> Tensor: ...
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Any = None) -> Tensor: ...
     def not_equal(self, other: Any) -> Tensor: ...
@@ -831,7 +780,7 @@ class Tensor:
     def prod(self, *, axis: _int | None = None, keepdims: _bool = False, dtype: Any = None) -> Tensor: ...
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
-    def qr(self, some: _bool = True) -> Orthogonal: ...
+    def qr(self, some: _bool = True) -> QrResult: ...
     @overload
     def quantile(
         self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear"
@@ -982,7 +931,7 @@ class Tensor:
     def slice_scatter(
         self, src: Tensor, *, axis: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1
     ) -> Tensor: ...
-    def slogdet(self) -> SignAndLogarithm: ...
+    def slogdet(self) -> SlogdetResult: ...
     @overload
     def softmax(self, dim: _int | None = None, _stacklevel: _int = 3, dtype: Any = None) -> Tensor: ...
     @overload
@@ -1018,34 +967,18 @@ class Tensor:
     def squeeze_(self, *, axis: Any = None) -> Tensor: ...
     @overload
     def std(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdim: _bool = False,
-        *,
-        correction: _float | None = None,
+        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
+        correction: _float | None = None
     ) -> Tensor: ...
     @overload
     def std(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdims: _bool = False,
-        correction: _float | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
+        correction: _float | None = None
     ) -> Tensor: ...
     def stft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        pad_mode: str = "reflect",
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        return_complex: _bool | None = None,
-        align_to_window: _bool | None = None,
+        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
+        None, center: _bool = True, pad_mode: str = "reflect", normalized: _bool = False, onesided: _bool | None =
+        None, return_complex: _bool | None = None, align_to_window: _bool | None = None
     ) -> Tensor: ...
     def storage(self) -> TypedStorage: ...
     def storage_offset(self) -> _int: ...
@@ -1062,7 +995,7 @@ class Tensor:
         self, *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: Any = None
     ) -> Tensor: ...
     def sum_to_size(self, *size: Any) -> Tensor: ...
-    def svd(self, some: _bool = True, compute_uv: _bool = True) -> Singular: ...
+    def svd(self, some: _bool = True, compute_uv: _bool = True) -> SvdResult: ...
     def swapaxes(self, dim0: _int, dim1: _int) -> Tensor: ...
     def swapaxes_(self, dim0: _int, dim1: _int) -> Tensor: ...
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor: ...
@@ -1092,13 +1025,8 @@ class Tensor:
     @overload
     def tile(self, *dims: _int) -> Tensor: ...
     def to(
-        self,
-        *args: Any,
-        dtype: Any = None,
-        device: Any = None,
-        copy: _bool = False,
-        non_blocking: _bool = False,
-        memory_format: Any = None,
+        self, *args: Any, dtype: Any = None, device: Any = None, copy: _bool = False, non_blocking: _bool = False,
+        memory_format: Any = None
     ) -> Tensor: ...
     def to_dense(self) -> Tensor: ...
     def to_device(self, device: Any, *, stream: Any = None) -> Self: ...
@@ -1112,7 +1040,7 @@ class Tensor:
     def transpose_(self, dim0: _int, dim1: _int) -> Tensor: ...
     def triangular_solve(
         self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False
-    ) -> Triangular: ...
+    ) -> TriangularSolveResult: ...
     def tril(self, diagonal: _int = 0) -> Tensor: ...
     def tril_(self, diagonal: _int = 0) -> Tensor: ...
     def triu(self, diagonal: _int = 0) -> Tensor: ...
@@ -1135,16 +1063,13 @@ class Tensor:
     def uniform_(self, a: _float = 0.0, b: _float = 1.0, *, generator: Any = None, **ends: _float) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None =
+        None
     ) -> Any: ...
     @overload
     def unique(
-        self,
-        sorted: _bool = True,
-        return_inverse: _bool = False,
-        return_counts: _bool = False,
-        *,
-        axis: _int | None = None,
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int |
+        None = None
     ) -> Any: ...
     @overload
     def unique_consecutive(
@@ -1177,21 +1102,13 @@ class Tensor:
     def untyped_storage(self) -> UntypedStorage: ...
     @overload
     def var(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdim: _bool = False,
-        *,
-        correction: _float | None = None,
+        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
+        correction: _float | None = None
     ) -> Tensor: ...
     @overload
     def var(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdims: _bool = False,
-        correction: _float | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
+        correction: _float | None = None
     ) -> Tensor: ...
     def vdot(self, other: Tensor) -> Tensor: ...
     @overload
@@ -1221,13 +1138,13 @@ class Extreme(NamedTuple):
     values: Tensor
     indices: Tensor
 
-class Parts(NamedTuple):
+class FrexpResult(NamedTuple):
     """See adjoint.functions.elementwise.float_functions."""
 
     mantissa: Tensor
     exponent: Tensor
 
-class Reflectors(NamedTuple):
+class GeqrfResult(NamedTuple):
     """See adjoint.functions.linalg.factorizations."""
 
     a: Tensor
@@ -1239,13 +1156,13 @@ class Histogram(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
-class Orthogonal(NamedTuple):
+class QrResult(NamedTuple):
     """See adjoint.functions.linalg.factorizations."""
 
     Q: Tensor
     R: Tensor
 
-class SignAndLogarithm(NamedTuple):
+class SlogdetResult(NamedTuple):
     """See adjoint.functions.linalg.norms_det."""
 
     sign: Tensor
@@ -1254,14 +1171,15 @@ class SignAndLogarithm(NamedTuple):
 class TypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
 
-class Singular(NamedTuple):
+
+class SvdResult(NamedTuple):
     """See adjoint.functions.linalg.top_level_names."""
 
     U: Tensor
     S: Tensor
     V: Tensor
 
-class Triangular(NamedTuple):
+class TriangularSolveResult(NamedTuple):
     """See adjoint.functions.linalg.top_level_names."""
 
     solution: Tensor
@@ -1269,6 +1187,7 @@ class Triangular(NamedTuple):
 
 class UntypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
+
 
 def init_slots(tensor: Tensor, array: Any) -> Tensor: ...
 def wrap(array: Any) -> Tensor: ...
