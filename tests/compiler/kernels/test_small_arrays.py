@@ -15,7 +15,7 @@ import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.optim.adam
 import adjoint.optim.sgd
-from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider
+from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
 
 pytest.importorskip("llvmlite")
 from adjoint.compiler.kernels.small_arrays.catalogue import ROUTINES
@@ -235,7 +235,7 @@ def test_without_kernels_numpy_does_all(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_machine_without_routines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_provider, "routine", lambda name: None)
+    monkeypatch.setattr(routine_slot, "call", lambda name: None)
     lone = SmallArrayKernel("softmax")
     assert lone.call(np.ones((2, 2))) is None
     assert lone.call(np.ones((2, 2))) is None
