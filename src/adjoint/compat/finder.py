@@ -17,7 +17,7 @@ from adjoint.compat.module_alias import AbsentModule, AliasModule
 from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, PREDICATES
 from adjoint.compat.namespace import NAMES as PYTORCH_NAMES
 from adjoint.compat.renamed_modules import FOLDERS, FUNCTIONS, RENAMED
-from adjoint.core.runtime.lazy_import import names_of
+from adjoint.core.runtime.lazy_import import module_name_slot, names_of
 
 PACKAGE = __name__.partition(".")[0]
 NAMES = PYTORCH_NAMES | FUNCTIONS
@@ -66,6 +66,7 @@ class RowLoader:
 def install_namespace() -> None:
     """Serve the table from now on."""
     sys.meta_path.insert(0, NamespaceFinder())
+    module_name_slot.fill(current_module_name)
     for name in PARENTS:  # those that have been imported before
         if (module := sys.modules.get(f"{PACKAGE}.{name}")) is not None:
             add_rows(module, name)
@@ -77,6 +78,13 @@ def find_name(name: str) -> Any:
         module, _, attribute = NAMES[name].partition(":")
         return getattr(import_module(f"{PACKAGE}.{module}"), attribute)
     return import_module(f"{PACKAGE}.{name}") if name in ROWS else None
+
+
+def current_module_name(fullname: str) -> str:
+    """Return what a module is called now that version 0.1 called `fullname`."""
+    name = fullname.removeprefix(f"{PACKAGE}.")
+    home = RENAMED.get(name) or FOLDERS.get(name)
+    return fullname if home is None else f"{PACKAGE}.{home.split()[0]}"
 
 
 def names_below(name: str) -> list[str]:

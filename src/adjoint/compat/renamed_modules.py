@@ -181,7 +181,11 @@ FOLDERS = {
 }
 
 # Functions that pickles call by a name which has changed.
-FUNCTIONS = {"core.generator._restored": "core.random.generator:_rebuild_generator"}
+FUNCTIONS = {
+    "core.generator._restored": "core.random.generator:_rebuild_generator",
+    "functions.convolution.pad": "functions.nn.pad:pad",
+    "functions.convolution.unfold": "functions.nn.unpool_fold:unfold",
+}
 
 
 def _read_moves() -> dict[str, str]:

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         native_channel_shuffle,
     )
     from adjoint.functions.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
-    from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d, pad, unfold
+    from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d
     from adjoint.functions.nn.dropout import dropout, dropout1d, dropout2d, dropout3d
     from adjoint.functions.nn.embedding import embedding
     from adjoint.functions.nn.embedding_bag import embedding_bag
@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     )
     from adjoint.functions.nn.multihead_attention import multi_head_attention_forward
     from adjoint.functions.nn.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
+    from adjoint.functions.nn.pad import pad
     from adjoint.functions.nn.pooling import (
         avg_pool1d,
         avg_pool2d,
@@ -129,7 +130,7 @@ if TYPE_CHECKING:
         max_pool3d,
         max_pool3d_with_indices,
     )
-    from adjoint.functions.nn.unpool_fold import fold, max_unpool1d, max_unpool2d, max_unpool3d
+    from adjoint.functions.nn.unpool_fold import fold, max_unpool1d, max_unpool2d, max_unpool3d, unfold
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -188,7 +189,8 @@ _HOMES = {
     "nn.attention": "scaled_dot_product_attention",
     "nn.channel_ops": "channel_shuffle gumbel_softmax local_response_norm native_channel_shuffle",
     "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
-    "nn.convolution": "conv1d conv2d conv3d pad unfold",
+    "nn.convolution": "conv1d conv2d conv3d",
+    "nn.pad": "pad",
     "nn.dropout": "dropout dropout1d dropout2d dropout3d",
     "nn.embedding": "embedding",
     "nn.embedding_bag": "embedding_bag",
@@ -204,7 +206,7 @@ _HOMES = {
         avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
         max_pool3d max_pool3d_with_indices
     """,
-    "nn.unpool_fold": "fold max_unpool1d max_unpool2d max_unpool3d",
+    "nn.unpool_fold": "fold max_unpool1d max_unpool2d max_unpool3d unfold",
 }
 if not TYPE_CHECKING:
     _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, "adjoint.functions")

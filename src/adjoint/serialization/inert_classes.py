@@ -6,6 +6,8 @@ import sys
 from types import FunctionType
 from typing import Any
 
+from adjoint.core.runtime.lazy_import import module_name_slot
+
 # What Python or a pickle calls by itself, and what would make an instance more than data
 ACTING_METHODS = ("__del__", "__setstate__", "__new__")
 CALL_METHODS = ("__call__",)
@@ -39,7 +41,7 @@ HEAP_TYPE_FLAG = 1 << 9  # CPython sets this flag of a type on the heap
 
 
 def _find_imported(module: str, name: str) -> Any:
-    found: Any = sys.modules.get(module)
+    found: Any = sys.modules.get(module_name_slot.call(module))
     for part in name.split("."):
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
     return found

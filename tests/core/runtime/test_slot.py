@@ -14,6 +14,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "answers": "adjoint",
     "compile": "adjoint",
     "map_in_front": "adjoint",
+    "module_name": "adjoint.compat.finder",
     "block_on": "adjoint.core.tensor.shape_tracer",
     "cast": "adjoint.ops.elementwise.select",
     "kernel_maker": "adjoint",

@@ -88,7 +88,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
 @with_out
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """`value` put around the last dimensions, (before, after) for each, the last first; negative numbers cut off."""
-    from adjoint.functions.nn.convolution import pad as padded
+    from adjoint.functions.nn.pad import pad as padded
 
     return padded(input, pad, "constant", value)
 

@@ -9,8 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.slot import Slot
 
 _MODULE_DICT: Any = vars(ModuleType)["__dict__"]
+# The name that a module has now, for one that a file or a program may call by an older name.
+module_name_slot: Slot[Callable[[str], str]] = Slot("module_name", lambda name: name)
 
 
 class LazyModule(ModuleType):

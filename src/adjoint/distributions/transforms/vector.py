@@ -14,7 +14,7 @@ from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import logsigmoid, softplus
 from adjoint.functions.linalg.factorizations import cholesky
-from adjoint.functions.nn.convolution import pad
+from adjoint.functions.nn.pad import pad
 
 
 class IndependentTransform(Transform):

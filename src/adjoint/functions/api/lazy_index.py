@@ -88,13 +88,15 @@ FUNCTIONS: dict[str, str] = {
     "loss.similarity": "bilinear pairwise_distance",
     "nn.channel_ops": "channel_shuffle native_channel_shuffle",
     "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
-    "nn.convolution": "conv1d conv2d conv3d pad unfold",
+    "nn.convolution": "conv1d conv2d conv3d",
     "nn.dropout": """
         alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_
         feature_dropout feature_dropout_
     """,
     "nn.interpolate": "adaptive_avg_pool1d pixel_shuffle pixel_unshuffle",
     "nn.normalization": "batch_norm cosine_similarity instance_norm layer_norm",
+    "nn.pad": "pad",
+    "nn.unpool_fold": "unfold",
     "nn.pooling": """
         avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
         max_pool3d max_pool3d_with_indices

@@ -7,11 +7,12 @@ Modules, in reading order:
 - `embedding`: Rows of a table, looked up by number.
 - `grid_sample`: Images looked up between their elements, at places that a grid says.
 - `normalization`: Normalisation to mean 0 and variance 1, over a layer's features or over a batch.
-- `pad`: Frames made of the tensor itself: mirrored, repeated at the edges, or joined into a ring.
+- `pad`: `pad`: frames of one value, or made of the tensor itself: mirrored, repeated at the edges, joined into a
+  ring.
 - `pooling`: Pooling: one number for each window.
 - `recurrent_fused`: The quick eager form of a recurrent layer: all times in one node, with the gradient through time
   written by hand.
-- `unpool_fold`: Elements put back where pooling or sliding windows took them from.
+- `unpool_fold`: Elements under sliding windows as columns, and put back where pooling or windows took them from.
 - `adaptive_pooling`: Pooling to a given number of windows: the largest elements of parts, regular ones or at random.
 - `attention`: Attention: each query's average of the values, weighed by how its key matches theirs.
 - `convolution`: Convolutions as PyTorch calls them: correlation of (N, C, D…) with (O, C/groups, K…).

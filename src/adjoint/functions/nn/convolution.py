@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.dtype.dtype_info import scalar_type
@@ -11,14 +10,11 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
-from adjoint.functions.api.publish import rename_node
-from adjoint.functions.nn.pad import pad_dims
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.sliding_windows import windows
 from adjoint.ops.nn import convolution as ops
 from adjoint.ops.reduction import reduction
 
-__all__ = ["conv1d", "conv2d", "conv3d", "pad", "unfold"]
+__all__ = ["conv1d", "conv2d", "conv3d"]
 
 
 def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
@@ -162,61 +158,3 @@ def conv3d(
 ) -> Tensor:  # fmt: skip
     """(N, C, D, H, W) with (O, C/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
-
-
-@preserve_channels_last
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
-    """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
-
-    `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
-    with the tensor itself. Raises RuntimeError for more pairs than dimensions and for frames too wide.
-    """
-    if mode != "constant":
-        if value is not None and value != 0:
-            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-        return pad_dims(input, pad, mode)
-    if len(pad) % 2 or len(pad) // 2 > input.ndim:
-        raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
-    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
-    widths = ((0, 0),) * (input.ndim - len(pairs)) + tuple(pairs)
-    if any(a < 0 or b < 0 for a, b in widths):
-        bounds = tuple((max(-a, 0), n - max(-b, 0), 1) for n, (a, b) in zip(input.array.shape, widths, strict=True))
-        input = movement.slice(input, bounds=bounds)
-    number = value if isinstance(value, complex) else float(value or 0.0)
-    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
-
-
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
-
-    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions, for no elements
-    but for lack of a batch, and where the window finds no place.
-    """
-    if input.ndim not in (3, 4) or not all(input.array.shape[-3:]):
-        raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-            f"but got: {list(input.array.shape)}"
-        )
-    if input.ndim == 3:
-        one = movement.reshape(input, shape=(1, *input.array.shape))
-        columns = unfold(one, kernel_size, dilation, padding, stride)
-        return movement.reshape(columns, shape=columns.array.shape[1:])
-    size, steps = per_dimension(kernel_size, 2, "kernel_size"), per_dimension(stride, 2, "stride")
-    gaps, frame = per_dimension(dilation, 2, "dilation"), per_dimension(padding, 2, "padding")
-    spatial = input.array.shape[2:]
-    places = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(spatial, frame, gaps, size, steps, strict=True)
-    )
-    if min(places) < 1:
-        raise RuntimeError(
-            f"Given input with spatial size {tuple(spatial)}, kernel_size={size}, dilation={gaps}, padding={frame}, "
-            f"calculated shape of the array of sliding blocks as {places}, but its components must be at least one."
-        )
-    framed = movement.pad(input, widths=((0, 0), (0, 0), *((p, p) for p in frame)))
-    seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
-    n, c, ph, pw = seen.array.shape[:4]
-    columns = movement.permute(seen, axes=(0, 1, 4, 5, 2, 3))
-    out = movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
-    settings = {"kernel_size": size, "dilation": gaps, "padding": frame, "stride": steps}
-    ends = {f"self_sym_argsize_minus_{i}": input.array.shape[-i] for i in (1, 2)}
-    return rename_node(out, "Im2ColBackward0", **settings, **ends)

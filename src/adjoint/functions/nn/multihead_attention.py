@@ -11,8 +11,8 @@ from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.activation import softmax
 from adjoint.functions.linalg.matmul import linear, matmul
 from adjoint.functions.nn.attention import scaled_dot_product_attention
-from adjoint.functions.nn.convolution import pad
 from adjoint.functions.nn.dropout import dropout
+from adjoint.functions.nn.pad import pad
 from adjoint.functions.shape.join import cat, split
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement

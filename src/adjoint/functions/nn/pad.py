@@ -1,4 +1,4 @@
-"""Frames made of the tensor itself: mirrored, repeated at the edges, or joined into a ring."""
+"""`pad`: frames of one value, or made of the tensor itself: mirrored, repeated at the edges, joined into a ring."""
 
 from __future__ import annotations
 
@@ -8,9 +8,36 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
+from adjoint.ops.movement import movement
+
+__all__ = ["pad"]
 
 PAD_NODE_PREFIXES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular": "Circular"}
+
+
+@preserve_channels_last
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
+
+    `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
+    with the tensor itself. Raises RuntimeError for more pairs than dimensions and for frames too wide.
+    """
+    if mode != "constant":
+        if value is not None and value != 0:
+            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        return pad_dims(input, pad, mode)
+    if len(pad) % 2 or len(pad) // 2 > input.ndim:
+        raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    widths = ((0, 0),) * (input.ndim - len(pairs)) + tuple(pairs)
+    if any(a < 0 or b < 0 for a, b in widths):
+        bounds = tuple((max(-a, 0), n - max(-b, 0), 1) for n, (a, b) in zip(input.array.shape, widths, strict=True))
+        input = movement.slice(input, bounds=bounds)
+    number = value if isinstance(value, complex) else float(value or 0.0)
+    return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
+
 
 
 def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Elements put back where pooling or sliding windows took them from."""
+"""Elements under sliding windows as columns, and put back where pooling or windows took them from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.indexing import indexing, scatter
 from adjoint.ops.movement import movement
-from adjoint.ops.movement.sliding_windows import count_windows
+from adjoint.ops.movement.sliding_windows import count_windows, windows
 from adjoint.ops.movement.sliding_windows import fold as _add_windows
 
-__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d"]
+__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold"]
 
 
 def fold(
@@ -145,3 +145,39 @@ def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size
     if any(n < 0 for n in given):
         raise ValueError(f"{name}: output_size must contain non-negative spatial dimensions, but got {given}")
     return tuple(given)
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
+
+    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions, for no elements
+    but for lack of a batch, and where the window finds no place.
+    """
+    if input.ndim not in (3, 4) or not all(input.array.shape[-3:]):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(input.array.shape)}"
+        )
+    if input.ndim == 3:
+        one = movement.reshape(input, shape=(1, *input.array.shape))
+        columns = unfold(one, kernel_size, dilation, padding, stride)
+        return movement.reshape(columns, shape=columns.array.shape[1:])
+    size, steps = per_dimension(kernel_size, 2, "kernel_size"), per_dimension(stride, 2, "stride")
+    gaps, frame = per_dimension(dilation, 2, "dilation"), per_dimension(padding, 2, "padding")
+    spatial = input.array.shape[2:]
+    places = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(spatial, frame, gaps, size, steps, strict=True)
+    )
+    if min(places) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(spatial)}, kernel_size={size}, dilation={gaps}, padding={frame}, "
+            f"calculated shape of the array of sliding blocks as {places}, but its components must be at least one."
+        )
+    framed = movement.pad(input, widths=((0, 0), (0, 0), *((p, p) for p in frame)))
+    seen = windows(framed, size=size, stride=steps, dilation=gaps)  # (N, C, PH, PW, KH, KW)
+    n, c, ph, pw = seen.array.shape[:4]
+    columns = movement.permute(seen, axes=(0, 1, 4, 5, 2, 3))
+    out = movement.reshape(columns, shape=(n, c * size[0] * size[1], ph * pw))
+    settings = {"kernel_size": size, "dilation": gaps, "padding": frame, "stride": steps}
+    ends = {f"self_sym_argsize_minus_{i}": input.array.shape[-i] for i in (1, 2)}
+    return rename_node(out, "Im2ColBackward0", **settings, **ends)
