@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 import zlib
 from collections.abc import Generator, Iterator
@@ -111,6 +112,8 @@ def speaks_of_torch(path: Path) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     report = yield
+    if report.skipped:  # what was half imported is not there for the next file that imports from it
+        sys.modules.pop(".".join(collector.path.relative_to(ROOT).with_suffix("").parts), None)
     _refuse_a_test_that_never_runs(report, collector.path)
     return report
 

@@ -70,7 +70,6 @@ MODULES = {
     "nn.utils._per_sample_grad": "transforms.per_sample_grads",
     "nn.utils.convert_parameters": "nn.utils.parameter_vector",
     "nn.utils.fusion": "nn.utils.fuse_batch_norm",
-    "nn.utils.init": "nn.utils.skip_init",
     "nn.utils.rnn": "nn.utils.packed_sequence",
     "nn.modules.activation": "nn nn.layers.activation",
     "nn.modules.adaptive": "nn nn.loss.adaptive_softmax",

@@ -12,7 +12,6 @@ Modules, in reading order:
   instead.
 - `pruning_methods`: Pruning methods: what chooses the elements of a parameter to leave out, and leaves them out
   before each call.
-- `skip_init`: Modules whose first values are of no interest.
 - `spectral_norm`: A weight of largest singular value 1, under the names by which older programs and their checkpoints
   know it.
 - `stateless`: Calls of a module with other parameters than its own, under the name of old.
@@ -20,6 +19,7 @@ Modules, in reading order:
   them.
 - `parametrizations`: Parametrizations: a weight as direction and length, of largest singular value 1, or orthogonal.
 - `prune`: Weights without some of their elements: the parameter by a mask, before each call of the module.
+- `init`: Modules whose first values are of no interest.
 """
 
 from __future__ import annotations
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     from adjoint.nn.utils import (
         clip_grad,
         fuse_batch_norm,
+        init,
         packed_sequence,
         parametrizations,
         parametrize,
         prune,
         stateless,
-    )
-    from adjoint.nn.utils import (
-        skip_init as init,
     )
     from adjoint.nn.utils.clip_grad import (
         clip_grad_norm,
@@ -56,9 +54,9 @@ if TYPE_CHECKING:
         fuse_linear_bn_eval,
         fuse_linear_bn_weights,
     )
+    from adjoint.nn.utils.init import skip_init
     from adjoint.nn.utils.memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
     from adjoint.nn.utils.parameter_vector import parameters_to_vector, vector_to_parameters
-    from adjoint.nn.utils.skip_init import skip_init
 
 __all__ = [
     "clip_grad",
@@ -94,7 +92,7 @@ _HOMES = {
     "fuse_batch_norm": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
     "parameter_vector": "parameters_to_vector vector_to_parameters",
-    "skip_init": "skip_init",
+    "init": "skip_init",
 }
 if not TYPE_CHECKING:
     _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)
