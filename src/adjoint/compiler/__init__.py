@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def is_compiling() -> bool:
     """True within a step while it is traced, as its Python runs then; False in all other calls."""
-    return bool(nondefault.count and hasattr(mode.tracer, "arithmetic"))
+    return bool(nondefault.count and mode.tracer is not None and mode.tracer.traces_steps)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

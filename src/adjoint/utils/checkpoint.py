@@ -213,7 +213,7 @@ def _is_traced() -> bool:
 
 def _call_traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call, of which the tracer knows that its equations are to be computed again for their gradient."""
-    with getattr(mode.tracer, "checkpoint_scope", nullcontext)():
+    with nullcontext() if mode.tracer is None else mode.tracer.checkpoint_scope():
         return function(*args, **kwargs)
 
 

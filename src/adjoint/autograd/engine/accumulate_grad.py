@@ -155,9 +155,9 @@ def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gra
         total = add(have, g)
         if dual:
             return partial(write_in_place, have, total, "accumulation")
-        rebind = getattr(mode.tracer, "rebind", None)
-        if rebind is not None and have.node is None and not gradients.create_graph:
-            return partial(rebind, have, total, "accumulation", None)
+        tracer = mode.tracer
+        if tracer is not None and tracer.writes_symbols and have.node is None and not gradients.create_graph:
+            return partial(tracer.rebind, have, total, "accumulation", None)
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
@@ -171,8 +171,10 @@ def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gra
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
     """The gradient in a symbol of its own, where a step is traced: what is written into one leaf's is not another's."""
-    as_own = None if gradients.create_graph else getattr(mode.tracer, "own_gradient", None)
-    return g if as_own is None else as_own(g, tensor if type(key) is Leaf else None)
+    if gradients.create_graph or mode.tracer is None:
+        return g
+    own: Tensor = mode.tracer.own_gradient(g, tensor if type(key) is Leaf else None)
+    return own
 
 
 def _as_grad(g: Tensor) -> Tensor:

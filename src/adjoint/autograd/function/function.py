@@ -194,8 +194,7 @@ def has_setup_context(function: type[Function]) -> bool:
 
 def _apply_by_tracer(function: type[Function], args: tuple[Any, ...]) -> Any:
     """What `forward` returns for a batch, where a tracer knows that; NotImplemented if its ops are to be called."""
-    apply_function = getattr(mode.tracer, "apply_function", None)
-    return NotImplemented if apply_function is None else apply_function(function, args)
+    return NotImplemented if mode.tracer is None else mode.tracer.apply_function(function, args)
 
 
 def _bind_positionally(

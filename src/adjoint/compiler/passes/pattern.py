@@ -14,6 +14,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Value, spec_of
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 
@@ -92,7 +93,7 @@ def _make_rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
     return Rule(name, function, before.array, holes, fixed, asked)
 
 
-class PatternTracer:
+class PatternTracer(Interpreter):
     """Takes the op calls of a rule: `typed` as equations, else as a pattern, in which only the ops count."""
 
     def __init__(self, typed: bool = True) -> None:
@@ -111,10 +112,6 @@ class PatternTracer:
         if isinstance(x, Tensor):
             return x.array
         return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
-
-    def adopt(self, tensor: Tensor) -> Any:
-        """The value it stands for."""
-        return tensor.array
 
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What stands for the inputs of an op: nobody asks."""

@@ -35,6 +35,7 @@ from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.storage import InferenceStorage, ViewStep, share_storage, storage_of, view_of
@@ -52,12 +53,14 @@ FAMILIES_WITH_LITERALS = (
 )  # families whose equations may have numbers among their inputs
 
 
-class Tracer:
+class Tracer(Interpreter):
     """Takes the place of NumPy for one thread while a step is traced.
 
     `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
     `is_set(holder, key)`, whether the step has set an item of a dictionary.
     """
+
+    traces_steps = writes_symbols = True
 
     def __init__(
         self,
@@ -333,9 +336,14 @@ class Tracer:
             f"{user_site()})"
         )
 
-    def defer(self, function: Callable[[Any], Any], argument: Any) -> None:
-        """Have `function(argument)` called when all else in a call is done."""
+    def defer(self, function: Callable[[Any], Any], argument: Any) -> bool:
+        """Call `function(argument)` at the end of each call of the step."""
         self.deferred.append((function, argument, user_site()))
+        return True
+
+    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+        """Call what `prepare(subject)` returns if the trace fails."""
+        self.undo.append(prepare(subject))
 
     def note_container_write(self, container: Any) -> None:
         """A hook is about to put something into a container."""

@@ -77,9 +77,8 @@ class ContainerMethodHook:
         self.hook = hook
 
     def __call__(self, *args: Any) -> Any:
-        filled = getattr(mode.tracer, "note_container_write", None) if nondefault.count else None
-        if filled is not None:
-            filled(self.hook.__self__)
+        if nondefault.count and mode.tracer is not None:
+            mode.tracer.note_container_write(self.hook.__self__)
         return self.hook(*args)
 
 

@@ -15,6 +15,7 @@ from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.recorder import make
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.meta import any_meta
@@ -106,11 +107,11 @@ def _apply_slow(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tens
     return out
 
 
-def _apply_composite(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Any) -> Tensor:
+def _apply_composite(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Interpreter) -> Tensor:
     """What a traced op is made of."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
-    if not op.keeps_order and (op.family == "fused" or op.native is not None) and hasattr(tracer, "mark_row_major"):
+    if not op.keeps_order and (op.family == "fused" or op.native is not None):
         tracer.mark_row_major(composed)
     return composed
 

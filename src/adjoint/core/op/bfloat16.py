@@ -16,7 +16,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import bfloat16, default, float32
 from adjoint.core.op.evaluation import compute, target_dtype
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.slot import Slot
 
 DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
@@ -83,7 +83,7 @@ def _make_float32_variant(op: Op) -> Op:
         out = op.public(*map(upcast, kinds), **params)
         return downcast(out) if _is_result_bfloat16(kinds) else out
 
-    evaluate.parameters = parameters_of(op.evaluate).positional  # type: ignore[attr-defined]
+    with_parameters(evaluate, parameters_of(op.evaluate).positional)
     twin = object.__new__(Op)
     for slot in Op.__slots__:
         setattr(twin, slot, getattr(op, slot))
@@ -109,5 +109,4 @@ def _upcast_rule(rule: Rule) -> Rule:
         d = rule(upcast(g), *map(upcast, kept))
         return downcast(d) if is_bfloat16_array(getattr(g, "array", g)) else d
 
-    wide.parameters = parameters_of(rule).positional  # type: ignore[attr-defined]
-    return wide
+    return with_parameters(wide, parameters_of(rule).positional)

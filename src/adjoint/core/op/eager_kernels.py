@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
 
@@ -119,8 +119,8 @@ class KernelFunction:
 
     def _is_worthwhile(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> bool:
         weight, enough = self.weight, kernel_provider.min_seconds
-        if type(weight) is not float:
-            return weight(*arguments, **params) >= enough  # type: ignore[operator]
+        if not isinstance(weight, float):
+            return weight(*arguments, **params) >= enough
         for x in arguments:  # noqa: SIM110  a third of the time of `any` and a generator
             if type(x) is ndarray and x.size * weight >= enough:
                 return True
@@ -153,9 +153,8 @@ def with_eager_kernel(weight: float) -> Callable[[Callable[..., Any]], Any]:
             return function(*arguments)
 
         call.__name__, call.__doc__ = function.__name__, function.__doc__
-        call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
-        call.native = native  # type: ignore[attr-defined]
-        return call
+        vars(call)["native"] = native
+        return with_parameters(call, parameters_of(function).positional)
 
     return declare
 

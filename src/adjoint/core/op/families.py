@@ -235,11 +235,8 @@ def binary(
 
             return copy_identity(make_call(check_and_apply, "x" in numbers, "y" in numbers), op)
 
-        call = make_call(apply_general)
-        call.operator = make_call(call_as_operator)  # type: ignore[attr-defined]
-        call.taking = restrict_scalars  # type: ignore[attr-defined]
-        call.ufunc = ufunc  # type: ignore[attr-defined]
-        return publish(call, op)
+        operator = make_call(call_as_operator)
+        return publish(make_call(apply_general), op, operator=operator, restrict_scalars=restrict_scalars, ufunc=ufunc)
 
     return declare
 
@@ -279,8 +276,7 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
                     return out
             return wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
 
-        call.view = view  # type: ignore[attr-defined]
-        return publish(call, op)
+        return publish(call, op, view=view)
 
     return declare
 
@@ -288,8 +284,7 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
 def _is_view_result(x: Any, result: Any, source: Any, op: Op) -> bool:
     """True if `result`, which `op` made of x, lies in its memory, the array `source`; a symbol, if an array would."""
     if type(result) is not ndarray:
-        can_be_seen = getattr(mode.tracer, "can_view_as", None) if op.name == "reshape" else None
-        return can_be_seen is None or can_be_seen(x, result.shape)
+        return op.name != "reshape" or mode.tracer is None or mode.tracer.can_view_as(x, result.shape)
     if result is source:
         return True
     return result.base is not None and (result.base is source or result.base is source.base)
@@ -325,21 +320,22 @@ def _split_facets(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, An
     return rules, {k: v for k, v in facets.items() if k in FACETS}
 
 
-def restrict_scalars(numbers: str, *calls: Any) -> Any:
-    """The calls of binary ops, for programs: Python numbers may stand for the operands in `numbers` alone."""
-    return tuple(call.taking(numbers) for call in calls)
+def restrict_scalars(numbers: str, *calls: Function) -> Any:
+    """Return calls of binary ops in which Python numbers may stand only for the operands in `numbers`."""
+    return tuple(vars(call)["restrict_scalars"](numbers) for call in calls)
 
 
-def publish(call: Function, op: Op) -> Function:
-    """Give a call the identity of the function it stands for, and make it the op's own."""
-    op.public = copy_identity(call, op)
-    return call
+def publish(call: Function, op: Op, **attributes: Any) -> Function:
+    """Make `call` the op's public function, with the identity of the declared one."""
+    op.public = published = copy_identity(call, op)
+    vars(call).update(attributes)
+    return published
 
 
 def copy_identity(call: Function, op: Op) -> Function:
-    """Give a call the identity of the function it stands for, and tie it to its op."""
-    call.__name__ = call.__qualname__ = op.evaluate.__name__
-    call.__doc__ = op.evaluate.__doc__
-    call.__module__ = op.evaluate.__module__
-    call.op = op  # type: ignore[attr-defined]
+    """Give `call` the name and docstring of the declared function, and its op."""
+    declared = op.evaluate
+    call.__name__ = call.__qualname__ = declared.__name__
+    call.__doc__, call.__module__ = declared.__doc__, declared.__module__
+    vars(call)["op"] = op
     return call

@@ -125,6 +125,16 @@ class Op:
         return self.name
 
 
+def op_of(function: Callable[..., Any]) -> Op:
+    """Return the op that a declared function calls.
+
+    Declarations are typed as plain callables, since mypy finds no other type for a function that its own gradient rule
+    names; this function knows that they carry their op.
+    """
+    op: Op = vars(function)["op"]
+    return op
+
+
 def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[[Any], str]:
     """From a node of the op to the name of its class."""
     if callable(node):

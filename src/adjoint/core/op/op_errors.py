@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 from collections.abc import Callable
 from functools import wraps
 
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import parameters_of, with_parameters
 
 EVALUATION_ERRORS = (
     RuntimeWarning,
@@ -88,8 +88,7 @@ def with_operand_check(function: Function, check: Function) -> Function:
         check(operands)
         return function(*operands)
 
-    evaluate.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
-    return evaluate
+    return with_parameters(evaluate, parameters_of(function).positional)
 
 
 def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:

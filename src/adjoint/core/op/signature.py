@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import CO_VARARGS
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Parameters(NamedTuple):
@@ -14,8 +17,14 @@ class Parameters(NamedTuple):
     variadic: bool
 
 
-def parameters_of(function: Any) -> Parameters:
-    """The parameters of a plain function; a wrapper tells its own in an attribute `parameters`."""
+def with_parameters(wrapper: Function, names: tuple[str, ...]) -> Function:
+    """Give a wrapper the parameter names that `parameters_of` returns for it."""
+    vars(wrapper)["parameters"] = names
+    return wrapper
+
+
+def parameters_of(function: Callable[..., Any]) -> Parameters:
+    """Return the parameters of a plain function, or those that `with_parameters` gave to a wrapper."""
     given = getattr(function, "parameters", None)
     if given is not None:
         return Parameters(tuple(given), (), False)

@@ -20,4 +20,5 @@ Modules, in reading order:
 - `mode`: What differs from thread to thread: whether ops are recorded, and who traces them.
 - `threads`: How many threads a compiled program may use at once.
 - `compile_slot`: `adjoint.compile` for those below it: a module compiles its own calls.
+- `interpreter`: The interpreter of a thread: it receives op calls in place of NumPy.
 """

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
-
-
-class Interpreter(Protocol):
-    """Receives op calls in place of NumPy: while a step is compiled, and within `vmap`.
-
-    `symbols` are what stands for the inputs of an op in its node; `detach_array` is the array of a tensor cut off from
-    its history; `replacement` is the tensor whose values a written one is to hold, or None where the write took place
-    in a level around this one.
-    """
-
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any: ...
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]: ...
-    def detach_array(self, tensor: Any) -> Any: ...
-    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any: ...
-    def constant(self, array: Any) -> Any: ...
-    def adopt(self, tensor: Any) -> Any: ...
-    def read_setting(self, holder: Any, key: Any) -> Any: ...
-    def watch(self, subject: Any, probe: Any, what: str, at_end: bool, contents: Any) -> None: ...
-    def touch_gradient(self, tensor: Any, kind: str) -> None: ...
-    def follow(self, node: Any) -> None: ...
-    def enter_module(self, name: str) -> None: ...
-    def leave_module(self) -> None: ...
-    def refuse_write(self, called: str) -> None: ...
-    def refuse_form(self, called: str) -> None: ...
-    def captured_tensors(self) -> list[Any]: ...
+from adjoint.core.runtime.interpreter import Interpreter
 
 
 class TransformLevel(Protocol):
@@ -209,26 +185,21 @@ def guard_on(subject: Any, probe: Any, what: str, at_end: bool = False, contents
 
 
 def refuse_while_tracing(called: str) -> None:
-    """Raise TraceError, a RuntimeError, within a step that is being compiled: what is called there is called once."""
-    refuse = getattr(mode.tracer, "refuse_call", None) if nondefault.count else None
-    if refuse is not None:
-        refuse(called)
+    """Raise TraceError, a RuntimeError, in a step that is being traced, which would not repeat the call."""
+    if nondefault.count and mode.tracer is not None:
+        mode.tracer.refuse_call(called)
 
 
-def defer_to_step_end(function: Any, argument: Any = None) -> bool:
-    """While a step is being traced: have `function(argument)` called at the end of each of its calls, and say True."""
-    defer = getattr(mode.tracer, "defer", None) if nondefault.count else None
-    if defer is None:
-        return False
-    defer(function, argument)
-    return True
+def defer_to_step_end(function: Callable[[Any], Any], argument: Any = None) -> bool:
+    """Call `function(argument)` at the end of each call of the step that is being traced; False if there is none."""
+    tracer = mode.tracer if nondefault.count else None
+    return tracer is not None and tracer.defer(function, argument)
 
 
-def undo_on_failure(prepare: Any, subject: Any) -> None:
-    """While a step is being traced: have what `prepare(subject)` returns called if that fails."""
-    undo = getattr(mode.tracer, "undo", None) if nondefault.count else None
-    if undo is not None:
-        undo.append(prepare(subject))
+def undo_on_failure(prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+    """Call what `prepare(subject)` returns if the step that is being traced fails."""
+    if nondefault.count and mode.tracer is not None:
+        mode.tracer.undo_on_failure(prepare, subject)
 
 
 def touch_gradient(tensor: Any, kind: str) -> None:

@@ -66,9 +66,9 @@ class DataAccess(ProtocolMethods):
             >>> ad.tensor([2.5]).item()
             2.5
         """
-        read = getattr(mode.tracer, "item", None) if nondefault.count else None
-        if read is not None and all(n == 1 for n in self.array.shape):
-            number = read(self)
+        tracer = mode.tracer if nondefault.count else None
+        if tracer is not None and all(n == 1 for n in self.array.shape):
+            number = tracer.item(self)
             if number is not None:
                 return number
         array = self.numpy_view("item()")

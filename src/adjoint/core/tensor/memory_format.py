@@ -58,7 +58,7 @@ def preserve_strides(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def call(x: Any) -> Any:
         return function(x) if x.ndim < 2 or x.flags.c_contiguous else call_row_major(function, x)
 
-    call.parameters = ("x",)  # type: ignore[attr-defined]
+    vars(call)["parameters"] = ("x",)
     return call
 
 

@@ -16,20 +16,22 @@ from adjoint.core.dtype.device import block_slot, is_meta
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.meta import MetaArray, any_meta, layout_without_values
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 
-IGNORED_EVENTS = ("watch", "touch_gradient", "follow", "enter_module", "leave_module", "refuse_write", "rebind")
 write_slot: Slot[Callable[..., Any]] = Slot("write")  # the values and the history of a tensor, into another
 
 
-class MetaInterpreter:
+class MetaInterpreter(Interpreter):
     """The tracer that works out shapes and types where values are missing, and computes where they are not.
 
     `values`: those of what was made last, for a factory whose caller names the CPU within a block of "meta".
     """
+
+    writes_symbols = True  # missing values need no write
 
     def __init__(self) -> None:
         self.made: Callable[[], Any] = _nothing
@@ -55,7 +57,9 @@ class MetaInterpreter:
         self._note(out, lambda: array)
         return out
 
-    strided_stand_in = staticmethod(layout_without_values)
+    def strided_stand_in(self, tensor: Any) -> Any:
+        """Return an array without values that has the tensor's shape and strides."""
+        return layout_without_values(tensor)
 
     def _note(self, made: MetaArray, values: Callable[[], Any]) -> None:
         self.made, self.values = ref(made), values
@@ -63,24 +67,6 @@ class MetaInterpreter:
     def forget_last(self) -> None:
         """Let go of what was made last."""
         self.made = self.values = _nothing
-
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a node keeps of the inputs of its op: their arrays."""
-        return tuple(getattr(x, "array", x) for x in inputs)
-
-    def detach_array(self, tensor: Any) -> Any:
-        """The array of a tensor that is cut off from its history."""
-        return tensor.array
-
-    def adopt(self, tensor: Any) -> Any:
-        """The tensor's array."""
-        return tensor.array
-
-    def read_setting(self, holder: Any, key: Any) -> Any:
-        """A Python number, as it is."""
-        for k in key if type(key) is tuple else (key,):
-            holder = holder[k]
-        return holder
 
     def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
         """What is written, without its values; None where the write took place, in memory that there is.
@@ -97,12 +83,6 @@ class MetaInterpreter:
             node, out = out.node, shallow_copy(out)
             out.array, out.node = MetaArray(out.array.shape, out.array.dtype), node
         return out
-
-    def __getattr__(self, name: str) -> Any:
-        """What else a tracer is told does not matter here."""
-        if name not in IGNORED_EVENTS:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return _ignore_event
 
 
 def _infer_meta_array(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> MetaArray:
@@ -121,10 +101,6 @@ def _infer_meta_array(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) 
 
 def _nothing() -> None:
     """Nothing was made."""
-
-
-def _ignore_event(*_: Any) -> None:
-    """Nobody is told."""
 
 
 META_INTERPRETER = MetaInterpreter()

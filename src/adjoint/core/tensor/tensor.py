@@ -296,8 +296,10 @@ def strided_stand_in(x: Tensor) -> Any:
     """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
     array = x.array
     if type(array) is not ndarray:
-        tell = layout_without_values if type(array) is MetaArray else getattr(mode.tracer, "strided_stand_in", None)
-        array = strided_view(np.empty(1), array.shape, dense_strides(array.shape), 0) if tell is None else tell(x)
+        if type(array) is MetaArray:
+            return layout_without_values(x)
+        stand_in = None if mode.tracer is None else mode.tracer.strided_stand_in(x)
+        return strided_view(np.empty(1), array.shape, dense_strides(array.shape), 0) if stand_in is None else stand_in
     return array
 
 

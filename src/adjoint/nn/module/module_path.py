@@ -91,7 +91,8 @@ def _guard_hooks(holder: Any, what: str) -> None:
 
 def trace_forward(module: AnyModule, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
-    tracer: Any = mode.tracer
+    tracer = mode.tracer
+    assert tracer is not None
     tracer.enter_module(
         find_module_name(trace_stack.modules[-1], module) if trace_stack.modules else type(module).__name__
     )

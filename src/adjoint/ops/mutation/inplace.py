@@ -302,9 +302,8 @@ def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     What was computed since then may keep the old value: symbols do not change.
     """
     tracer: Any = mode.tracer
-    own = getattr(tracer, "rebind", None)
-    if own is not None:
-        own(x, out, called, since)
+    if tracer.writes_symbols:
+        tracer.rebind(x, out, called, since)
         return
     view = view_of(x)
     base = x if view is None else view.base

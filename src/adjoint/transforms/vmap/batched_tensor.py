@@ -15,6 +15,7 @@ import numpy as np
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.spec import describe
+from adjoint.core.runtime.interpreter import EAGER, Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, runtime_input
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor, constant, detach, shallow_copy, wrap
@@ -75,7 +76,7 @@ class BatchedArray:
         return f"<{describe(self)}, {f'one of {self.level.size}' if self.batched else 'the same for all'}>"
 
 
-class VmapLevel:
+class VmapLevel(Interpreter):
     """The tracer that evaluates ops for all examples of a batch at once.
 
     `randomness`: what a random op does, "error", "different" numbers for each example, or the "same"; "never" is
@@ -180,11 +181,10 @@ class VmapLevel:
             return BatchedArray(constant(array), False, self)
 
     def adopt(self, tensor: Tensor) -> Any:
-        """The tensor's array; the level around may take it as part of its state."""
-        tracer = self._outer_modes["tracer"]
-        if tracer is not None and not self.owns(tensor):
+        """Return the tensor's array; the level around may take it as part of its state."""
+        if not self.owns(tensor):
             with self.outside():
-                tracer.adopt(tensor)
+                self._outer.adopt(tensor)
         return tensor.array
 
     def read_setting(self, holder: Any, key: Any) -> Any:
@@ -196,16 +196,27 @@ class VmapLevel:
         """Raise RuntimeError: an in-place op reached memory that a tensor without a common base sees."""
         raise RuntimeError(f"vmap: {called} writes to memory that a detached tensor shares; clone() it first")
 
-    def __getattr__(self, name: str) -> Any:
-        """What else a tracer is told is for the level around."""
-        if name not in ("watch", "touch_gradient", "follow", "enter_module", "leave_module"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        tracer = self._outer_modes["tracer"]
-        return _ignore_notice if tracer is None else getattr(tracer, name)
+    # Notices are for the level around.
 
+    def watch(self, subject: Any, probe: Any, what: str, at_end: bool, contents: Any) -> None:
+        self._outer.watch(subject, probe, what, at_end, contents)
 
-def _ignore_notice(*_: Any) -> None:
-    """Nobody traces the level around."""
+    def touch_gradient(self, tensor: Any, kind: str) -> None:
+        self._outer.touch_gradient(tensor, kind)
+
+    def follow(self, node: Any) -> None:
+        self._outer.follow(node)
+
+    def enter_module(self, name: str) -> None:
+        self._outer.enter_module(name)
+
+    def leave_module(self) -> None:
+        self._outer.leave_module()
+
+    @property
+    def _outer(self) -> Interpreter:
+        """The interpreter of the level around."""
+        return self._outer_modes["tracer"] or EAGER
 
 
 def _cast_operand(operand: BatchOperand, target: np.dtype[Any]) -> BatchOperand:

@@ -1,0 +1,132 @@
+"""The interpreter of a thread: it receives op calls in place of NumPy."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Interpreter:
+    """Receives op calls in place of NumPy: while a step is traced, within `vmap`, on the device "meta".
+
+    Each method has the default of an interpreter that leaves everything to eager evaluation: `emit` declines, notices
+    are ignored, and services that only a compiled step offers are not there. A subclass overrides what it treats in
+    another way. Source: the stack of interpreters in JAX's core, of which the innermost is `mode.tracer`.
+    """
+
+    traces_steps = False  # True if ops become equations of a graph
+    writes_symbols = False  # True if `rebind` carries out writes into memory
+
+    # Op calls and their operands
+
+    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Return the array of the op's result; None if NumPy should compute it."""
+        return None
+
+    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what a node saves in place of the inputs of its op."""
+        return tuple(getattr(x, "array", x) for x in inputs)
+
+    def constant(self, array: Any) -> Any:
+        """Return the array that stands for Python data."""
+        return array
+
+    def adopt(self, tensor: Any) -> Any:
+        """Return the array of a tensor, which becomes state of a traced step when it is first used."""
+        return tensor.array
+
+    def detach_array(self, tensor: Any) -> Any:
+        """Return the array of a tensor without its history."""
+        return tensor.array
+
+    def captured_tensors(self) -> list[Any]:
+        """Return the tensors from before the step that it used."""
+        return []
+
+    # Writes
+
+    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
+        """Return the tensor whose values `x` takes; None if the write took place in a level around this one."""
+        return out
+
+    def rebind(self, x: Any, out: Any, called: str, since: int | None) -> None:
+        """Write the value of `out` into `x`. Only called if `writes_symbols`."""
+
+    def own_gradient(self, g: Any, leaf: Any = None) -> Any:
+        """Return a gradient in memory of its own."""
+        return g
+
+    def refuse_write(self, called: str) -> None:
+        """Raise an error: `called` would write to memory that tensors without a common base share."""
+
+    def refuse_form(self, called: str) -> None:
+        """Raise an error: `called` would change the shape of a tensor from before the step."""
+
+    def refuse_call(self, called: str) -> None:
+        """Raise an error: `called` has an effect that a compiled step would not repeat."""
+
+    # Reads
+
+    def item(self, tensor: Any) -> Any:
+        """Return the number that a program reads from a tensor of one element; None if it is read from memory."""
+        return None
+
+    def read_setting(self, holder: Any, key: Any) -> Any:
+        """Return `holder[key]`, or `holder[k1][k2]…` for a tuple of keys."""
+        for k in key if type(key) is tuple else (key,):
+            holder = holder[k]
+        return holder
+
+    def can_view_as(self, tensor: Any, shape: tuple[int, ...]) -> bool:
+        """Return whether the tensor's memory can be seen under another shape."""
+        return True
+
+    def strided_stand_in(self, tensor: Any) -> Any:
+        """Return an array without values that has the tensor's shape and strides; None if it is row-major."""
+        return None
+
+    # Notices
+
+    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, at_end: bool, contents: Any) -> None:
+        """Take note that the program relies on `probe(subject)`."""
+
+    def touch_gradient(self, tensor: Any, kind: str) -> None:
+        """Take note that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
+
+    def follow(self, node: Any) -> None:
+        """Take note that the gradient of `node` is computed next; None when the backward pass is over."""
+
+    def enter_module(self, name: str) -> None:
+        """Take note that ops belong to the module `name` until `leave_module`."""
+
+    def leave_module(self) -> None:
+        """Take note that the innermost module has returned."""
+
+    def mark_row_major(self, out: Any) -> None:
+        """Take note that eager evaluation makes `out` by one op, in row-major order."""
+
+    def note_container_write(self, container: Any) -> None:
+        """Take note that a hook is about to put something into a container."""
+
+    # Services
+
+    def apply_function(self, function: type, args: tuple[Any, ...]) -> Any:
+        """Return what the forward of a custom Function returns; NotImplemented if it runs op by op."""
+        return NotImplemented
+
+    def defer(self, function: Callable[[Any], Any], argument: Any) -> bool:
+        """Call `function(argument)` at the end of each call of the step; False if there is no step."""
+        return False
+
+    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+        """Call what `prepare(subject)` returns if the trace fails."""
+
+    def checkpoint_scope(self) -> AbstractContextManager[None]:
+        """Return a block whose results the backward pass computes again instead of saving them."""
+        return nullcontext()
+
+
+EAGER = Interpreter()  # leaves all to NumPy
