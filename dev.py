@@ -38,13 +38,17 @@ SETTINGS = {
     "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
     "ADJOINT_TEST_SEED=n": "test repeats the order of that seed",
 }
+NO_TESTS_COLLECTED = 5  # pytest's exit status where no name of `check` fits
 ORDERS = 10  # in which a nightly run has the tests once more each
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def main(arguments: list[str]) -> int:
     """Run the task named first."""
-    tasks = {"demo": demo, "test": test, "lint": lint, "types": types, "stubs": stubs, "bench": bench, "lock": lock}
+    tasks = {
+        "demo": demo, "check": check, "test": test, "lint": lint, "types": types, "stubs": stubs, "bench": bench,
+        "lock": lock,
+    }  # fmt: skip
     name, *rest = arguments or ["help"]
     if name in tasks:
         return tasks[name](rest)
@@ -73,6 +77,26 @@ def test(arguments: list[str]) -> int:
     if os.environ.get("ADJOINT_NIGHTLY") != "1":
         run(command, one_thread(), oracle=oracle_wanted())
     return test_nightly(command)
+
+
+def check(arguments: list[str]) -> int:
+    """Run the tests which the change since HEAD reaches, and ruff; `check main` compares with another revision."""
+    enter(oracle=oracle_wanted())
+    os.chdir(ROOT)
+    python = str(interpreter())
+    reached = subprocess.run([python, "tools/reach.py", *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    if reached.returncode:
+        return reached.returncode
+    files, narrowed, names = reached.stdout.split("\n")[:3]
+    workers = str(min(os.cpu_count() or 1, 8))
+    commands = [[python, "-m", "ruff", "check", "--quiet"]]
+    commands += [[python, "-m", "pytest", "-q", "-n", workers, *files.split()]]
+    if narrowed:
+        commands += [[python, "-m", "pytest", "-q", "-n", workers, "-k", names, *narrowed.split()]]
+    codes = [
+        subprocess.run(command, env=own(one_thread()), close_fds=False, check=False).returncode for command in commands
+    ]
+    return int(any(code not in (0, NO_TESTS_COLLECTED) for code in codes))
 
 
 def test_nightly(command: list[str]) -> int:
