@@ -15,7 +15,7 @@ from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.recorder import make
-from adjoint.core.runtime.interpreter import Interpreter
+from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.meta import any_meta
@@ -28,7 +28,7 @@ NO_PARAMS: dict[str, Any] = {}
 new = object.__new__
 
 
-def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
     """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
     if nondefault.count or default.narrow:
         return _apply_slow(op, inputs, params)
@@ -56,7 +56,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     return out
 
 
-def wrap_computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data: Any) -> Tensor:
+def wrap_computed(op: Op, inputs: Operands, params: Params, data: Any) -> Tensor:
     """What a call of the op gives in default modes where its result has been found already."""
     out = wrap(data)
     for x in inputs:
@@ -67,7 +67,7 @@ def wrap_computed(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], data:
     return out
 
 
-def _apply_slow(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
     """The same where this thread or another has left the default modes, or where arrays may be bfloat16."""
     modes = mode.__dict__ if nondefault.count else None  # this thread's: 13 ns against 33 for one attribute of it
     special = modes is not None and modes["special"]
@@ -107,7 +107,7 @@ def _apply_slow(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tens
     return out
 
 
-def _apply_composite(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tracer: Interpreter) -> Tensor:
+def _apply_composite(op: Op, inputs: Operands, params: Params, tracer: Interpreter) -> Tensor:
     """What a traced op is made of."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
@@ -116,7 +116,7 @@ def _apply_composite(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], tr
     return composed
 
 
-def _record(op: Op, inputs: tuple[Any, ...], arrays: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Tensor) -> None:
     """Give `out` its node."""
     found = []
     for x in inputs:
@@ -160,7 +160,7 @@ INFERENCE_SAVED_ERROR = (
 )
 
 
-def _mark_missing_rules(op: Op, nodes: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def _mark_missing_rules(op: Op, nodes: tuple[Any, ...], arrays: Operands) -> tuple[Any, ...]:
     return tuple([
         n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
     ])  # fmt: skip
@@ -173,7 +173,7 @@ def _is_inference_leaf(x: Any) -> bool:
 def make_node(
     op: Op,
     parents: tuple[Any, ...],
-    params: dict[str, Any],
+    params: Params,
     shapes: tuple[tuple[int, ...], ...] | None,
     like: Any,
     shape: tuple[int, ...] | None = None,
@@ -194,7 +194,7 @@ def make_node(
 
 
 def _collect_saved(
-    keeps: tuple[bool, ...], inputs: tuple[Any, ...], arrays: tuple[Any, ...], data: Any
+    keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, data: Any
 ) -> tuple[Any, ...]:
     kept = []
     for keep, a, given in zip(keeps, arrays, inputs):  # noqa: B905  the last of `keeps` is for `data`
@@ -207,7 +207,7 @@ def _collect_saved(
     return tuple([copy_if_aliased(a) for a in kept] if externally_aliased else kept)
 
 
-def _pack_saved(node: Node, inputs: tuple[Any, ...]) -> SavedValues:
+def _pack_saved(node: Node, inputs: Operands) -> SavedValues:
     """What is kept, handed to the innermost hooks that pack saved values."""
     packer = mode.packers[-1]
     tensors = [*inputs, None]

@@ -17,6 +17,7 @@ from adjoint.core.dtype.dtype import bfloat16, default, float32
 from adjoint.core.op.evaluation import compute, target_dtype
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.runtime.interpreter import Operands
 from adjoint.core.runtime.slot import Slot
 
 DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
@@ -27,7 +28,7 @@ DTYPE_AGNOSTIC_OPS = frozenset({
 cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
 
 
-def float32_variant_of(op: Op, inputs: tuple[Any, ...]) -> Op:
+def float32_variant_of(op: Op, inputs: Operands) -> Op:
     """The twin of `op` that computes in float32, where `inputs` come together in bfloat16; else `op` itself."""
     arrays = tuple([getattr(x, "array", x) for x in inputs])
     if op.family in DTYPE_AGNOSTIC_FAMILIES or op.name in DTYPE_AGNOSTIC_OPS:
@@ -98,7 +99,7 @@ def _is_brought_to_bfloat16(op: Op, x: Any) -> bool:
     return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
 
 
-def _is_result_bfloat16(operands: tuple[Any, ...] | list[Any]) -> bool:
+def _is_result_bfloat16(operands: Operands | list[Any]) -> bool:
     """True unless an operand is of a wider floating type, in which the result then is."""
     kinds = [getattr(getattr(x, "array", x), "dtype", None) for x in operands]
     return not any(kind is not None and kind.kind in "fc" for kind in kinds)

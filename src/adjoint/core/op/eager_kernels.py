@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.runtime.interpreter import Operands, Params
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
 
@@ -92,7 +93,7 @@ class KernelFunction:
         self.elementwise = elementwise
         self.kernels: dict[Any, Kernel | None] = {}
 
-    def find(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def find(self, arguments: Operands, params: Params) -> Any:
         """The function of these arguments, computed by a kernel; None if NumPy is to do it."""
         if not kernel_provider.enabled or not self._is_worthwhile(arguments, params):
             return None
@@ -117,7 +118,7 @@ class KernelFunction:
         kernel = self.kernels.get(exact)
         return None if kernel is None else kernel(arrays)
 
-    def _is_worthwhile(self, arguments: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    def _is_worthwhile(self, arguments: Operands, params: Params) -> bool:
         weight, enough = self.weight, kernel_provider.min_seconds
         if not isinstance(weight, float):
             return weight(*arguments, **params) >= enough
@@ -126,7 +127,7 @@ class KernelFunction:
                 return True
         return False
 
-    def _make(self, exact: Any, key: list[Any], params: dict[str, Any]) -> None:
+    def _make(self, exact: Any, key: list[Any], params: Params) -> None:
         if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
             self.kernels[exact] = kernel_provider.maker(self, key, params)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, promote
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
+from adjoint.core.runtime.interpreter import Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -20,7 +21,7 @@ ndarray = np.ndarray
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 
-def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def evaluate(op: Op, operands: Operands, params: Params) -> Any:
     """The op's NumPy function on arrays of agreed types: an ndarray. Its errors are told in the user's words."""
     try:
         data = op.evaluate(*operands, **params)
@@ -29,13 +30,13 @@ def evaluate(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     return data if type(data) is ndarray else np.asarray(data)
 
 
-def compute(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def compute(op: Op, operands: Operands, params: Params) -> Any:
     """As `evaluate`, but by a compiled kernel where the op may have one and the operands are large."""
     found = None if op.native is None else op.native.find(operands, params)
     return evaluate(op, operands, params) if found is None else found
 
 
-def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
+def target_dtype(op: Op, operands: Operands) -> np.dtype[Any] | None:
     """The type to which an op's operands are brought before it is evaluated; None if the op takes them as they are."""
     if op.promotion is None:
         return None
@@ -47,7 +48,7 @@ def target_dtype(op: Op, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
     return target
 
 
-def _promote_operands(op: Op, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
     """The operands in the type in which the op computes."""
     target = target_dtype(op, arrays)
     return tuple([

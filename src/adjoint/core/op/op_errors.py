@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.spec import broadcast_shapes, describe
+from adjoint.core.runtime.interpreter import Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -26,7 +27,7 @@ EVALUATION_ERRORS = (
 )  # of NumPy functions
 
 
-def retry_ignoring_fp_errors(op: Op, operands: tuple[Any, ...], params: dict[str, Any], error: Exception) -> Any:
+def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Any:
     """The op's NumPy function once more without warnings, where the user has made errors of them; else the error."""
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
         raise user_error(op, operands, error) from error
@@ -34,7 +35,7 @@ def retry_ignoring_fp_errors(op: Op, operands: tuple[Any, ...], params: dict[str
         return op.evaluate(*operands, **params)
 
 
-def user_error(op: Op, operands: tuple[Any, ...], error: Exception) -> Exception:
+def user_error(op: Op, operands: Operands, error: Exception) -> Exception:
     """The error a user should read: op, operands, and PyTorch's class for it. A check's error is that already."""
     if op.effect and op.family != "random":
         return error
@@ -65,7 +66,7 @@ BOOL_ERRORS = {  # PyTorch's complaints
 def make_kind_check(name: str, unsupported_kinds: str) -> Function:
     """A function that raises NotImplementedError for operands of a NumPy kind among `unsupported_kinds`."""
 
-    def check(operands: tuple[Any, ...]) -> None:
+    def check(operands: Operands) -> None:
         for x in operands:
             kind = getattr(x, "dtype", None)
             if kind is not None and kind.kind in unsupported_kinds:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Operands = tuple[Any, ...]  # of an op call: tensors, arrays, symbols, numbers, None
+Params = dict[str, Any]  # of an op call: its keyword arguments, such as axes
+
 
 class Interpreter:
     """Receives op calls in place of NumPy: while a step is traced, within `vmap`, on the device "meta".
@@ -22,11 +25,11 @@ class Interpreter:
 
     # Op calls and their operands
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def emit(self, op: Any, inputs: Operands, params: Params) -> Any:
         """Return the array of the op's result; None if NumPy should compute it."""
         return None
 
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def symbols(self, inputs: Operands) -> Operands:
         """Return what a node saves in place of the inputs of its op."""
         return tuple(getattr(x, "array", x) for x in inputs)
 

@@ -16,7 +16,7 @@ from adjoint.core.dtype.device import block_slot, is_meta
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.interpreter import Interpreter
+from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.meta import MetaArray, any_meta, layout_without_values
@@ -37,7 +37,7 @@ class MetaInterpreter(Interpreter):
         self.made: Callable[[], Any] = _nothing
         self.values: Callable[[], Any] = _nothing
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def emit(self, op: Any, inputs: Operands, params: Params) -> Any:
         """The array of what the op gives: absent where an operand is, or where there is none.
 
         None for an op that is to compute, whose operands are all there.
@@ -85,7 +85,7 @@ class MetaInterpreter(Interpreter):
         return out
 
 
-def _infer_meta_array(op: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> MetaArray:
+def _infer_meta_array(op: Any, arrays: Operands, params: Params) -> MetaArray:
     target = target_dtype(op, arrays)
     specs = [
         Spec(x.shape, target or x.dtype) if hasattr(x, "dtype") else Spec((), target or np.dtype(type(x)))
