@@ -57,7 +57,7 @@ _MOVES = {
         printing protocols size storage torch_function=overriding
     """,
     ("data", "data"): "worker_pipe=channel worker_pool=crew",
-    ("distributions", "distributions"): "folded_symmetric=folded probs_or_logits=chance",
+    ("distributions", "distributions"): "location_scale=folded probs_or_logits=chance",
     ("distributions", "distributions.constraints"): "constraint matrix=matrix_constraints number=number_constraints",
     ("distributions", "distributions.kl"): "cross_family=cross_divergences same_family=divergences",
     ("distributions", "distributions.multivariate"): "cholesky_forms=factors",

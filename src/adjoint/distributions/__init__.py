@@ -2,22 +2,20 @@
 
 Modules, in reading order:
 
-- `parameters`: Parameters of distributions: brought to one shape, and probabilities and log-odds made from one
-  another.
+- `parameters`: Parameters of distributions: broadcasting, and probabilities and log-odds computed from one another.
 - `constraints`: Constraints: sets of values, each with a check whether elements, vectors or matrices are in it.
 - `distribution`: The distribution: shapes, checks of parameters and samples, and what all distributions can be asked.
 - `transforms`: Transforms: functions of known Jacobian, with their inverses, domains and codomains.
 - `exp_family`: The exponential family: entropy and divergence from the derivative of the log normalizer.
 - `independent`: The product of independent distributions, taken as one over larger events.
 - `probs_or_logits`: Distributions given by the probability of one of two outcomes, or by its log-odds.
-- `transformed_distribution`: The distribution of a function of what another distribution draws.
-- `folded_symmetric`: The absolute value of what is distributed evenly around 0: its density folded onto the positive
-  numbers.
+- `transformed_distribution`: The distribution of a function of another distribution's samples.
 - `continuous`: Continuous distributions of numbers.
 - `discrete`: Discrete distributions.
 - `multivariate`: Distributions of vectors and matrices.
 - `kl`: The Kullback-Leibler divergence between two distributions.
 - `mixture_same_family`: Mixtures of distributions of one kind.
+- `location_scale`: Location-scale families, and the absolute values of symmetric distributions.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Distribution:
             self._check_parameters()
 
     def _init_elementwise(self, validate_args: bool | None, **parameters: Any) -> None:
-        """Set up a distribution of numbers, one for each element of the parameters, which are broadcast."""
+        """Set the parameters, broadcast, as attributes; the distribution is of numbers, one for each element."""
         vars(self).update(zip(parameters, broadcast_all(*parameters.values()), strict=True))
         first = vars(self)[next(iter(parameters))]
         Distribution.__init__(self, first.shape, validate_args=validate_args)
@@ -240,13 +240,13 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _check_value(self, value: Any) -> Any:
-        """`value`, which is checked if arguments are."""
+        """Return `value`; check it if `validate_args` is set."""
         if self._validate_args:
             self._validate_sample(value)
         return value
 
     def _validate_sample(self, value: Any) -> None:
-        """Raise ValueError for what is no tensor of the right shape within the support."""
+        """Raise ValueError unless `value` is a tensor of the right shape within the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         shape, event = Size(value.shape), self._event_shape
@@ -271,12 +271,13 @@ class Distribution:
             )
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """`_instance`, or a new one. Raises NotImplementedError for a class of others with an `__init__` of its own."""
-        made = next(c for c in type(self).__mro__ if "__init__" in vars(c))
-        if _instance is None and made is not cls and made.__module__.partition(".")[0] != __name__.partition(".")[0]:
-            known_class = next(c for c in made.__mro__[1:] if "__init__" in vars(c))
+        """Return `_instance`, or a new one. Raises NotImplementedError for a user's class with its own `__init__`."""
+        package = __name__.partition(".")[0]
+        owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
+        if _instance is None and owner is not cls and owner.__module__.partition(".")[0] != package:
+            own_class = next(c for c in owner.__mro__ if c.__module__.partition(".")[0] == package)
             raise NotImplementedError(
-                f"Subclass {self.__class__.__name__} of {known_class.__name__} that defines a custom __init__ method "
+                f"Subclass {self.__class__.__name__} of {own_class.__name__} that defines a custom __init__ method "
                 "must also define a custom .expand() method."
             )
         return self.__new__(type(self)) if _instance is None else _instance
@@ -293,7 +294,7 @@ def _is_satisfied(constraint: Any, value: Any) -> bool:
 
 
 def _expand_field(value: Any, batch: Size, shape: Size, old: int) -> Any:
-    """What is held for each distribution of a batch, or for each and further dimensions, for those of the new shape."""
+    """Expand a field that has the batch dimensions, of which there are `old`; return any other as it is."""
     if isinstance(value, Distribution):
         return value.expand((*shape, *value.batch_shape[old:]))
     if isinstance(value, Tensor) and value.shape[:old] == batch:

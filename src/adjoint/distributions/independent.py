@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import sum_rightmost
+from adjoint.distributions.parameters import formula, sum_rightmost
 
 
 class Independent(Distribution):
@@ -45,43 +45,29 @@ class Independent(Distribution):
         event = (*batch[cut:], *base_distribution.event_shape)
         super().__init__(batch[:cut], event, validate_args=validate_args)
 
-    @property
-    def has_rsample(self) -> Any:
-        """Whether the base has."""
-        return self.base_dist.has_rsample
+    has_rsample = formula("True if the base has `rsample`.", lambda p: p.base_dist.has_rsample)
 
     @property
     def has_enumerate_support(self) -> Any:
-        """Whether the base has, and nothing is reinterpreted."""
+        """True if the base has `enumerate_support`, and nothing is reinterpreted."""
         return self.reinterpreted_batch_ndims <= 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """That of the base, over all of an event."""
+        """The support of the base, over all of an event."""
         base, dims = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(base, dims) if dims else base
 
-    @property
-    def mean(self) -> Any:
-        """That of the base."""
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Any:
-        """That of the base."""
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Any:
-        """That of the base."""
-        return self.base_dist.variance
+    mean = formula("The mean of the base.", lambda p: p.base_dist.mean)
+    mode = formula("The mode of the base.", lambda p: p.base_dist.mode)
+    variance = formula("The variance of the base.", lambda p: p.base_dist.variance)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Of the base."""
+        """Samples of the base."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Of the base."""
+        """Samples of the base, through which gradients flow."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Any:
@@ -93,7 +79,7 @@ class Independent(Distribution):
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """That of the base. Raises NotImplementedError where that would be a product of supports."""
+        """The values of the base. Raises NotImplementedError where they would be a product of supports."""
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)

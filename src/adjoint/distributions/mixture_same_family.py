@@ -9,6 +9,7 @@ from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import MixtureSameFamilyConstraint
 from adjoint.distributions.discrete.categorical import Categorical
 from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.parameters import formula
 
 
 class MixtureSameFamily(Distribution):
@@ -59,18 +60,13 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """What is in the support of all components."""
+        """The intersection of the supports of the components."""
         return MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mixture_distribution(self) -> Any:
-        """That of the component's number."""
-        return self._mixture_distribution
-
-    @property
-    def component_distribution(self) -> Any:
-        """The components, along the last batch dimension."""
-        return self._component_distribution
+    mixture_distribution = formula("The distribution of the component's number.", lambda p: p._mixture_distribution)
+    component_distribution = formula(
+        "The components, along the last batch dimension.", lambda p: p._component_distribution
+    )
 
     def _average_components(self, values: Any) -> Any:
         """Σₖ πₖ vₖ."""
@@ -82,10 +78,7 @@ class MixtureSameFamily(Distribution):
     def _pad(self, x: Any) -> Any:
         return x.unsqueeze(-1 - self._event_ndims)
 
-    @property
-    def mean(self) -> Any:
-        """Σ πₖ mₖ."""
-        return self._average_components(self._component_distribution.mean)
+    mean = formula("Σ πₖ mₖ.", lambda p: p._average_components(p._component_distribution.mean))
 
     @property
     def variance(self) -> Any:

@@ -1,4 +1,4 @@
-"""Parameters of distributions: brought to one shape, and probabilities and log-odds made from one another."""
+"""Parameters of distributions: broadcasting, and probabilities and log-odds computed from one another."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class lazy_property:
         return value
 
 
+def formula(doc: str, value: Callable[[Any], Any]) -> Any:
+    """Return a property: `doc` is its formula in mathematical notation, `value` computes it from the instance."""
+    return property(value, doc=doc)
+
+
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """The values as tensors of one shape; numbers take the dtype of the first tensor, or the default one.
 
@@ -49,7 +54,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def name_of_given(probs: Any, logits: Any) -> str:
-    """Which of the two is given. Raises ValueError unless it is one."""
+    """Return the name of the given one. Raises ValueError unless it is one."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
     return "logits" if probs is None else "probs"
@@ -78,24 +83,27 @@ def sum_rightmost(value: Any, dim: int) -> Any:
 
 
 def standard_normal(shape: Any, like: Tensor) -> Tensor:
-    """Numbers normal with mean 0 and variance 1, in the dtype of `like`."""
+    """Normal numbers with mean 0 and variance 1, in the dtype of `like`."""
     return creation.empty(shape, dtype=like.dtype).normal_()
 
 
 def uniform(shape: Any, like: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """Numbers uniform over [low, high), in the dtype of `like`."""
+    """Uniform numbers over [low, high), in the dtype of `like`."""
     return creation.empty(shape, dtype=like.dtype).uniform_(low, high)
 
 
 def _triangle_indices(n: int, diag: int) -> tuple[Tensor, Tensor]:
-    """The rows and columns of what lies in or below the diagonal `diag` of an n by n matrix, row by row."""
+    """The rows and columns of the elements in or below the diagonal `diag` of an n by n matrix."""
     places = [(i, j) for i in range(n) for j in range(min(n, i + diag + 1))]
     rows, columns = zip(*places, strict=True) if places else ((), ())
     return creation.tensor(rows, dtype="int64"), creation.tensor(columns, dtype="int64")
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """What lies in or below the diagonal `diag`, row by row: (…, D, D) → (…, N). Raises ValueError past the corner."""
+    """The elements in or below the diagonal `diag`, row by row: (…, D, D) → (…, N).
+
+    Raises ValueError for a diagonal past the corner.
+    """
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
@@ -126,5 +134,5 @@ def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
     return creation.empty(shape, dtype=dtype, device=device).normal_()
 
 
-# what classes of others' distributions import from here, by PyTorch's names
+# PyTorch's names, which user-defined distributions import
 _sum_rightmost, euler_constant = sum_rightmost, EULER_GAMMA

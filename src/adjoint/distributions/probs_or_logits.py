@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import (
     broadcast_all,
+    formula,
     lazy_property,
     logits_to_probs,
     name_of_given,
@@ -17,12 +19,22 @@ from adjoint.functions.creation import creation
 
 
 class ProbsOrLogitsDistribution(Distribution):
-    """Has `probs` p and `logits` log p/(1 - p): the one that is given, and the other computed when it is asked for."""
+    """A distribution with `probs` p and `logits` log p/(1 - p): one is given, the other is computed on first use."""
 
     _param: Tensor
 
+    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._init_probs_or_logits(validate_args, probs, logits)
+
+    def _init_probs_or_logits(self, validate_args: bool | None, probs: Any, logits: Any, **others: Any) -> None:
+        """Set up a distribution of numbers, one for each element of the parameters."""
+        self._set_probs_or_logits(probs, logits, **others)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
     def _set_probs_or_logits(self, probs: Any, logits: Any, **others: Any) -> None:
-        """Hold the one that is given, and others, broadcast with it, in its dtype."""
+        """Set the given one, and other parameters, broadcast with it, in its dtype."""
         name = name_of_given(probs, logits)
         *rest, self._param = broadcast_all(*others.values(), logits if probs is None else probs)
         vars(self)[name] = self._param
@@ -39,10 +51,7 @@ class ProbsOrLogitsDistribution(Distribution):
         """1 / (1 + e^-logits)."""
         return logits_to_probs(self.logits, is_binary=True)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.size()
+    param_shape = formula("The shape of the parameter.", lambda p: p._param.size())
 
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)

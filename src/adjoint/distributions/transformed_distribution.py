@@ -1,4 +1,4 @@
-"""The distribution of a function of what another distribution draws."""
+"""The distribution of a function of another distribution's samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adjoint.core.tensor.size import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.independent import Independent
-from adjoint.distributions.parameters import sum_rightmost
+from adjoint.distributions.parameters import formula, sum_rightmost
 from adjoint.distributions.transforms import ComposeTransform, Transform
 
 
@@ -77,10 +77,7 @@ class TransformedDistribution(Distribution):
         more = len(self.event_shape) - support.event_dim
         return constraints.independent(support, more) if more > 0 else support
 
-    @property
-    def has_rsample(self) -> Any:
-        """Whether the base has."""
-        return self.base_dist.has_rsample
+    has_rsample = formula("True if the base has `rsample`.", lambda p: p.base_dist.has_rsample)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """f of a sample of the base."""

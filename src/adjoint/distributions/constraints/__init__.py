@@ -5,8 +5,7 @@ Modules, in reading order:
 - `constraint`: The constraint: a set of values, and sets made of other sets.
 - `matrix`: Constraints of matrices.
 - `number`: Constraints of numbers and of vectors.
-- `registry`: Which transform leads from any numbers to a constraint: `biject_to` one to one, `transform_to` at least
-  onto it.
+- `registry`: Transforms from real numbers onto a constraint: `biject_to` one to one, `transform_to` onto it.
 """
 
 from __future__ import annotations

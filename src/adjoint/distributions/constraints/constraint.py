@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.distributions.parameters import formula
 from adjoint.functions.shape import join
 
 
@@ -17,7 +18,7 @@ class Constraint:
     event_dim: Any = 0
 
     def check(self, value: Any) -> Any:
-        """For each event whether it is in the set: bool of the shape of the batch."""
+        """Test each event: a bool tensor of the shape of the batch."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -25,19 +26,19 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """What depends on other values, and cannot be checked."""
+    """A constraint that depends on other values and cannot be checked."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
     @property
     def is_discrete(self) -> Any:
-        """Whether it is, if that was said. Raises NotImplementedError otherwise."""
+        """True for a set of discrete values. Raises NotImplementedError where it is not known."""
         return _require_static(self._is_discrete, "is_discrete")
 
     @property
     def event_dim(self) -> Any:
-        """How many dimensions, if that was said. Raises NotImplementedError otherwise."""
+        """The number of dimensions of an event. Raises NotImplementedError where it is not known."""
         return _require_static(self._event_dim, "event_dim")
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
@@ -73,15 +74,8 @@ class _DerivedConstraint(Constraint):
             raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
         self.base_constraint = base_constraint
 
-    @property
-    def is_discrete(self) -> Any:
-        """Whether the other one is."""
-        return self.base_constraint.is_discrete
-
-    @property
-    def event_dim(self) -> Any:
-        """The dimensions of an event."""
-        return self.base_constraint.event_dim
+    is_discrete = formula("True if `base_constraint` is discrete.", lambda c: c.base_constraint.is_discrete)
+    event_dim = formula("The dimensions of an event.", lambda c: c.base_constraint.event_dim)
 
 
 class _IndependentConstraint(_DerivedConstraint):
@@ -98,11 +92,11 @@ class _IndependentConstraint(_DerivedConstraint):
 
     @property
     def event_dim(self) -> Any:
-        """Those of the base, and those reinterpreted."""
+        """The dimensions of the base, and the reinterpreted ones."""
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
-        """Whether the base holds for all of an event. Raises ValueError for too few dimensions."""
+        """Test the base over all of an event. Raises ValueError for too few dimensions."""
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
@@ -117,7 +111,7 @@ class MixtureSameFamilyConstraint(_DerivedConstraint):
     """Holds where `base_constraint`, that of the components, holds for all components."""
 
     def check(self, value: Any) -> Any:
-        """Whether all components have it in their support. Raises ValueError for too few dimensions."""
+        """Test the value against all components. Raises ValueError for too few dimensions."""
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
@@ -135,15 +129,8 @@ class _ConstraintSequence(Constraint):
             raise AssertionError("All elements of cseq must be Constraint instances")
         self.cseq, self.dim = list(cseq), dim
 
-    @property
-    def is_discrete(self) -> Any:
-        """Whether one of them is."""
-        return any(c.is_discrete for c in self.cseq)
-
-    @property
-    def event_dim(self) -> Any:
-        """The most that one of them has."""
-        return max(c.event_dim for c in self.cseq)
+    is_discrete = formula("True if one constraint is discrete.", lambda c: any(part.is_discrete for part in c.cseq))
+    event_dim = formula("The largest of the constraints.", lambda c: max(part.event_dim for part in c.cseq))
 
     def _check_dim(self, value: Tensor) -> None:
         if not -value.dim() <= self.dim < value.dim():
@@ -151,7 +138,7 @@ class _ConstraintSequence(Constraint):
 
 
 class _Cat(_ConstraintSequence):
-    """Holds for what is joined along `dim` of parts of these `lengths`, each in its set."""
+    """Tensors joined along `dim` from parts of these `lengths`, each in its set."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
@@ -167,11 +154,11 @@ class _Cat(_ConstraintSequence):
 
 
 class _Stack(_ConstraintSequence):
-    """Holds for what is stacked along `dim` of parts, each in its set."""
+    """Tensors stacked along `dim` from parts, each in its set."""
 
     @property
     def event_dim(self) -> Any:
-        """The most that one of them has; one more where the stacking is among an event's dimensions."""
+        """The largest of the constraints; one more where `dim` is one of an event's dimensions."""
         dim = super().event_dim
         return dim + 1 if self.dim + dim < 0 else dim
 
@@ -188,17 +175,17 @@ def of(**parameters: Constraint) -> dict[str, Constraint]:
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether the constraint depends on other values."""
+    """Test whether the constraint depends on other values."""
     return isinstance(constraint, _Dependent)
 
 
 def can_validate_values(x: Tensor) -> bool:
-    """Whether there are values to look at: not while a step is traced."""
+    """Test whether `x` has values: it has none while a step is traced."""
     return hasattr(x.array, "flags") and not (nondefault.count and mode.tracer is not None)
 
 
 def all_rightmost(holds: Tensor, dims: int) -> Tensor:
-    """Whether it holds for all of the last `dims` dimensions."""
+    """Reduce by logical and over the last `dims` dimensions."""
     return holds.reshape(*holds.shape[: holds.dim() - dims], -1).all(-1)
 
 

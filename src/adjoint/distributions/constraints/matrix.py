@@ -51,7 +51,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """As many rows as columns."""
+        """m = n."""
         return creation.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype="bool")
 
 

@@ -8,7 +8,7 @@ from adjoint.distributions.constraints.constraint import Constraint
 
 
 class _Real(Constraint):
-    """Not NaN."""
+    """All numbers but NaN."""
 
     def check(self, value: Any) -> Any:
         """x = x."""

@@ -1,4 +1,4 @@
-"""Which transform leads from any numbers to a constraint: `biject_to` one to one, `transform_to` at least onto it."""
+"""Transforms from real numbers onto a constraint: `biject_to` one to one, `transform_to` onto it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _register_common() -> None:
 
 
 def _register_parts(registry: ConstraintRegistry) -> None:
-    """Those of constraints made of others, by the same registry's transforms of the others."""
+    """Register the transforms of composed constraints: the registry's own transforms of their parts."""
 
     def to_independent(c: Any) -> Any:
         return transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims)

@@ -8,39 +8,17 @@ from typing import Any
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Chi2
-from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.folded_symmetric import FoldedDistribution
-from adjoint.distributions.parameters import standard_normal
+from adjoint.distributions.location_scale import FoldedDistribution, LocationScale
+from adjoint.distributions.parameters import formula, standard_normal
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import where
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """p(x) = 1 / πγ(1 + ((x - m)/γ)²), of median m = `loc` and half width at half height γ = `scale`."""
 
-    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._init_elementwise(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mean(self) -> Any:
-        """There is none: NaN."""
-        return creation.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
-
-    @property
-    def mode(self) -> Any:
-        """m."""
-        return self.loc
-
-    @property
-    def variance(self) -> Any:
-        """∞."""
-        return creation.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+    mean = formula("There is none: NaN.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.loc.dtype))
+    variance = formula("∞.", lambda p: creation.full(p._extended_shape(), math.inf, dtype=p.loc.dtype))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """m + εγ, where ε is standard Cauchy."""
@@ -73,15 +51,11 @@ class HalfCauchy(FoldedDistribution):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)
 
-    @property
-    def mean(self) -> Any:
-        """∞."""
-        return self.base_dist.variance
-
+    mean = formula("∞.", lambda p: p.base_dist.variance)
     variance = mean
 
 
-class StudentT(Distribution):
+class StudentT(LocationScale):
     """Student's t-distribution: p(x) ∝ (1 + y²/ν)^(-(ν + 1)/2), with y = (x - μ) / σ.
 
     Args:
@@ -98,25 +72,13 @@ class StudentT(Distribution):
     """
 
     arg_constraints = constraints.of(df=constraints.positive, loc=constraints.real, scale=constraints.positive)
-    support = constraints.real
-    has_rsample = True
     df: Tensor
-    loc: Tensor
-    scale: Tensor
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, df=df, loc=loc, scale=scale)
         self._chi2 = Chi2(self.df)
 
-    @property
-    def mean(self) -> Any:
-        """μ where ν > 1, else NaN."""
-        return where(self.df <= 1, math.nan, self.loc)
-
-    @property
-    def mode(self) -> Any:
-        """μ."""
-        return self.loc
+    mean = formula("μ where ν > 1, else NaN.", lambda p: where(p.df <= 1, math.nan, p.loc))
 
     @property
     def variance(self) -> Any:

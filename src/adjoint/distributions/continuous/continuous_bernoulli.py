@@ -8,8 +8,9 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
+from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from adjoint.distributions.parameters import broadcast_all, clamp_probs, formula, lazy_property, logits_to_probs
 from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
@@ -19,7 +20,6 @@ from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
 class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     """p(x) = C(λ) λˣ (1 - λ)^(1 - x) over [0, 1], where λ = `probs`; a series replaces what is 0/0 within `lims`."""
 
-    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support: Any = constraints.unit_interval
     _mean_carrier_measure = 0
     has_rsample = True
@@ -35,7 +35,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
                 raise ValueError("The parameter probs has invalid values")
             self.probs = self._param = clamp_probs(self._param)
         self._lims = lims
-        super().__init__(self._param.shape, validate_args=validate_args)
+        Distribution.__init__(self, self._param.shape, validate_args=validate_args)
 
     @lazy_property
     def probs(self) -> Any:
@@ -108,9 +108,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         rest = (-self.probs).log1p()
         return self.mean * (rest - self.probs.log()) - self._cont_bern_log_norm() - rest
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.logits,)
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.logits,))
 
     def _log_normalizer(self, x: Any) -> Any:
         low, high = self._lims[0] - 0.5, self._lims[1] - 0.5

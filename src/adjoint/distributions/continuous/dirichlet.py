@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.uniform import Uniform
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, PowerTransform
 from adjoint.functions.creation import creation
@@ -53,10 +53,7 @@ class Dirichlet(ExponentialFamily):
         a = self.concentration
         return xlogy(a - 1.0, self._check_value(value)).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
-    @property
-    def mean(self) -> Any:
-        """αᵢ / Σ α."""
-        return self.concentration / self.concentration.sum(-1, True)
+    mean = formula("αᵢ / Σ α.", lambda p: p.concentration / p.concentration.sum(-1, True))
 
     @property
     def mode(self) -> Any:
@@ -78,9 +75,7 @@ class Dirichlet(ExponentialFamily):
         log_beta = a.lgamma().sum(-1) - total.lgamma()
         return log_beta - (a.size(-1) - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.concentration,)
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration,))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.lgamma().sum(-1) - x.sum(-1).lgamma()
@@ -110,25 +105,10 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
-    @property
-    def concentration1(self) -> Any:
-        """a."""
-        return self._dirichlet.concentration[..., 0]
-
-    @property
-    def concentration0(self) -> Any:
-        """b."""
-        return self._dirichlet.concentration[..., 1]
-
-    @property
-    def mean(self) -> Any:
-        """a / (a + b)."""
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self) -> Any:
-        """(a - 1) / (a + b - 2); an end where both are below 1."""
-        return self._dirichlet.mode[..., 0]
+    concentration1 = formula("a.", lambda p: p._dirichlet.concentration[..., 0])
+    concentration0 = formula("b.", lambda p: p._dirichlet.concentration[..., 1])
+    mean = formula("a / (a + b).", lambda p: p.concentration1 / (p.concentration1 + p.concentration0))
+    mode = formula("(a - 1) / (a + b - 2); an end where both are below 1.", lambda p: p._dirichlet.mode[..., 0])
 
     @property
     def variance(self) -> Any:
@@ -146,12 +126,10 @@ class Beta(ExponentialFamily):
         return self._dirichlet.log_prob(join.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
-        """That of the Dirichlet."""
+        """The entropy of the Dirichlet distribution."""
         return self._dirichlet.entropy()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration1, self.concentration0
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration1, p.concentration0))
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return x.lgamma() + y.lgamma() - (x + y).lgamma()
@@ -180,10 +158,7 @@ class Kumaraswamy(TransformedDistribution):
         place = 1 + n / a
         return b * (place.lgamma() + b.lgamma() - (place + b).lgamma()).exp()
 
-    @property
-    def mean(self) -> Any:
-        """b B(1 + 1/a, b)."""
-        return self._moment(1)
+    mean = formula("b B(1 + 1/a, b).", lambda p: p._moment(1))
 
     @property
     def mode(self) -> Any:
@@ -192,10 +167,7 @@ class Kumaraswamy(TransformedDistribution):
         log_mode = b.reciprocal() * (-b).log1p() - (-b * a).log1p()
         return where((b < 1) | (a < 1), math.nan, log_mode).exp()
 
-    @property
-    def variance(self) -> Any:
-        """E[x²] - E[x]²."""
-        return self._moment(2) - self.mean.pow(2)
+    variance = formula("E[x²] - E[x]².", lambda p: p._moment(2) - p.mean.pow(2))
 
     def entropy(self) -> Any:
         """1 - 1/b + (1 - 1/a) H(b) - log ab, where H(b) = ψ(b + 1) + γ is the harmonic number."""

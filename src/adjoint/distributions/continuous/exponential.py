@@ -7,9 +7,9 @@ from typing import Any
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
-from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, uniform
+from adjoint.distributions.location_scale import LocationScale
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula, uniform
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from adjoint.functions.creation import creation
@@ -38,22 +38,10 @@ class Exponential(ExponentialFamily):
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
-    @property
-    def mean(self) -> Any:
-        """1/λ."""
-        return self.rate.reciprocal()
-
+    mean = formula("1/λ.", lambda p: p.rate.reciprocal())
     stddev = mean
-
-    @property
-    def mode(self) -> Any:
-        """0."""
-        return creation.zeros_like(self.rate)
-
-    @property
-    def variance(self) -> Any:
-        """1/λ²."""
-        return self.rate.pow(-2)
+    mode = formula("0.", lambda p: creation.zeros_like(p.rate))
+    variance = formula("1/λ².", lambda p: p.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """A standard exponential number, over λ."""
@@ -76,15 +64,13 @@ class Exponential(ExponentialFamily):
         """1 - log λ."""
         return 1.0 - self.rate.log()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (-self.rate,)
+    _natural_params = formula("The natural parameters θ.", lambda p: (-p.rate,))
 
     def _log_normalizer(self, x: Any) -> Any:
         return -(-x).log()
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Laplace distribution: p(x) = exp(-|x - μ| / b) / 2b.
 
     Args:
@@ -99,31 +85,8 @@ class Laplace(Distribution):
         tensor(0.5000)
     """
 
-    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._init_elementwise(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mean(self) -> Any:
-        """μ."""
-        return self.loc
-
-    mode = mean
-
-    @property
-    def variance(self) -> Any:
-        """2b²."""
-        return 2 * self.scale.pow(2)
-
-    @property
-    def stddev(self) -> Any:
-        """√2 b."""
-        return 2**0.5 * self.scale
+    variance = formula("2b².", lambda p: 2 * p.scale.pow(2))
+    stddev = formula("√2 b.", lambda p: 2**0.5 * p.scale)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """μ - b sgn(u) log(1 - |u|), where u is uniform over (-1, 1)."""
@@ -171,10 +134,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
 
-    @property
-    def mode(self) -> Any:
-        """m."""
-        return self.scale
+    mode = formula("m.", lambda p: p.scale)
 
     @property
     def variance(self) -> Any:
@@ -207,10 +167,7 @@ class Weibull(TransformedDistribution):
         """log Γ(1 + n/k), of which λⁿ Γ(1 + n/k) = E[xⁿ] is made."""
         return (1 + n * self.concentration_reciprocal).lgamma()
 
-    @property
-    def mean(self) -> Any:
-        """λ Γ(1 + 1/k)."""
-        return self.scale * self._moment(1).exp()
+    mean = formula("λ Γ(1 + 1/k).", lambda p: p.scale * p._moment(1).exp())
 
     @property
     def mode(self) -> Any:
@@ -218,10 +175,9 @@ class Weibull(TransformedDistribution):
         k = self.concentration
         return self.scale * ((k - 1) / k) ** k.reciprocal()
 
-    @property
-    def variance(self) -> Any:
-        """λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²)."""
-        return self.scale.pow(2) * (self._moment(2).exp() - (2 * self._moment(1)).exp())
+    variance = formula(
+        "λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²).", lambda p: p.scale.pow(2) * (p._moment(2).exp() - (2 * p._moment(1)).exp())
+    )
 
     def entropy(self) -> Any:
         """γ (1 - 1/k) + log(λ/k) + 1."""

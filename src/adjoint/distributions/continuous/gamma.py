@@ -10,6 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
+from adjoint.distributions.parameters import formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import PowerTransform
 from adjoint.functions.creation import creation
@@ -44,20 +45,9 @@ class Gamma(ExponentialFamily):
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, concentration=concentration, rate=rate)
 
-    @property
-    def mean(self) -> Any:
-        """α / β."""
-        return self.concentration / self.rate
-
-    @property
-    def mode(self) -> Any:
-        """(α - 1) / β, at least 0."""
-        return ((self.concentration - 1) / self.rate).clamp(min=0)
-
-    @property
-    def variance(self) -> Any:
-        """α / β²."""
-        return self.concentration / self.rate.pow(2)
+    mean = formula("α / β.", lambda p: p.concentration / p.rate)
+    mode = formula("(α - 1) / β, at least 0.", lambda p: ((p.concentration - 1) / p.rate).clamp(min=0))
+    variance = formula("α / β².", lambda p: p.concentration / p.rate.pow(2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """A standard gamma of α, over β; its gradient is that of the inverse of its cdf."""
@@ -83,9 +73,7 @@ class Gamma(ExponentialFamily):
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration - 1, -self.rate
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration - 1, -p.rate))
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
@@ -99,10 +87,7 @@ class Chi2(Gamma):
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    @property
-    def df(self) -> Any:
-        """ν."""
-        return self.concentration * 2
+    df = formula("ν.", lambda p: p.concentration * 2)
 
 
 class InverseGamma(TransformedDistribution):
@@ -117,25 +102,15 @@ class InverseGamma(TransformedDistribution):
         power = PowerTransform(creation.tensor(-1.0, dtype=base.rate.dtype))
         super().__init__(base, power, validate_args=validate_args)
 
-    @property
-    def concentration(self) -> Any:
-        """α."""
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Any:
-        """β."""
-        return self.base_dist.rate
+    concentration = formula("α.", lambda p: p.base_dist.concentration)
+    rate = formula("β.", lambda p: p.base_dist.rate)
 
     @property
     def mean(self) -> Any:
         """β / (α - 1) where α > 1, else ∞."""
         return where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf)
 
-    @property
-    def mode(self) -> Any:
-        """β / (α + 1)."""
-        return self.rate / (self.concentration + 1)
+    mode = formula("β / (α + 1).", lambda p: p.rate / (p.concentration + 1))
 
     @property
     def variance(self) -> Any:

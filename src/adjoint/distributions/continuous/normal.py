@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.folded_symmetric import FoldedDistribution
-from adjoint.distributions.parameters import standard_normal
+from adjoint.distributions.location_scale import FoldedDistribution, LocationScale
+from adjoint.distributions.parameters import formula, standard_normal
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, StickBreakingTransform
 from adjoint.functions.creation import random
@@ -19,7 +18,7 @@ from adjoint.functions.elementwise.pointwise import erf
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """Normal distribution: p(x) = exp(-(x - μ)² / 2σ²) / (√(2π) σ).
 
     Args:
@@ -38,32 +37,10 @@ class Normal(ExponentialFamily):
         tensor([ 1.5410, -0.2934])
     """
 
-    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
-    support: Any = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-    loc: Tensor
-    scale: Tensor
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._init_elementwise(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mean(self) -> Any:
-        """μ."""
-        return self.loc
-
-    mode = mean
-
-    @property
-    def stddev(self) -> Any:
-        """σ."""
-        return self.scale
-
-    @property
-    def variance(self) -> Any:
-        """σ²."""
-        return self.scale.pow(2)
+    stddev = formula("σ.", lambda p: p.scale)
+    variance = formula("σ².", lambda p: p.scale.pow(2))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Normal numbers of the generator's stream."""
@@ -93,9 +70,9 @@ class Normal(ExponentialFamily):
         """½ + ½ log 2π + log σ."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()
+    _natural_params = formula(
+        "The natural parameters θ.", lambda p: (p.loc / p.scale.pow(2), -0.5 * p.scale.pow(2).reciprocal())
+    )
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
@@ -107,15 +84,8 @@ class HalfNormal(FoldedDistribution):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
-    @property
-    def mean(self) -> Any:
-        """σ √(2/π)."""
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> Any:
-        """σ² (1 - 2/π)."""
-        return self.scale.pow(2) * (1 - 2 / math.pi)
+    mean = formula("σ √(2/π).", lambda p: p.scale * math.sqrt(2 / math.pi))
+    variance = formula("σ² (1 - 2/π).", lambda p: p.scale.pow(2) * (1 - 2 / math.pi))
 
 
 class LogNormal(TransformedDistribution):
@@ -141,25 +111,10 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Any:
-        """μ."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        """σ."""
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
-        """exp(μ + σ²/2)."""
-        return (self.loc + self.scale.pow(2) / 2).exp()
-
-    @property
-    def mode(self) -> Any:
-        """exp(μ - σ²)."""
-        return (self.loc - self.scale.square()).exp()
+    loc = formula("μ.", lambda p: p.base_dist.loc)
+    scale = formula("σ.", lambda p: p.base_dist.scale)
+    mean = formula("exp(μ + σ²/2).", lambda p: (p.loc + p.scale.pow(2) / 2).exp())
+    mode = formula("exp(μ - σ²).", lambda p: (p.loc - p.scale.square()).exp())
 
     @property
     def variance(self) -> Any:
@@ -185,12 +140,5 @@ class LogisticNormal(TransformedDistribution):
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Any:
-        """μ."""
-        return self.base_dist.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        """σ."""
-        return self.base_dist.base_dist.scale
+    loc = formula("μ.", lambda p: p.base_dist.base_dist.loc)
+    scale = formula("σ.", lambda p: p.base_dist.base_dist.scale)

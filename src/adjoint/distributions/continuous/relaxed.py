@@ -6,7 +6,7 @@ from typing import Any
 
 from adjoint.distributions import constraints
 from adjoint.distributions.discrete.categorical import Categorical, _CategoricalVector
-from adjoint.distributions.parameters import broadcast_all, clamp_probs
+from adjoint.distributions.parameters import broadcast_all, clamp_probs, formula
 from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, SigmoidTransform
@@ -18,7 +18,6 @@ _NOT_EXPANDED = frozenset({"temperature"})
 class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
     """The log-odds of a relaxed Bernoulli number: (log u/(1 - u) + `logits`) / `temperature` of a uniform u."""
 
-    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.real
     _fields_not_expanded = _NOT_EXPANDED
 
@@ -26,8 +25,7 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        self._set_probs_or_logits(probs, logits)
-        super().__init__(self._param.shape, validate_args=validate_args)
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """Log-odds of a uniform number more than those of p, over the temperature."""
@@ -48,20 +46,9 @@ class _RelaxedDistribution(TransformedDistribution):
 
     has_rsample = True
 
-    @property
-    def temperature(self) -> Any:
-        """The temperature: near 0, samples are nearly discrete."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """The log-odds or logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities."""
-        return self.base_dist.probs
+    temperature = formula("The temperature: near 0, samples are nearly discrete.", lambda p: p.base_dist.temperature)
+    logits = formula("The log-odds or logarithms of the probabilities.", lambda p: p.base_dist.logits)
+    probs = formula("The probabilities.", lambda p: p.base_dist.probs)
 
 
 class RelaxedBernoulli(_RelaxedDistribution):

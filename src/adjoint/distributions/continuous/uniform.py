@@ -9,7 +9,8 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all
+from adjoint.distributions.location_scale import LocationScale
+from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.functions.creation import creation, random
@@ -40,35 +41,19 @@ class Uniform(Distribution):
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, low=low, high=high)
 
-    @property
-    def arg_constraints(self) -> dict[str, Any]:
-        """low < high."""
-        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+    arg_constraints = formula(
+        "low < high.", lambda p: {"low": constraints.less_than(p.high), "high": constraints.greater_than(p.low)}
+    )
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
         """[low, high]."""
         return constraints.interval(self.low, self.high)
 
-    @property
-    def mean(self) -> Any:
-        """½(low + high)."""
-        return (self.high + self.low) / 2
-
-    @property
-    def mode(self) -> Any:
-        """There is none: NaN."""
-        return math.nan * self.high
-
-    @property
-    def stddev(self) -> Any:
-        """(high - low) / √12."""
-        return (self.high - self.low) / 12**0.5
-
-    @property
-    def variance(self) -> Any:
-        """(high - low)² / 12."""
-        return (self.high - self.low).pow(2) / 12
+    mean = formula("½(low + high).", lambda p: (p.high + p.low) / 2)
+    mode = formula("There is none: NaN.", lambda p: math.nan * p.high)
+    stddev = formula("(high - low) / √12.", lambda p: (p.high - p.low) / 12**0.5)
+    variance = formula("(high - low)² / 12.", lambda p: (p.high - p.low).pow(2) / 12)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """low + u (high - low)."""
@@ -117,38 +102,20 @@ class Gumbel(TransformedDistribution):
         y = (self.loc - self._check_value(value)) / self.scale
         return y - y.exp() - self.scale.log()
 
-    @property
-    def mean(self) -> Any:
-        """μ + γβ."""
-        return self.loc + self.scale * EULER_GAMMA
-
-    @property
-    def mode(self) -> Any:
-        """μ."""
-        return self.loc
-
-    @property
-    def stddev(self) -> Any:
-        """πβ / √6."""
-        return (math.pi / math.sqrt(6)) * self.scale
-
-    @property
-    def variance(self) -> Any:
-        """π²β² / 6."""
-        return self.stddev.pow(2)
+    mean = formula("μ + γβ.", lambda p: p.loc + p.scale * EULER_GAMMA)
+    mode = formula("μ.", lambda p: p.loc)
+    stddev = formula("πβ / √6.", lambda p: (math.pi / math.sqrt(6)) * p.scale)
+    variance = formula("π²β² / 6.", lambda p: p.stddev.pow(2))
 
     def entropy(self) -> Any:
         """log β + γ + 1."""
         return self.scale.log() + (1 + EULER_GAMMA)
 
 
-class GeneralizedPareto(Distribution):
+class GeneralizedPareto(LocationScale):
     """P[X > x] = (1 + ξz)^(-1/ξ), e⁻ᶻ for ξ = 0, where z = (x - loc) / scale and ξ = `concentration`."""
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
     concentration: Tensor
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
@@ -156,7 +123,7 @@ class GeneralizedPareto(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """From loc, to loc - scale/ξ where ξ < 0."""
+        """[loc, ∞), or [loc, loc - scale/ξ] where ξ < 0."""
         bounded = self.concentration < 0
         return constraints.interval(self.loc, where(bounded, self.loc - self.scale / self.concentration, math.inf))
 
@@ -166,11 +133,6 @@ class GeneralizedPareto(Distribution):
         finite = self.concentration < 1
         shape = where(finite, self.concentration, 0.5)
         return where(finite, self.loc + self.scale / (1 - shape), math.nan)
-
-    @property
-    def mode(self) -> Any:
-        """loc."""
-        return self.loc
 
     @property
     def variance(self) -> Any:
@@ -184,7 +146,7 @@ class GeneralizedPareto(Distribution):
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
     def _shape(self) -> tuple[Any, Any]:
-        """Where ξ is 0, and ξ, 1 in these places."""
+        """Return a mask of ξ = 0, and ξ with 1 where the mask is set."""
         zero = isclose(self.concentration, creation.zeros_like(self.concentration))
         return zero, where(zero, 1.0, self.concentration)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
@@ -11,7 +10,7 @@ from adjoint.core.dtype.dtype import float64
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
-from adjoint.distributions.parameters import lazy_property
+from adjoint.distributions.parameters import formula, lazy_property
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
 
@@ -38,11 +37,7 @@ class VonMises(Distribution):
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, concentration=concentration)
 
-    @property
-    def mean(self) -> Any:
-        """μ."""
-        return self.loc
-
+    mean = formula("μ.", lambda p: p.loc)
     mode = mean
 
     @lazy_property
@@ -64,7 +59,7 @@ class VonMises(Distribution):
         return where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """By rejection from a wrapped Cauchy distribution (Best and Fisher, 1979), in float64."""
+        """Samples in float64, by rejection from a wrapped Cauchy distribution (Best and Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             loc, k, r = self.loc.to(float64), self.concentration.to(float64), self._proposal_r
@@ -91,4 +86,7 @@ def _log_bessel(x: Tensor, order: int) -> Tensor:
 
 def _polynomial(coefficients: tuple[float, ...], y: Tensor) -> Any:
     """c₀ + c₁y + c₂y² + …, by Horner's rule."""
-    return reduce(lambda total, c: c + y * total, reversed(coefficients[:-1]), coefficients[-1])  # type: ignore[arg-type, return-value]
+    total: Any = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = coefficient + y * total
+    return total

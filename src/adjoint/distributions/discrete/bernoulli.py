@@ -10,7 +10,7 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import broadcast_all, uniform
+from adjoint.distributions.parameters import broadcast_all, formula, uniform
 from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.pointwise import where
@@ -35,29 +35,15 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         tensor(0.5000)
     """
 
-    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._set_probs_or_logits(probs, logits)
-        super().__init__(self._param.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        """p."""
-        return self.probs
-
-    @property
-    def mode(self) -> Any:
-        """The likelier; NaN for p = ½."""
-        return where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype))
-
-    @property
-    def variance(self) -> Any:
-        """p(1 - p)."""
-        return self.probs * (1 - self.probs)
+    mean = formula("p.", lambda p: p.probs)
+    mode = formula(
+        "The likelier; NaN for p = ½.", lambda p: where(p.probs == 0.5, math.nan, (p.probs >= 0.5).to(p.probs.dtype))
+    )
+    variance = formula("p(1 - p).", lambda p: p.probs * (1 - p.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """1 with probability p."""
@@ -77,9 +63,7 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         """0 and 1."""
         return self._enumerate_counts(2, expand)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.probs.logit(),)
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.probs.logit(),))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.exp().log1p()
@@ -91,12 +75,10 @@ class Geometric(ProbsOrLogitsDistribution):
     Raises ValueError for p = 0 too.
     """
 
-    arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._set_probs_or_logits(probs, logits)
-        super().__init__(self._param.shape, validate_args=validate_args)
+        super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
             positive = value > 0
@@ -106,20 +88,9 @@ class Geometric(ProbsOrLogitsDistribution):
                     f"{self!r} to be positive but found invalid values:\n{value.detach()[~positive]}"
                 )
 
-    @property
-    def mean(self) -> Any:
-        """1/p - 1."""
-        return 1.0 / self.probs - 1.0
-
-    @property
-    def mode(self) -> Any:
-        """0."""
-        return creation.zeros_like(self.probs)
-
-    @property
-    def variance(self) -> Any:
-        """(1/p - 1) / p."""
-        return (1.0 / self.probs - 1.0) / self.probs
+    mean = formula("1/p - 1.", lambda p: 1.0 / p.probs - 1.0)
+    mode = formula("0.", lambda p: creation.zeros_like(p.probs))
+    variance = formula("(1/p - 1) / p.", lambda p: (1.0 / p.probs - 1.0) / p.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """⌊log u / log(1 - p)⌋ of a uniform u."""
@@ -134,5 +105,5 @@ class Geometric(ProbsOrLogitsDistribution):
         return value * (-failure).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
-        """That of one trial, over p."""
+        """The entropy of one trial, over p."""
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Gamma
 from adjoint.distributions.exp_family import ExponentialFamily
-from adjoint.distributions.parameters import broadcast_all, lazy_property
+from adjoint.distributions.parameters import broadcast_all, formula, lazy_property
 from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation.sampling import binomial, poisson
 from adjoint.functions.elementwise.activation import logsigmoid
@@ -41,28 +41,16 @@ class Binomial(ProbsOrLogitsDistribution):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._set_probs_or_logits(probs, logits, total_count=total_count)
-        super().__init__(self._param.shape, validate_args=validate_args)
+        self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
         """0, …, n."""
         return constraints.integer_interval(0, self.total_count)
 
-    @property
-    def mean(self) -> Any:
-        """np."""
-        return self.total_count * self.probs
-
-    @property
-    def mode(self) -> Any:
-        """⌊(n + 1)p⌋, at most n."""
-        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
-
-    @property
-    def variance(self) -> Any:
-        """np(1 - p)."""
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = formula("np.", lambda p: p.total_count * p.probs)
+    mode = formula("⌊(n + 1)p⌋, at most n.", lambda p: ((p.total_count + 1) * p.probs).floor().clamp(max=p.total_count))
+    variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Binomial numbers of the generator's stream."""
@@ -110,23 +98,13 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._set_probs_or_logits(probs, logits, total_count=total_count)
-        super().__init__(self._param.shape, validate_args=validate_args)
+        self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
-    @property
-    def mean(self) -> Any:
-        """r p/(1 - p)."""
-        return self.total_count * self.logits.exp()
-
-    @property
-    def mode(self) -> Any:
-        """⌊(r - 1) p/(1 - p)⌋, at least 0."""
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
-
-    @property
-    def variance(self) -> Any:
-        """r p/(1 - p)²."""
-        return self.mean / (-self.logits).sigmoid()
+    mean = formula("r p/(1 - p).", lambda p: p.total_count * p.logits.exp())
+    mode = formula(
+        "⌊(r - 1) p/(1 - p)⌋, at least 0.", lambda p: ((p.total_count - 1) * p.logits.exp()).floor().clamp(min=0.0)
+    )
+    variance = formula("r p/(1 - p)².", lambda p: p.mean / (-p.logits).sigmoid())
 
     @lazy_property
     def _gamma(self) -> Any:
@@ -166,17 +144,9 @@ class Poisson(ExponentialFamily):
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
-    @property
-    def mean(self) -> Any:
-        """λ."""
-        return self.rate
-
+    mean = formula("λ.", lambda p: p.rate)
     variance = mean
-
-    @property
-    def mode(self) -> Any:
-        """⌊λ⌋."""
-        return self.rate.floor()
+    mode = formula("⌊λ⌋.", lambda p: p.rate.floor())
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Poisson numbers of the generator's stream."""
@@ -188,9 +158,7 @@ class Poisson(ExponentialFamily):
         rate, value = broadcast_all(self.rate, self._check_value(value))
         return xlogy(value, rate) - rate - (value + 1).lgamma()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.rate.log(),)
+    _natural_params = formula("The natural parameters θ.", lambda p: (p.rate.log(),))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.exp()

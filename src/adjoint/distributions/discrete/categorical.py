@@ -14,6 +14,7 @@ from adjoint.distributions.discrete.binomial import Binomial
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import (
     broadcast_all,
+    formula,
     lazy_property,
     logits_to_probs,
     name_of_given,
@@ -75,25 +76,14 @@ class Categorical(Distribution):
         """softmax of the logits."""
         return logits_to_probs(self.logits)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.size()
+    param_shape = formula("The shape of the parameter.", lambda p: p._param.size())
 
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)
 
-    @property
-    def mean(self) -> Any:
-        """Names have none: NaN."""
-        return creation.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
-
+    mean = formula("Names have none: NaN.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.probs.dtype))
     variance = mean
-
-    @property
-    def mode(self) -> Any:
-        """The first of the likeliest."""
-        return self.probs.argmax(dim=-1)
+    mode = formula("The first of the likeliest.", lambda p: p.probs.argmax(dim=-1))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """k with probability p[k]: int64."""
@@ -129,20 +119,9 @@ class _CategoricalVector(Distribution):
         self._categorical = categorical
         Distribution.__init__(self, categorical.batch_shape, categorical.param_shape[-1:], validate_args=validate_args)
 
-    @property
-    def probs(self) -> Any:
-        """p."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """log p."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
+    probs = formula("p.", lambda p: p._categorical.probs)
+    logits = formula("log p.", lambda p: p._categorical.logits)
+    param_shape = formula("The shape of the parameter.", lambda p: p._categorical.param_shape)
 
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._categorical._new(*args, **kwargs)
@@ -174,20 +153,9 @@ class OneHotCategorical(_CategoricalVector):
     def _param(self) -> Tensor:
         return self._categorical._param
 
-    @property
-    def mean(self) -> Any:
-        """p."""
-        return self.probs
-
-    @property
-    def mode(self) -> Any:
-        """1 at the first of the likeliest."""
-        return self._vectors(self.probs.argmax(dim=-1))
-
-    @property
-    def variance(self) -> Any:
-        """p(1 - p)."""
-        return self.probs * (1 - self.probs)
+    mean = formula("p.", lambda p: p.probs)
+    mode = formula("1 at the first of the likeliest.", lambda p: p._vectors(p.probs.argmax(dim=-1)))
+    variance = formula("p(1 - p).", lambda p: p.probs * (1 - p.probs))
 
     def _vectors(self, categories: Tensor) -> Tensor:
         return one_hot(categories, self._categorical._num_events).to(self.probs.dtype)
@@ -242,15 +210,8 @@ class Multinomial(_CategoricalVector):
         """Counts of sum n."""
         return constraints.multinomial(self.total_count)
 
-    @property
-    def mean(self) -> Any:
-        """np."""
-        return self.probs * self.total_count
-
-    @property
-    def variance(self) -> Any:
-        """np(1 - p)."""
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = formula("np.", lambda p: p.probs * p.total_count)
+    variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Counts of n draws."""

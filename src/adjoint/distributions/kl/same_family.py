@@ -78,7 +78,7 @@ def _(p: Any, q: Any) -> Any:
 
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _(p: Any, q: Any) -> Any:
-    """That of the categories."""
+    """KL of the categories."""
     return kl_divergence(p._categorical, q._categorical)
 
 
@@ -136,7 +136,7 @@ def _(p: Any, q: Any) -> Any:
 
 @register_kl(HalfNormal, HalfNormal)
 def _(p: Any, q: Any) -> Any:
-    """That of the normals."""
+    """KL of the normals."""
     return kl_divergence(p.base_dist, q.base_dist)
 
 
@@ -162,14 +162,14 @@ def _(p: Any, q: Any) -> Any:
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _(p: Any, q: Any) -> Any:
-    """As between any two normal distributions."""
+    """KL of two normal distributions."""
     return _kl_of_normals(p, q, "Low Rank Multivariate Normals")
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _(p: Any, q: Any) -> Any:
-    """As between any two normal distributions."""
+    """KL of two normal distributions."""
     return _kl_of_normals(p, q, "(Low Rank) Multivariate Normals")
 
 
@@ -236,7 +236,7 @@ def _(p: Any, q: Any) -> Any:
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _(p: Any, q: Any) -> Any:
-    """That of the bases, under equal transforms. Raises NotImplementedError otherwise."""
+    """KL of the bases. Raises NotImplementedError for different transforms."""
     if p.transforms != q.transforms:
         raise NotImplementedError("the transforms of the two distributions differ")
     if p.event_shape != q.event_shape:
@@ -246,7 +246,7 @@ def _(p: Any, q: Any) -> Any:
 
 @register_kl(Independent, Independent)
 def _(p: Any, q: Any) -> Any:
-    """The sum of those of the bases. Raises NotImplementedError where they reinterpret different dimensions."""
+    """The sum of the KLs of the bases. Raises NotImplementedError where they reinterpret different dimensions."""
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("the two distributions reinterpret different numbers of dimensions")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

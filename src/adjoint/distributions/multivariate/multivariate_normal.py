@@ -20,7 +20,7 @@ from adjoint.distributions.multivariate.cholesky_forms import (
     multiply_vector,
     pick_exactly_one,
 )
-from adjoint.distributions.parameters import lazy_property, standard_normal
+from adjoint.distributions.parameters import formula, lazy_property, standard_normal
 from adjoint.functions.creation import creation
 from adjoint.functions.linalg.factorizations import cholesky
 from adjoint.functions.linalg.solve import solve_triangular
@@ -31,7 +31,21 @@ _batch_mahalanobis, _batch_mv, _precision_to_scale_tril = mahalanobis, multiply_
 _LOG_2PI = math.log(2 * math.pi)
 
 
-class MultivariateNormal(Distribution):
+class _NormalVector(Distribution):
+    """A normal distribution of vectors with mean `loc`."""
+
+    support = constraints.real_vector
+    has_rsample = True
+    loc: Tensor
+
+    def _square(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
+
+    mean = formula("μ.", lambda p: p.loc)
+    mode = mean
+
+
+class MultivariateNormal(_NormalVector):
     """Multivariate normal distribution: p(x) = exp(-½ (x - μ)ᵀ Σ⁻¹ (x - μ)) / √det(2πΣ).
 
     The Cholesky factor `scale_tril` needs no factorization and is the cheapest parameter.
@@ -57,8 +71,6 @@ class MultivariateNormal(Distribution):
         precision_matrix=constraints.positive_definite,
         scale_tril=constraints.lower_cholesky,
     )
-    support = constraints.real_vector
-    has_rsample = True
     _fields_not_expanded = frozenset({"_unbroadcasted_scale_tril"})
 
     def __init__(
@@ -79,9 +91,6 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = cholesky_from(name, matrix)
 
-    def _square(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
-
     @lazy_property
     def scale_tril(self) -> Any:
         """L."""
@@ -96,13 +105,6 @@ class MultivariateNormal(Distribution):
     def precision_matrix(self) -> Any:
         """(LLᵀ)⁻¹."""
         return self._square(self._unbroadcasted_scale_tril.cholesky_inverse())
-
-    @property
-    def mean(self) -> Any:
-        """μ."""
-        return self.loc
-
-    mode = mean
 
     @property
     def variance(self) -> Any:
@@ -126,7 +128,7 @@ class MultivariateNormal(Distribution):
         return entropy.expand(self._batch_shape)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(_NormalVector):
     """`MultivariateNormal` of Σ = WWᵀ + D: W = `cov_factor` of n rows and few columns, D of diagonal `cov_diag`.
 
     It needs the Cholesky factor of as many rows as W has columns. Raises ValueError for shapes that do not fit.
@@ -137,8 +139,6 @@ class LowRankMultivariateNormal(Distribution):
         cov_factor=constraints.independent(constraints.real, 2),
         cov_diag=constraints.independent(constraints.positive, 1),
     )
-    support = constraints.real_vector
-    has_rsample = True
     _fields_not_expanded = frozenset({"_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"})
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
@@ -164,16 +164,6 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def _parts(self) -> tuple[Tensor, Tensor]:
         return self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-
-    def _square(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
-
-    @property
-    def mean(self) -> Any:
-        """μ."""
-        return self.loc
-
-    mode = mean
 
     @lazy_property
     def variance(self) -> Any:

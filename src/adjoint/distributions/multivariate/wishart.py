@@ -16,7 +16,7 @@ from adjoint.distributions.continuous.gamma import Chi2
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.multivariate.cholesky_forms import cholesky_from, half_log_det, pick_exactly_one
-from adjoint.distributions.parameters import broadcast_all, lazy_property, vec_to_tril_matrix
+from adjoint.distributions.parameters import broadcast_all, formula, lazy_property, vec_to_tril_matrix
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.float_functions import mvlgamma
 from adjoint.functions.elementwise.pointwise import where
@@ -75,7 +75,7 @@ class Wishart(ExponentialFamily):
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
-        """Of the matrices as in `MultivariateNormal`; ν > p - 1."""
+        """The matrices' constraints as in `MultivariateNormal`; ν > p - 1."""
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,
@@ -103,10 +103,7 @@ class Wishart(ExponentialFamily):
     def _degrees(self, values: Tensor) -> Tensor:
         return values.expand(self._batch_shape).reshape(*self._batch_shape, 1, 1)
 
-    @property
-    def mean(self) -> Any:
-        """νV."""
-        return self._degrees(self.df) * self.covariance_matrix
+    mean = formula("νV.", lambda p: p._degrees(p.df) * p.covariance_matrix)
 
     @property
     def mode(self) -> Any:
@@ -150,7 +147,7 @@ class Wishart(ExponentialFamily):
         return sample
 
     def _any(self, holds: Tensor) -> Tensor:
-        """Whether it holds for one of the batch."""
+        """Reduce by logical or over the dimensions after the batch's."""
         return holds.reshape(*holds.shape[: holds.dim() - len(self._batch_shape)], -1).any(-1)
 
     def log_prob(self, value: Any) -> Any:
@@ -169,9 +166,9 @@ class Wishart(ExponentialFamily):
         scale = (p + 1) * (p * _LOG_2 / 2 + half_log_det(self._unbroadcasted_scale_tril))
         return scale + mvlgamma(nu / 2, p=p) - (nu - p - 1) / 2 * slope + nu * p / 2
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+    _natural_params = formula(
+        "The natural parameters θ.", lambda p: (-p.precision_matrix / 2, (p.df - p._event_shape[-1] - 1) / 2)
+    )
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         p = self._event_shape[-1]
@@ -201,7 +198,7 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """By the onion method: each row a random direction, of a length whose square is a beta number."""
+        """Samples by the onion method: each row is a random direction; the square of its length is a beta number."""
         square = self._beta.sample(sample_shape).unsqueeze(-1)
         normal = random.randn(*self._extended_shape(sample_shape), dtype=square.dtype).tril(-1)
         length = normal.square().sum(-1, keepdim=True).sqrt()

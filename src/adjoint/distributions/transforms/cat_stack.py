@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.distributions import constraints
-from adjoint.distributions.parameters import lazy_property, sum_rightmost
+from adjoint.distributions.parameters import formula, lazy_property, sum_rightmost
 from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.shape import join
 
@@ -23,13 +23,10 @@ class _JoinedTransform(Transform):
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.dim = dim
 
-    @property
-    def bijective(self) -> Any:
-        """Whether all of them are."""
-        return all(t.bijective for t in self.transforms)
+    bijective = formula("True if all transforms are bijective.", lambda t: all(part.bijective for part in t.transforms))
 
     def _check_and_split(self, value: Any, name: str = "tensor") -> Sequence[Any]:
-        """What each transform sees of `value`. Raises AssertionError where it cannot be divided so."""
+        """Split `value` into the parts of the transforms. Raises AssertionError where the sizes do not fit."""
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"dim {self.dim} out of range for {name} with {value.dim()} dimensions")
         return self._split(value)
@@ -67,7 +64,7 @@ class CatTransform(_JoinedTransform):
 
     @lazy_property
     def event_dim(self) -> Any:
-        """The most that one of them has."""
+        """The largest of the transforms."""
         return max(t.event_dim for t in self.transforms)
 
     @lazy_property
@@ -84,7 +81,7 @@ class CatTransform(_JoinedTransform):
         return join.cat(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Those of the parts, joined, or summed where `dim` is within an event."""
+        """The terms of the parts, joined, or summed where `dim` is within an event."""
         terms = [
             sum_rightmost(term, self.event_dim - t.event_dim)
             for t, term in zip(self.transforms, self._log_abs_det_jacobians(x, y), strict=True)
@@ -122,7 +119,7 @@ class StackTransform(_JoinedTransform):
         return join.stack(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Those of the parts, stacked."""
+        """The terms of the parts, stacked."""
         return self._join(self._log_abs_det_jacobians(x, y))
 
     @constraints.dependent_property
@@ -150,10 +147,7 @@ class CumulativeDistributionTransform(Transform):
     def _rebuild_with_cache(self, cache_size: int) -> Any:
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
-    @property
-    def domain(self) -> Any:
-        """The support of the distribution."""
-        return self.distribution.support
+    domain = formula("The support of the distribution.", lambda t: t.distribution.support)
 
     def _call(self, x: Any) -> Any:
         return self.distribution.cdf(x)

@@ -8,7 +8,7 @@ from typing import Any
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
-from adjoint.distributions.parameters import broadcast_all, lazy_property, sum_rightmost
+from adjoint.distributions.parameters import broadcast_all, formula, lazy_property, sum_rightmost
 from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import softplus
@@ -124,7 +124,7 @@ class PowerTransform(Transform):
 
     @lazy_property
     def sign(self) -> Any:
-        """That of the exponent."""
+        """The sign of the exponent."""
         return self.exponent.sign()
 
     def _equals(self, other: Any) -> bool:
@@ -159,10 +159,7 @@ class AffineTransform(Transform):
     def _rebuild_with_cache(self, cache_size: int) -> Any:
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
-    @property
-    def event_dim(self) -> int:
-        """The dimensions of an event."""
-        return self._event_dim
+    event_dim = formula("The dimensions of an event.", lambda t: t._event_dim)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -178,7 +175,7 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of the scale."""
+        """The sign of the scale."""
         scale = self.scale
         return scale.sign() if isinstance(scale, Tensor) else (scale > 0) - (scale < 0)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.distributions import constraints
-from adjoint.distributions.parameters import lazy_property, sum_rightmost
+from adjoint.distributions.parameters import formula, lazy_property, sum_rightmost
 from adjoint.functions.creation import creation
 
 
@@ -42,7 +42,7 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """That of dy/dx, where it is the same everywhere. Raises NotImplementedError otherwise."""
+        """The sign of dy/dx. Raises NotImplementedError where it is not the same everywhere."""
         raise NotImplementedError(f"{self.__class__.__name__} is not monotone")
 
     @property
@@ -67,7 +67,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return self._equals(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it is its settings, which may be tensors
+    __hash__ = None  # type: ignore[assignment]  # the settings may be tensors
 
     def _equals(self, other: Any) -> bool:
         return self is other
@@ -136,15 +136,8 @@ class _InverseTransform(Transform):
         """The domain of the other."""
         return self._inv.domain
 
-    @property
-    def bijective(self) -> Any:
-        """Whether the other is."""
-        return self._inv.bijective
-
-    @property
-    def sign(self) -> Any:
-        """That of the other."""
-        return self._inv.sign
+    bijective = formula("True if the other transform is bijective.", lambda t: t._inv.bijective)
+    sign = formula("The sign of the other transform.", lambda t: t._inv.sign)
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """The inverse of the other with a cache."""
@@ -164,11 +157,11 @@ class _InverseTransform(Transform):
         return -self._inv.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: Any) -> Any:
-        """What goes into the other."""
+        """The shape of the other transform's input."""
         return self._inv.inverse_shape(shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """What comes out of the other."""
+        """The shape of the other transform's output."""
         return self._inv.forward_shape(shape)
 
 
@@ -206,12 +199,12 @@ class ComposeTransform(Transform):
 
     @lazy_property
     def bijective(self) -> Any:
-        """Whether all parts are."""
+        """True if all parts are bijective."""
         return all(p.bijective for p in self.parts)
 
     @lazy_property
     def sign(self) -> Any:
-        """The product of those of the parts."""
+        """The product of the signs of the parts."""
         return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
 
     @property
@@ -228,7 +221,7 @@ class ComposeTransform(Transform):
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of those of the parts, each summed over the dimensions of the whole's events."""
+        """The sum of the terms of the parts, each summed over the dimensions of the whole's events."""
         if not self.parts:
             return creation.zeros_like(x)
         values = [x]

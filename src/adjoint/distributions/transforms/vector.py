@@ -8,7 +8,7 @@ from typing import Any
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.distributions import constraints
-from adjoint.distributions.parameters import sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from adjoint.distributions.parameters import formula, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 from adjoint.distributions.transforms.number import _FixedTransform, clip_probabilities
 from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.creation import creation
@@ -30,23 +30,16 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """That of the base, over more dimensions."""
+        """The constraint of the base, over more dimensions."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """That of the base, over more dimensions."""
+        """The constraint of the base, over more dimensions."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    @property
-    def bijective(self) -> Any:
-        """Whether the base is."""
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        """That of the base."""
-        return self.base_transform.sign
+    bijective = formula("True if the base is bijective.", lambda t: t.base_transform.bijective)
+    sign = formula("The sign of the base.", lambda t: t.base_transform.sign)
 
     def _call(self, x: Any) -> Any:
         return self.base_transform(self._check_event_rank(x, self.domain))
@@ -60,15 +53,15 @@ class IndependentTransform(Transform):
         return value
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """That of the base, summed over the reinterpreted dimensions."""
+        """The term of the base, summed over the reinterpreted dimensions."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: Any) -> Any:
-        """As the base has it."""
+        """The shape that the base makes."""
         return self.base_transform.forward_shape(shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """As the base has it."""
+        """The shape that the base makes."""
         return self.base_transform.inverse_shape(shape)
 
     def __repr__(self) -> str:

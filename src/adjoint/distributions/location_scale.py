@@ -1,19 +1,37 @@
-"""The absolute value of what is distributed evenly around 0: its density folded onto the positive numbers."""
+"""Location-scale families, and the absolute values of symmetric distributions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.parameters import formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AbsTransform
 from adjoint.functions.elementwise.pointwise import where
 
 
+class LocationScale(Distribution):
+    """A distribution of loc + scale · ε, where ε has the standard distribution of the family."""
+
+    arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
+    support: Any = constraints.real
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._init_elementwise(validate_args, loc=loc, scale=scale)
+
+    mean = formula("The location.", lambda p: p.loc)
+    mode = mean
+
+
 class FoldedDistribution(TransformedDistribution):
-    """p(x) = 2 p₀(x) for x ≥ 0: |x| of an x of the even density p₀, that of `symmetric`, of width `scale`."""
+    """Distribution of |x| for an x of even density p₀, that of `symmetric`: p(x) = 2 p₀(x) for x ≥ 0."""
 
     arg_constraints = constraints.of(scale=constraints.positive)
     support = constraints.nonnegative
@@ -22,15 +40,8 @@ class FoldedDistribution(TransformedDistribution):
     def __init__(self, symmetric: Distribution, validate_args: bool | None = None) -> None:
         super().__init__(symmetric, AbsTransform(), validate_args=validate_args)
 
-    @property
-    def scale(self) -> Any:
-        """The width of the density, as it is before it is folded."""
-        return self.base_dist.scale
-
-    @property
-    def mode(self) -> Any:
-        """0."""
-        return self.scale.new_zeros(self.scale.shape)
+    scale = formula("The scale of the symmetric distribution.", lambda p: p.base_dist.scale)
+    mode = formula("0.", lambda p: p.scale.new_zeros(p.scale.shape))
 
     def log_prob(self, value: Any) -> Any:
         """log 2p₀, -∞ below 0."""
@@ -42,9 +53,9 @@ class FoldedDistribution(TransformedDistribution):
         return 2 * self.base_dist.cdf(self._check_value(value)) - 1
 
     def icdf(self, prob: Any) -> Any:
-        """That of p₀ at (p + 1) / 2."""
+        """The inverse of P₀ at (p + 1) / 2."""
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:
-        """log 2 less than that of p₀."""
+        """H(p₀) - log 2."""
         return self.base_dist.entropy() - math.log(2)
