@@ -14,7 +14,7 @@ Modules, in reading order:
 - `serialization`: Values on disk: PyTorch's format and safetensors, and atomic replacement of files.
 - `amp`: Mixed precision: `autocast` chooses that of each function, `GradScaler` keeps small gradients from vanishing.
 - `quasirandom`: Numbers that fill space more evenly than random ones: Sobol's sequence.
-- `interop`: How other libraries work with tensors: NumPy, DLPack, the array API standard, einops.
+- `interop`: Interoperation with other libraries: NumPy, DLPack, the array API standard, einops.
 - `testing`: Tensors to test with, comparison with tolerances, and gradients held against finite differences.
 - `utils`: Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic
   results.

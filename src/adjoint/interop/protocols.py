@@ -1,4 +1,4 @@
-"""The answers to what other libraries ask a tensor (`core/tensor/protocols.py`)."""
+"""Implementation of the protocols that tensors offer other libraries (`core/tensor/protocols.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def namespace(api_version: str | None) -> Any:
-    """`adjoint.interop.array_api`. Raises ValueError for a version of the standard that it does not implement."""
+    """Return `adjoint.interop.array_api`. Raises ValueError for versions of the standard that it does not implement."""
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(f"array API {api_version!r}: adjoint.interop.array_api implements {VERSIONS[-1]}")
     return array_api

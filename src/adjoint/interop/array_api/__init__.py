@@ -6,13 +6,13 @@ gives this module.
 Modules, in reading order:
 
 - `fft`: The standard's extension `fft`: discrete Fourier transforms.
-- `operands`: Operands as the array API standard has them: every array counts for the common type, 0-d or not.
+- `operands`: Operands under the array API standard: every array counts for the common type, 0-d or not.
 - `dtypes`: Data types: conversion, limits, categories, and which type a mixed expression gets.
 - `elementwise`: Functions of single elements, under the standard's names.
 - `linear`: Products of vectors and matrices, which the namespace itself has, and its extension `linalg` too.
 - `searching`: Positions, order, distinct elements, and elements at positions.
 - `creation`: Tensors from data, fill values and ranges, under the standard's signatures.
-- `inspection`: What this implementation of the standard can do: `__array_namespace_info__`.
+- `inspection`: Capabilities of this implementation of the standard: `__array_namespace_info__`.
 - `manipulation`: Other shapes and orders for the same elements.
 - `statistical`: Sums, means, spreads, extremes, truths and running totals.
 - `linalg`: The standard's extension `linalg`: linear algebra on stacks of matrices.

@@ -56,7 +56,7 @@ def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: dtype | None = None, device: Any = None
 ) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
-    _on_cpu(device)
+    require_cpu(device)
     return constant(np.eye(n_rows, n_cols, k, dtype=(dtype or default.floating).numpy))
 
 
@@ -79,7 +79,7 @@ def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: dtype | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """`num` numbers from `start` to `stop`, equally far apart; the last is `stop`, or the one before it."""
-    _on_cpu(device)
+    require_cpu(device)
     kind = promote((0.0, start, stop)) if dtype is None else dtype.numpy
     return constant(np.linspace(start, stop, num, endpoint=endpoint).astype(kind))
 
@@ -119,7 +119,3 @@ def zeros(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tens
 def zeros_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """Zeros in the shape and type of x."""
     return made.zeros_like(x, dtype=dtype, device=device)
-
-
-def _on_cpu(device: Any) -> None:
-    require_cpu(device)

@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[dtype, ...]] = {
 
 
 class FloatLimits(NamedTuple):
-    """What `finfo` returns."""
+    """Result of `finfo`."""
 
     bits: int
     eps: float
@@ -52,7 +52,7 @@ class FloatLimits(NamedTuple):
 
 
 class IntegerLimits(NamedTuple):
-    """What `iinfo` returns."""
+    """Result of `iinfo`."""
 
     bits: int
     max: int

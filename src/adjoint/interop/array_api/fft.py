@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,54 +21,40 @@ __all__ = [
 Sizes = tuple[int, ...] | None
 
 
-def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The transform along `axis`."""
-    return fourier.fft(x, n, axis, norm)
+def _along_axis(transform: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    """Give a transform of one dimension the standard's signature."""
+
+    def call(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+        return transform(x, n, axis, norm)
+
+    return _with_name(call, transform.__name__, doc)
 
 
-def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `fft`."""
-    return fourier.ifft(x, n, axis, norm)
+def _along_axes(transform: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    """Give a transform of several dimensions the standard's signature."""
+
+    def call(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Tensor:
+        return transform(x, s, axes, norm)
+
+    return _with_name(call, transform.__name__, doc)
 
 
-def fftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Tensor:
-    """The transform along several axes, all unless named."""
-    return fourier.fftn(x, s, axes, norm)
+def _with_name(call: Callable[..., Tensor], name: str, doc: str) -> Callable[..., Tensor]:
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return call
 
 
-def ifftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Tensor:
-    """The inverse of `fftn`."""
-    return fourier.ifftn(x, s, axes, norm)
-
-
-def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The transform of real numbers: the half that the other follows from."""
-    return fourier.rfft(x, n, axis, norm)
-
-
-def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `rfft`."""
-    return fourier.irfft(x, n, axis, norm)
-
-
-def rfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Tensor:
-    """`fftn` of real numbers: half of the last axis."""
-    return fourier.rfftn(x, s, axes, norm)
-
-
-def irfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Tensor:
-    """The inverse of `rfftn`."""
-    return fourier.irfftn(x, s, axes, norm)
-
-
-def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The real transform of half of a Hermitian sequence."""
-    return fourier.hfft(x, n, axis, norm)
-
-
-def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `hfft`."""
-    return fourier.ihfft(x, n, axis, norm)
+fft = _along_axis(fourier.fft, "The transform along `axis`.")
+ifft = _along_axis(fourier.ifft, "The inverse of `fft`.")
+rfft = _along_axis(fourier.rfft, "The transform of real numbers: the half that the other follows from.")
+irfft = _along_axis(fourier.irfft, "The inverse of `rfft`.")
+hfft = _along_axis(fourier.hfft, "The real transform of half of a Hermitian sequence.")
+ihfft = _along_axis(fourier.ihfft, "The inverse of `hfft`.")
+fftn = _along_axes(fourier.fftn, "The transform along several axes, all unless named.")
+ifftn = _along_axes(fourier.ifftn, "The inverse of `fftn`.")
+rfftn = _along_axes(fourier.rfftn, "`fftn` of real numbers: half of the last axis.")
+irfftn = _along_axes(fourier.irfftn, "The inverse of `rfftn`.")
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What this implementation of the standard can do: `__array_namespace_info__`."""
+"""Capabilities of this implementation of the standard: `__array_namespace_info__`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class __array_namespace_info__:
     """Types, devices and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Which optional parts of the standard there are."""
+        """Return which optional parts of the standard are implemented."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": MAX_DIMENSIONS}
 
     def default_device(self) -> device:
-        """The CPU."""
+        """Return the CPU."""
         return CPU
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
-        """The types that Python numbers become."""
+        """Return the types that Python numbers get."""
         wide = default.floating is float64
         return {
             "real floating": default.floating, "complex floating": complex128 if wide else complex64, "integral": int64,
@@ -31,11 +31,11 @@ class __array_namespace_info__:
         }  # fmt: skip
 
     def devices(self) -> list[device]:
-        """All there are: the CPU."""
+        """Return all devices: the CPU."""
         return [CPU]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
-        """The types by name, all or those of a category or several. Raises ValueError for no category."""
+        """Return the types by name, all or those of one or several categories. Raises ValueError for no category."""
         names = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for name in names:
             if name not in KINDS:

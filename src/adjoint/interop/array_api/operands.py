@@ -1,4 +1,4 @@
-"""Operands as the array API standard has them: every array counts for the common type, 0-d or not; numbers follow."""
+"""Operands under the array API standard: every array counts for the common type, 0-d or not; numbers follow."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NUMBER_RANKS: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def cast_to(x: Tensor, kind: np.dtype[Any]) -> Tensor:
-    """x in a type; itself if it has it."""
+    """Cast x to a type, unless it has that type."""
     return x if x.array.dtype == kind else select.cast(x, dtype=kind)
 
 
 def common_dtype(*given: dtype) -> dtype:
-    """The type in which these meet. Raises TypeError where the standard leaves that open and we have no type for it."""
+    """Return the common type of several. Raises TypeError if neither the standard nor we define one."""
     result = given[0]
     for other in given[1:]:
         try:
@@ -32,7 +32,7 @@ def common_dtype(*given: dtype) -> dtype:
 
 
 def promote_operands(name: str, *operands: Any) -> tuple[Tensor, ...]:
-    """Tensors of one type. Raises TypeError unless one of them is a tensor, and the others tensors or numbers."""
+    """Convert operands to tensors of one type. Raises TypeError unless all are tensors or numbers, and one a tensor."""
     kinds = [x.dtype for x in operands if isinstance(x, Tensor)]
     if not kinds:
         raise TypeError(f"{name}: one operand must be a tensor, given {', '.join(type(x).__name__ for x in operands)}")
@@ -47,7 +47,7 @@ def promote_operands(name: str, *operands: Any) -> tuple[Tensor, ...]:
 
 
 def promote_for_number(name: str, kind: dtype, number: Any) -> dtype:
-    """`kind`, or the first type of a higher category that holds a Python number."""
+    """Return `kind`, or the first type of a higher category that holds a Python number."""
     if type(number) not in NUMBER_RANKS:
         raise TypeError(f"{name}: expected a tensor or a number, got {type(number).__name__}")
     if NUMBER_RANKS[type(number)] <= kind.rank:
@@ -56,12 +56,12 @@ def promote_for_number(name: str, kind: dtype, number: Any) -> dtype:
 
 
 def normalize_axes(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """Sorted axes from the front: all for None, none for an empty tuple. Raises IndexError and RuntimeError."""
+    """Return sorted axes counted from the front: all for None. Raises IndexError and RuntimeError."""
     return tuple(range(rank)) if axis is None else some_dims(axis, rank)
 
 
 def wrap_unary(function: Callable[..., Any]) -> Callable[..., Any]:
-    """f(x, /), under the standard's signature."""
+    """Give a function of one tensor the standard's signature, f(x, /)."""
 
     def call(x: Tensor, /) -> Tensor:
         out: Tensor = function(x)
@@ -71,7 +71,7 @@ def wrap_unary(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrap_binary(function: Callable[..., Any]) -> Callable[..., Any]:
-    """f(x1, x2, /) of tensors and Python numbers, brought to their common type."""
+    """Give a function of two the standard's signature, f(x1, x2, /), with promotion of tensors and numbers."""
 
     def call(x1: Any, x2: Any, /) -> Tensor:
         out: Tensor = function(*promote_operands(function.__name__, x1, x2))

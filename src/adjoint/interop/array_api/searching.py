@@ -27,7 +27,7 @@ INDEX_DTYPE = np.dtype(np.int64)
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """Result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -36,14 +36,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """Result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """Result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -60,7 +60,7 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def count_nonzero(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-    """How many elements over `axis` are not zero."""
+    """Count the elements over `axis` that are not zero."""
     truths = select.cast(comparison.ne(x.detach(), 0), dtype=INDEX_DTYPE)
     return reduction.sum(truths, axes=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
@@ -74,7 +74,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """Where each of x2 would be put into the sorted vector x1: before its equals ("left"), or after them ("right")."""
+    """Positions at which each of x2 would be put into the sorted vector x1: before ("left") or after its equals."""
     ordered, values = promote_operands("searchsorted", x1, x2)
     places = None if sorter is None else cast_to(sorter, INDEX_DTYPE)
     return sort_quantile_unique.searchsorted(ordered, values, side=side, sorter=places)

@@ -83,13 +83,11 @@ def _spread(measure: Any, x: Tensor, axis: Axes, correction: float, keepdims: bo
     axes = normalize_axes(axis, x.ndim)
     enough = movement.numel(tuple(x.array.shape[d] for d in axes)) > correction
     # of a 0-d tensor all dimensions are none
-    out: Tensor = measure(x, axes, keepdim=keepdims, correction=correction) if axes or not x.ndim else _zero_spread(x)
+    if axes or not x.ndim:
+        out: Tensor = measure(x, axes, keepdim=keepdims, correction=correction)
+    else:  # each element by itself
+        out = arithmetic.mul(x, 0.0)
     return out if enough else arithmetic.mul(out, float("nan"))
-
-
-def _zero_spread(x: Tensor) -> Tensor:
-    """The spread of single elements."""
-    return arithmetic.mul(x, 0.0)
 
 
 def cumulative_sum(

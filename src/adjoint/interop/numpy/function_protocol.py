@@ -1,7 +1,7 @@
-"""`np.concatenate([tensor, …])` and its kind: NumPy's functions as functions of the library, on the tape.
+"""The protocol `__array_function__`: NumPy's functions of tensors, such as `np.concatenate([tensor, …])`, recorded.
 
-Without a counterpart, tensors that want no gradient go through NumPy, whose results are arrays; for others that would
-lose the gradient, and is an error.
+A function without a counterpart runs in NumPy if no tensor requires a gradient, and returns arrays. Otherwise it
+raises, since the gradient would be lost.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ TABLES: dict[str, dict[str, Function]] = {
     "numpy.linalg": linalg.LINALG,
     "numpy.fft": linalg.FFT,
 }
-# They ask about values, whose gradient nobody can want: NumPy may answer.
-VALUE_QUERIES = {
-    "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "can_cast", "common_type",
-    "iscomplexobj", "isrealobj", "may_share_memory", "min_scalar_type", "result_type", "shares_memory",
-}  # fmt: skip
+# questions about values, which have no gradient: NumPy answers
+VALUE_QUERIES = """
+    allclose array2string array_equal array_equiv array_repr array_str can_cast common_type iscomplexobj isrealobj
+    may_share_memory min_scalar_type result_type shares_memory
+"""
 
 
 def function(called: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """What `__array_function__` returns: the counterpart's result, or NumPy's where no gradient is lost."""
+    """Answer `__array_function__`: the counterpart's result, or NumPy's where no gradient is lost."""
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
-    found = TABLES.get(called.__module__, {}).get(called.__name__)
+    counterpart = TABLES.get(called.__module__, {}).get(called.__name__)
     out = kwargs.get("out")
     if out is not None:
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
-    if found is not None and _accepts_args(found, args, kwargs):
-        result = found(*args, **kwargs)
+    if counterpart is not None and _accepts_args(counterpart, args, kwargs):
+        result = counterpart(*args, **kwargs)
         return result if out is None else write_out_args(called.__name__, (out,), result)
-    if called.__name__ not in VALUE_QUERIES and any_requires_grad((args, kwargs, out)):
-        raise_not_differentiable(_format_call(called, found, kwargs))
+    if called.__name__ not in VALUE_QUERIES.split() and any_requires_grad((args, kwargs, out)):
+        raise_not_differentiable(_format_call(called, counterpart, kwargs))
     return called(*to_arrays(args), **to_arrays(kwargs), **({} if out is None else {"out": to_arrays(out)}))
 
 
-def _accepts_args(found: Function, args: Any, kwargs: Any) -> bool:
-    """True if the counterpart has all the arguments that are given."""
+def _accepts_args(counterpart: Function, args: Any, kwargs: Any) -> bool:
+    """Return whether the counterpart has all the arguments that are given."""
     try:
-        _signature(found).bind(*args, **kwargs)
+        _signature(counterpart).bind(*args, **kwargs)
     except TypeError:
         return False
     return True
@@ -58,9 +58,9 @@ def _accepts_args(found: Function, args: Any, kwargs: Any) -> bool:
 _signature = cache(signature)
 
 
-def _format_call(called: Any, found: Function | None, kwargs: Any) -> str:
+def _format_call(called: Any, counterpart: Function | None, kwargs: Any) -> str:
     name = f"{called.__module__.replace('numpy', 'np')}.{called.__name__}"
-    if found is None:
+    if counterpart is None:
         return name
-    known = _signature(found).parameters
-    return name + "".join(f", with {given}=," for given in kwargs if given not in known)
+    known = _signature(counterpart).parameters
+    return name + "".join(f", with {keyword}=," for keyword in kwargs if keyword not in known)

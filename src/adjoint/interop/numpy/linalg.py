@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from adjoint.functions.linalg import eig_svd, matrix_functions, norms_det, products
 from adjoint.functions.linalg import einsum as contraction
 from adjoint.functions.linalg import solve as linalg_solving
+from adjoint.functions.shape import as_strided
 from adjoint.functions.shape import shape as shapes
-from adjoint.functions.shape.as_strided import diagonal as _diagonal
 from adjoint.functions.signal import fft
 from adjoint.interop.array_api import fft as transforms
 from adjoint.interop.array_api import linalg, linear
-from adjoint.interop.numpy.arrangement import as_common_tensors
+from adjoint.interop.numpy.arrangement import Function, as_common_tensors, register
 from adjoint.interop.numpy.ufuncs import tensor_of
 from adjoint.ops.elementwise import arithmetic
 
-TABLE: dict[str, Callable[..., Any]] = {}
-LINALG: dict[str, Callable[..., Any]] = {}
-FFT: dict[str, Callable[..., Any]] = {}
+TABLE: dict[str, Function] = {
+    "vdot": lambda a, b, /: linear.vecdot(*map(shapes.ravel, as_common_tensors([a, b]))),
+    "outer": lambda a, b: linalg.outer(*map(shapes.ravel, as_common_tensors([a, b]))),
+    "kron": lambda a, b: products.kron(*as_common_tensors([a, b])),
+    "cross": lambda a, b, *, axis=-1: linalg.cross(*as_common_tensors([a, b]), axis=axis),
+    "trace": lambda a, offset=0, axis1=0, axis2=1: as_strided.diagonal(a, offset, axis1, axis2).sum(-1),
+    "vander": lambda x, N=None, increasing=False: products.vander(x, N, increasing),
+}
+LINALG: dict[str, Function] = {
+    "outer": TABLE["outer"],
+    "cross": TABLE["cross"],
+    "trace": linalg.trace,
+    "diagonal": linalg.diagonal,
+    "matmul": linalg.matmul,
+    "matrix_transpose": linalg.matrix_transpose,
+    "svdvals": linalg.svdvals,
+    "vecdot": linalg.vecdot,
+    "eigh": lambda a, UPLO="L": eig_svd.eigh(a, UPLO),
+    "eigvalsh": lambda a, UPLO="L": eig_svd.eigvalsh(a, UPLO),
+    "eig": lambda a: eig_svd.eig(a),
+    "eigvals": lambda a: eig_svd.eigvals(a),
+    "qr": lambda a, mode="reduced": linalg.qr(a, mode=mode),
+    "pinv": lambda a, rcond=None, *, rtol=None: linalg_solving.pinv(a, rtol=rcond if rtol is None else rtol),
+    "cond": lambda x, p=None: norms_det.cond(x, p),
+    "cholesky": lambda a, /, *, upper=False: linalg.cholesky(a, upper=upper),
+    "solve": lambda a, b: linalg.solve(*as_common_tensors([a, b])),
+    "inv": lambda a: linalg.inv(a),
+    "det": lambda a: linalg.det(a),
+    "slogdet": lambda a: linalg.slogdet(a),
+    "matrix_power": lambda a, n: linalg.matrix_power(a, n),
+    "multi_dot": lambda arrays: matrix_functions.multi_dot(as_common_tensors(arrays)),
+    "matrix_norm": linalg.matrix_norm,
+    "vector_norm": linalg.vector_norm,
+    "tensorinv": lambda a, ind=2: linalg_solving.tensorinv(a, ind),
+}
 
 
-def _register(*tables: dict[str, Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Note a function as the counterpart of NumPy's of the same name."""
-
-    def note(function: Callable[..., Any]) -> Callable[..., Any]:
-        for table in tables:
-            table[function.__name__.strip("_")] = function
-        return function
-
-    return note
-
-
-@_register(TABLE)
+@register(TABLE)
 def dot(a: Any, b: Any) -> Any:
     x, y = as_common_tensors([a, b])
     if not x.ndim or not y.ndim:
@@ -43,12 +63,7 @@ def dot(a: Any, b: Any) -> Any:
     return linear.tensordot(x, y, axes=([x.ndim - 1], [y.ndim - 2]))
 
 
-@_register(TABLE)
-def vdot(a: Any, b: Any, /) -> Any:
-    return linear.vecdot(*(shapes.ravel(x) for x in as_common_tensors([a, b])))
-
-
-@_register(TABLE)
+@register(TABLE)
 def inner(a: Any, b: Any, /) -> Any:
     x, y = as_common_tensors([a, b])
     if not x.ndim or not y.ndim:
@@ -56,185 +71,53 @@ def inner(a: Any, b: Any, /) -> Any:
     return linear.tensordot(x, y, axes=([x.ndim - 1], [y.ndim - 1]))
 
 
-@_register(TABLE, LINALG)
-def outer(a: Any, b: Any) -> Any:
-    return linalg.outer(*(shapes.ravel(x) for x in as_common_tensors([a, b])))
-
-
-@_register(TABLE, LINALG)
+@register(TABLE, LINALG)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = as_common_tensors([a, b])
     pairs = axes if isinstance(axes, int) else tuple([d] if isinstance(d, int) else list(d) for d in axes)
     return linear.tensordot(x, y, axes=pairs)
 
 
-@_register(TABLE)
-def kron(a: Any, b: Any) -> Any:
-    return products.kron(*as_common_tensors([a, b]))
-
-
-@_register(TABLE)
-def cross(a: Any, b: Any, *, axis: int = -1) -> Any:
-    return linalg.cross(*as_common_tensors([a, b]), axis=axis)
-
-
-@_register(TABLE)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    found: Any = _diagonal(a, offset, axis1, axis2)
-    return found.sum(-1)
-
-
-@_register(TABLE)
+@register(TABLE)
 def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
     return contraction.einsum(subscripts, *as_common_tensors(operands))
 
 
-@_register(TABLE)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    return products.vander(x, N, increasing)
-
-
-@_register(LINALG)
+@register(LINALG)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord is None and axis is None and keepdims:
         return norms_det.vector_norm(x, 2, None, True)
     return norms_det.norm(x, ord, axis, keepdims)
 
 
-@_register(LINALG)
+@register(LINALG)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
-@_register(LINALG)
-def eigh(a: Any, UPLO: str = "L") -> Any:
-    return eig_svd.eigh(a, UPLO)
-
-
-@_register(LINALG)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return eig_svd.eigvalsh(a, UPLO)
-
-
-@_register(LINALG)
-def eig(a: Any) -> Any:
-    return eig_svd.eig(a)
-
-
-@_register(LINALG)
-def eigvals(a: Any) -> Any:
-    return eig_svd.eigvals(a)
-
-
-@_register(LINALG)
-def qr(a: Any, mode: str = "reduced") -> Any:
-    return linalg.qr(a, mode=mode)
-
-
-@_register(LINALG)
-def pinv(a: Any, rcond: Any = None, *, rtol: Any = None) -> Any:
-    return linalg_solving.pinv(a, rtol=rcond if rtol is None else rtol)
-
-
-@_register(LINALG)
-def cond(x: Any, p: Any = None) -> Any:
-    return norms_det.cond(x, p)
-
-
-@_register(LINALG)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    return linalg.cholesky(a, upper=upper)
-
-
-@_register(LINALG)
-def solve(a: Any, b: Any) -> Any:
-    return linalg.solve(*as_common_tensors([a, b]))
-
-
-@_register(LINALG)
-def inv(a: Any) -> Any:
-    return linalg.inv(a)
-
-
-@_register(LINALG)
-def det(a: Any) -> Any:
-    return linalg.det(a)
-
-
-@_register(LINALG)
-def slogdet(a: Any) -> Any:
-    return linalg.slogdet(a)
-
-
-@_register(LINALG)
-def matrix_power(a: Any, n: int) -> Any:
-    return linalg.matrix_power(a, n)
-
-
-@_register(LINALG)
-def multi_dot(arrays: Any) -> Any:
-    return matrix_functions.multi_dot(as_common_tensors(arrays))
-
-
-@_register(LINALG)
+@register(LINALG)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     return norms_det.matrix_rank(A, hermitian=hermitian, atol=tol, rtol=0.0 if tol is not None else rtol)
 
 
-@_register(LINALG)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    return linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
-
-
-@_register(LINALG)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    return linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
-
-
-@_register(LINALG)
-def tensorinv(a: Any, ind: int = 2) -> Any:
-    return linalg_solving.tensorinv(a, ind)
-
-
-@_register(LINALG)
+@register(LINALG)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     x, y = as_common_tensors([a, b])
     return linalg_solving.tensorsolve(x, y, axes)
 
 
-for _name in ("diagonal", "matmul", "matrix_transpose", "svdvals", "vecdot"):
-    LINALG[_name] = getattr(linalg, _name)
-LINALG["cross"] = cross
-LINALG["trace"] = linalg.trace
+def _wrap_fft(transform: Function) -> Function:
+    return lambda a, n=None, axis=-1, norm=None: transform(tensor_of(a), n, axis, norm)
 
 
-def _wrap_fft(transform: Any) -> Callable[..., Any]:
-    def call(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-        return transform(tensor_of(a), n, axis, norm)
-
-    return call
+def _wrap_fftn(transform: Function, default_axes: tuple[int, int] | None) -> Function:
+    return lambda a, s=None, axes=default_axes, norm=None: transform(tensor_of(a), s, axes, norm)
 
 
-def _wrap_fftn(transform: Any, last: Any) -> Callable[..., Any]:
-    def call(a: Any, s: Any = None, axes: Any = last, norm: str | None = None) -> Any:
-        return transform(tensor_of(a), s, axes, norm)
-
-    return call
-
-
-for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    FFT[_name] = _wrap_fft(getattr(fft, _name))
-for _name in ("fftn", "ifftn", "rfftn", "irfftn"):
-    FFT[_name] = _wrap_fftn(getattr(fft, _name), None)
-for _name in ("fft2", "ifft2", "rfft2", "irfft2"):
-    FFT[_name] = _wrap_fftn(getattr(fft, _name), (-2, -1))
-
-
-@_register(FFT)
-def fftshift(x: Any, axes: Any = None) -> Any:
-    return transforms.fftshift(x, axes=axes)
-
-
-@_register(FFT)
-def ifftshift(x: Any, axes: Any = None) -> Any:
-    return transforms.ifftshift(x, axes=axes)
+FFT: dict[str, Function] = {
+    **{name: _wrap_fft(getattr(fft, name)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+    **{name: _wrap_fftn(getattr(fft, name), None) for name in ("fftn", "ifftn", "rfftn", "irfftn")},
+    **{name: _wrap_fftn(getattr(fft, name), (-2, -1)) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
+    "fftshift": lambda x, axes=None: transforms.fftshift(x, axes=axes),
+    "ifftshift": lambda x, axes=None: transforms.ifftshift(x, axes=axes),
+}
