@@ -114,7 +114,9 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.reduction.reduce import *
     from adjoint.functions.shape.join import *
     from adjoint.functions.shape.shape import *
+    from adjoint.interop.einops import watch_import as _watch_import_of_einops
 
+    _watch_import_of_einops()
     _late.add_lazy_names(_namespace.METHODS, _namespace.FUNCTIONS, "adjoint.compat.functions")
 
 if TYPE_CHECKING:

@@ -107,11 +107,11 @@ def test_compiled_as_eagerly() -> None:
 @pytest.mark.parametrize("program", [
     "import einops, adjoint as ad\nx = ad.ones(2, 3)", "import adjoint as ad, einops\nx = ad.ones(2, 3)",
     "import adjoint as ad, einops\nx = ad.randn(2, 3)",
-    "import adjoint as ad\nx = ad.ones(2, 3)\nimport einops\nad.tensor(0)",
+    "import adjoint as ad\nx = ad.ones(2, 3)\nimport einops",
     "import adjoint as ad\nx = ad.ones(2, 3)\nimport einops\nimport adjoint.interop.einops as here; here.register()",
 ])  # fmt: skip
 def test_order_of_imports(program: str) -> None:
     program += "\nprint(tuple(einops.rearrange(x, 'a b -> b a').shape))"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(Path(einops.__file__).parents[1])])}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "(3, 2)", done.stderr

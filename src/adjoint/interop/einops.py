@@ -1,34 +1,72 @@
 """einops on tensors: `einops.rearrange(tensor, …)` works as it stands, and the layers are modules.
 
-einops finds a framework among the subclasses of its class of backends. Ours is made when both are there: with the
-package, or with the first tensor that is created after `import einops`. The layers `Rearrange`, `Reduce` and `EinMix`
-are attributes of this module, which import einops when asked for.
+einops finds a framework among the subclasses of its class of backends. An import hook makes ours when einops is
+imported, so that no tensor and no op needs to ask for einops. The layers `Rearrange`, `Reduce` and `EinMix` are
+attributes of this module, which import einops when asked for.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from adjoint import nn
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
-from adjoint.functions.linalg.einsum import einsum
 from adjoint.functions.shape import join, shape
-from adjoint.interop.array_api import statistical
 
+BACKENDS = "einops._backends"
 LAYERS = ("EinMix", "Rearrange", "Reduce")
+
+
+class EinopsFinder:
+    """Finder of einops' module of backends, after which it registers tensors.
+
+    It does not inherit from `importlib.abc.MetaPathFinder`, whose import would cost every program some thirty modules.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != BACKENDS:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            execute = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                _register_if_possible()
+
+            loader.exec_module = exec_module
+        return spec
+
+
+def watch_import() -> None:
+    """Make tensors known to einops: now if it has been imported, else as soon as it is."""
+    sys.meta_path.insert(0, EinopsFinder())
+    if BACKENDS in sys.modules:
+        _register_if_possible()
+
+
+def _register_if_possible() -> None:
+    with suppress(ImportError, AttributeError):  # another version of einops, or one that is being imported
+        register()
 
 
 @cache
 def register() -> type:
-    """Make tensors known to einops: the class of the backend that it will find. Raises ImportError without einops."""
+    """Make the class of backend that einops will find. Raises ImportError without einops."""
     from einops import _backends
 
     class AdjointBackend(_backends.AbstractBackend):  # type: ignore[misc]
-        """What einops asks of a framework."""
+        """Backend of einops for tensors."""
 
         framework_name = "adjoint"
 
@@ -46,6 +84,8 @@ def register() -> type:
             return creation.arange(start, stop)
 
         def reduce(self, x: Tensor, operation: str, axes: tuple[int, ...]) -> Tensor:
+            from adjoint.interop.array_api import statistical
+
             out: Tensor = getattr(statistical, operation)(x, axis=tuple(axes))
             return out
 
@@ -60,9 +100,9 @@ def register() -> type:
 
         def add_axes(self, x: Tensor, n_axes: int, pos2len: dict[int, int]) -> Tensor:
             repeats = [-1] * n_axes
-            for at, length in pos2len.items():
-                x = shape.unsqueeze(x, at)
-                repeats[at] = length
+            for position, length in pos2len.items():
+                x = shape.unsqueeze(x, position)
+                repeats[position] = length
             return shape.expand(x, tuple(repeats))
 
         def tile(self, x: Tensor, repeats: Any) -> Tensor:
@@ -78,6 +118,8 @@ def register() -> type:
             return layers()
 
         def einsum(self, pattern: str, *x: Tensor) -> Tensor:
+            from adjoint.functions.linalg.einsum import einsum
+
             return einsum(pattern, *x)
 
     return AdjointBackend
@@ -85,10 +127,13 @@ def register() -> type:
 
 @cache
 def layers() -> Any:
-    """einops' layers as modules: `Rearrange`, `Reduce` and `EinMix`. Raises ImportError without einops."""
+    """Make einops' layers as modules: `Rearrange`, `Reduce` and `EinMix`. Raises ImportError without einops."""
     register()
     from einops.layers import RearrangeMixin, ReduceMixin
     from einops.layers._einmix import _EinmixMixin
+
+    from adjoint import nn
+    from adjoint.functions.linalg.einsum import einsum
 
     class Rearrange(RearrangeMixin, nn.Module):  # type: ignore[misc]
         """`einops.rearrange` as a module."""
@@ -108,13 +153,17 @@ def layers() -> Any:
         def _create_parameters(
             self, weight_shape: Any, weight_bound: float, bias_shape: Any, bias_bound: float
         ) -> None:
-            self.weight = _uniform(weight_shape, weight_bound)
-            self.bias = None if bias_shape is None else _uniform(bias_shape, bias_bound)
+            def uniform(sizes: Any, bound: float) -> Any:
+                values: Any = creation.zeros(*sizes)
+                return nn.Parameter(values.uniform_(-bound, bound))
+
+            self.weight = uniform(weight_shape, weight_bound)
+            self.bias = None if bias_shape is None else uniform(bias_shape, bias_bound)
 
         def _create_rearrange_layers(self, before: Any, before_sizes: Any, after: Any, after_sizes: Any) -> None:
-            made: Any = Rearrange
-            self.pre_rearrange = None if before is None else made(before, **before_sizes)
-            self.post_rearrange = None if after is None else made(after, **after_sizes)
+            layer: Any = Rearrange
+            self.pre_rearrange = None if before is None else layer(before, **before_sizes)
+            self.post_rearrange = None if after is None else layer(after, **after_sizes)
 
         def forward(self, input: Tensor) -> Any:
             x = input if self.pre_rearrange is None else self.pre_rearrange(input)
@@ -125,11 +174,6 @@ def layers() -> Any:
     for kind in (Rearrange, Reduce, EinMix):
         kind.__module__, kind.__qualname__ = __name__, kind.__name__
     return SimpleNamespace(Rearrange=Rearrange, Reduce=Reduce, EinMix=EinMix)
-
-
-def _uniform(sizes: Any, bound: float) -> Any:
-    values: Any = creation.zeros(*sizes)
-    return nn.Parameter(values.uniform_(-bound, bound))
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from adjoint.functions.creation.buffers_dlpack import export_capsule
@@ -10,7 +9,7 @@ from adjoint.interop import array_api
 from adjoint.interop.numpy.function_protocol import function
 from adjoint.interop.numpy.ufuncs import ufunc
 
-__all__ = ["export_capsule", "function", "meet_einops", "namespace", "ufunc"]
+__all__ = ["export_capsule", "function", "namespace", "ufunc"]
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -20,11 +19,3 @@ def namespace(api_version: str | None) -> Any:
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(f"array API {api_version!r}: adjoint.interop.array_api implements {VERSIONS[-1]}")
     return array_api
-
-
-def meet_einops() -> None:
-    """Make tensors known to einops, unless it only seems to be there."""
-    from adjoint.interop.einops import register
-
-    with suppress(ImportError):
-        register()

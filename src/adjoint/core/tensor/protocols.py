@@ -17,23 +17,16 @@ import_handlers: Slot[Callable[[], Any]] = Slot("answers")  # imports the module
 class InteropHandlers:
     """Where the answers are: a module that is imported for the first question."""
 
-    __slots__ = ("einops", "found")
+    __slots__ = ("found",)
 
     def __init__(self) -> None:
         self.found: Any = None
-        self.einops = False
 
     def __call__(self) -> Any:
         """The module with the answers."""
         if self.found is None:
             self.found = import_handlers.call()
         return self.found
-
-    def meet_einops(self) -> None:
-        """Make tensors known to einops, which is imported; called where tensors begin: nothing tells of an import."""
-        if not self.einops:
-            self.einops = True
-            self().meet_einops()
 
 
 interop_handlers = InteropHandlers()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from numbers import Number
-from sys import modules
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
 from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
-from adjoint.core.tensor.protocols import interop_handlers
 from adjoint.core.tensor.size import Size, new_tuple
 from adjoint.core.tensor.storage import INFERENCE, share_storage, storage_of
 from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
@@ -310,8 +308,6 @@ def tangents_of(x: Any) -> Any:
 
 def constant(array: Any) -> Tensor:
     """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
-    if "einops" in modules:
-        interop_handlers.meet_einops()
     if not nondefault.count:
         return wrap(array)
     if mode.tracer is not None:

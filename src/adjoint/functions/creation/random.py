@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sys import modules
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
-from adjoint.core.tensor.protocols import interop_handlers
 from adjoint.core.tensor.shape_tracer import call_on_meta, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, method, wrap
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
@@ -405,8 +403,6 @@ def _parse_from_to(name: str, given: dict[str, Any], low: Any = 0, high: Any = N
 
 
 def _finish_factory(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
-    if "einops" in modules:
-        interop_handlers.meet_einops()
     if device is not None:
         out = on_requested_device(out, device)
     return out.requires_grad_() if requires_grad else out
