@@ -76,7 +76,7 @@ def test_inputs_print_where_they_come_from() -> None:
         "  %2: f32[] = state",
         "  %3: f64[] = setting lr",
         "  %4: f32[] = constant 2.5",
-        "  %5: i64[3] = constant",
+        "  %5: i64[3] = constant [0, 1, 2]",
     ]
     assert repr(graph) == "<Graph inputs: 6 inputs, 0 equations>"
 

@@ -1,22 +1,51 @@
-"""The intermediate representation: a straight list of equations over values, printed as it is read.
+"""The intermediate representation: a straight list of equations over values.
 
-graph step(%0: f32[32,64], %1: i64[32]) state(%2: f32[128,64] model.0.weight)
-  %3: f32[64,128] = permute(%2) axes=(1, 0)                   # train.py:12 in step
-  …
-  return %9
+`str(graph)` prints a graph, and `Graph.parse` reads the text back:
+
+    graph step
+      %0: f32[4,3] = argument x
+      %1: f32[2,3] = state 0.weight
+      %2: f32[3,2] = permute(%1, axes=(1, 0))                                # train.py:12 in step · Sequential.0
+      %3: f32[4,2] = mm(%0, %2)                                              # train.py:12 in step · Sequential.0
+      %4: f32[4,2] = mul(%3, 0.5)                                            # train.py:13 in step
+      return %4
+
+The grammar, in which `…*` repeats, `[…]` is optional and `|` separates choices:
+
+    graph    = "graph" name, newline, (input | equation)*, "return" [value ("," value)*]
+    input    = value ":" spec "=" source
+    equation = value ":" spec "=" op "(" [operand ("," operand)*] ("," key "=" literal)* ")" ["#" origin]
+    value    = "%" number                       inputs and equations are numbered in order
+    spec     = type "[" [size ("," size)*] "]"  the type: f32, bf16, i64, u8, c64, bool, …
+    source   = "argument" name | "state" [name] | "setting" name | "number" name
+             | "gradient of result" number | "constant" [literal]
+    operand  = value | literal
+    literal  = a number, inf, nan, True, None, 'text', a type such as float32, or a tuple of literals
+    origin   = file ":" line "in" function ["·" module] ["·" ("backward" | "again")]
+
+Left out are parameters without a literal (the generator of a draw, the error of a check), and the elements of constants
+with more than 16 of them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.ir import graph_text
+from adjoint.compiler.ir.graph_text import GraphSyntaxError, format_constant, format_literal
 from adjoint.core.graph.source_location import Site
+from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
+from adjoint.core.random.generator import default_generator
+
+# Parameters that a graph's text leaves out; those with a default here have it when the text is read.
+PARAM_DEFAULTS = {"generator": default_generator, "complaint": "index {} is out of range", "error": IndexError}
+UNPRINTED_PARAMS = {"called", *PARAM_DEFAULTS}
 
 
 class TraceError(RuntimeError):
@@ -24,7 +53,7 @@ class TraceError(RuntimeError):
 
 
 class ValueOrigin(NamedTuple):
-    """Where an equation comes from: the user's line, the module that ran, and whether it is that line's gradient.
+    """The user's line that an equation comes from, the module that ran, and whether it is that line's gradient.
 
     `of`, where it is known: the op whose gradient it is. `merged_origins`: where else an equation comes from that
     several share. `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed
@@ -152,6 +181,9 @@ class Constant(NamedTuple):
     array: Any
 
 
+Source = Argument | StateInput | Setting | ScalarInput | IncomingGrad | Constant
+
+
 class Graph:
     """Inputs, equations in order of execution, and what they lead to. Passes make new graphs of it."""
 
@@ -161,15 +193,59 @@ class Graph:
         self.equations: list[Value] = []
         self.outputs: list[Value] = []
 
-    def input(self, spec: Any, source: Any) -> Value:
+    @classmethod
+    def parse(cls, text: str, constants: Mapping[str, graph_text.Array] | None = None) -> Graph:
+        """Return the graph that `text` prints.
+
+        `constants` gives the arrays of constants by name (`"%4"`), for those whose elements the text leaves out: they
+        are zeros otherwise. States are of no tensor, and draws take the default generator.
+
+        Raises: GraphSyntaxError, which names the line.
+        """
+        head, *lines = (line for line in text.splitlines() if line.strip())
+        graph, values, ops = cls(head.removeprefix("graph").strip()), dict[str, Value](), graph_text.ops_by_name()
+        for line in lines:
+            try:
+                if line.startswith("  return"):
+                    names = line.removeprefix("  return").replace(",", " ").split()
+                    graph.outputs = [graph_text.look_up(name, values) for name in names]
+                    continue
+                graph._read_line(graph_text.read_line(line), values, ops, constants or {})
+            except (GraphSyntaxError, SyntaxError) as error:
+                raise GraphSyntaxError(f"{error}, in the line {line.strip()!r}") from None
+        return graph
+
+    def _read_line(
+        self,
+        line: graph_text.TextLine,
+        values: dict[str, Value],
+        ops: dict[str, Op],
+        constants: Mapping[str, graph_text.Array],
+    ) -> None:
+        """Add the input or the equation of one line of text."""
+        if not line.is_call:
+            source = _read_source(line.right, line.spec, len(self.inputs))
+            values[line.name] = self.input(
+                line.spec, Constant(np.asarray(constants[line.name])) if line.name in constants else source
+            )
+            return
+        name, inputs, params = graph_text.read_call(line.right, values)
+        if name not in ops:
+            raise GraphSyntaxError(f"there is no op {name!r}")
+        params |= {key: value for key, value in PARAM_DEFAULTS.items() if key in ops[name].params}
+        origin = None if line.origin is None else ValueOrigin(*line.origin[:3], again=line.origin.again)
+        values[line.name] = self.add(ops[name], inputs, params, line.spec, origin)
+
+    def input(self, spec: Any, source: Source) -> Value:
         """A new input."""
         value = Value(None, (), {}, Spec(tuple(spec.shape), spec.dtype), source=source)
         self.inputs.append(value)
         return value
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: object) -> Value:
         """A new constant input, copied so that later writes to the array do not reach it."""
-        return self.input(array, Constant(np.array(array)))
+        copy = np.array(array)
+        return self.input(copy, Constant(copy))
 
     def add(
         self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: ValueOrigin | None
@@ -196,7 +272,7 @@ class Graph:
             assert value in known, "an output is never made"
 
     def users(self) -> dict[Value, list[Value]]:
-        """For each value the equations that read it."""
+        """Return the equations that read each value."""
         users: dict[Value, list[Value]] = {v: [] for v in (*self.inputs, *self.equations)}
         for value in self.equations:
             for operand in dict.fromkeys(value.operands):
@@ -224,7 +300,7 @@ class Graph:
             yield f"  {names[v]}: {describe(v)} = {_format_source(v.source)}"
         for v in self.equations:
             text = f"  {self.describe(v, names)}"
-            yield f"{text:<70}  # {v.origin}" if v.origin else text
+            yield f"{text:<{graph_text.ORIGIN_COLUMN}}  # {v.origin}" if v.origin else text
         yield f"  return {', '.join(names[v] for v in self.outputs)}"
 
     def __repr__(self) -> str:
@@ -233,10 +309,10 @@ class Graph:
 
 def _format_inputs(value: Value, names: dict[Value, str]) -> Iterable[str]:
     for i in value.inputs:
-        yield names.get(i, "%?") if isinstance(i, Value) else repr(i)
+        yield names.get(i, "%?") if isinstance(i, Value) else format_literal(i)
     for key, param in value.params.items():
-        if key not in ("generator", "called", "complaint", "error"):
-            yield f"{key}={param}"
+        if key not in UNPRINTED_PARAMS:
+            yield f"{key}={format_literal(param)}"
 
 
 def spec_of(value: Value) -> Spec:
@@ -246,12 +322,12 @@ def spec_of(value: Value) -> Spec:
 
 
 def _input_specs(value: Value) -> list[Spec]:
-    """What an op's `spec` is told of the inputs; a number has the type of the operands."""
+    """Return the inputs' specs, as an op's `spec` takes them; a number has the type of the operands."""
     common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
     return [Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None]
 
 
-def _format_source(source: Any) -> str:
+def _format_source(source: Source) -> str:
     if isinstance(source, Argument):
         return f"argument {source.name}"
     if isinstance(source, StateInput):
@@ -262,5 +338,23 @@ def _format_source(source: Any) -> str:
         return f"number {source.name}"
     if isinstance(source, IncomingGrad):
         return f"gradient of result {source.number}"
-    array = source.array
-    return f"constant {array.item()!r}" if array.size == 1 else "constant"
+    return format_constant(source.array)
+
+
+def _read_source(text: str, spec: Spec, number: int) -> Source:
+    """Return the source of an input, the `number`-th of the graph's, from its text."""
+    kind, _, name = text.partition(" ")
+    if kind == "argument":
+        return Argument(int(name) if name.isdigit() else number, name)
+    if kind == "state":
+        return StateInput(lambda: None, name)
+    if kind == "setting":
+        return Setting({name: 0.0}, (name,), name)
+    if kind == "number":
+        return ScalarInput(name)
+    if text.startswith("gradient of result "):
+        return IncomingGrad(int(text.rpartition(" ")[2]))
+    if kind == "constant":
+        elements = graph_text.read_literal(name) if name else 0
+        return Constant(np.broadcast_to(np.array(elements, spec.dtype), spec.shape).copy())
+    raise GraphSyntaxError(f"there is no input {text!r}")
