@@ -8,10 +8,7 @@ Modules, in reading order:
 - `thread_pool`: The threads of this process that compute tiles: nobody waits for one that has taken none.
 - `native_entry`: The entry into native code: one call binds the arrays that change and runs a list of kernels and
   checks.
-- `native_recorder_ir`: The module of `runtime.making`, in LLVM assembly.
 - `object_checks_ir`: The native function that compares Python objects with what they were.
-- `native_recorder`: `core.making` in native code: what an op call does after its values are computed, without Python
-  between its steps.
 - `object_checks`: Looking at Python objects from native code: many comparisons of pointers in one call, a few ns
   each.
 - `write_marks`: What a call leaves on Python objects that its kernels wrote: when they were written, and how often.

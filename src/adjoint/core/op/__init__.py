@@ -14,7 +14,7 @@ Modules, in reading order:
 - `evaluation`: The value of an op: its operands brought to one type, and its NumPy function, or a kernel, called on
   them.
 - `bfloat16`: Ops on bfloat16: computed in float32 and rounded once, by the same declarations, which need not know.
-- `recorder`: What a call of an op ends with: a tensor, its node, its view of another's memory.
+- `recorder`: The last step of an op call: it wraps the result in a tensor, records a node, and registers a view.
 - `apply`: What every call of an op does: evaluate, wrap, record.
 - `autocast`: Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes
   float32.

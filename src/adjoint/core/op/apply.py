@@ -14,7 +14,7 @@ from adjoint.core.op import bfloat16
 from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.op.recorder import make
+from adjoint.core.op.recorder import attach_node
 from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
@@ -147,7 +147,7 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
                 raise RuntimeError(INFERENCE_SAVED_ERROR)
             saved = _collect_saved(keeps, inputs, arrays, data)
     shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.saves_shapes else None
-    make.note(out, op, parents, params, shapes, saved)
+    attach_node(out, op, parents, params, shapes, saved)
     if saved is not None and nondefault.count and mode.packers:
         node: Any = out.node
         node.saved = _pack_saved(node, inputs)

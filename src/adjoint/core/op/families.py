@@ -22,7 +22,7 @@ from adjoint.core.op.op_errors import (
     retry_ignoring_fp_errors,
     with_operand_check,
 )
-from adjoint.core.op.recorder import make
+from adjoint.core.op.recorder import record_output, record_view
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.op.unary_call import make_one_input_call
 from adjoint.core.runtime.mode import mode, nondefault
@@ -112,7 +112,7 @@ def unary(
             if keeps_x and externally_aliased and input.memory is not None:
                 xd = copy_if_aliased(xd)
             saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
-            return make.recorded(data, op, (xn,), None, None, saved)
+            return record_output(data, op, (xn,), None, None, saved)
 
         return publish(call, op)
 
@@ -222,7 +222,7 @@ def binary(
                     saved = (xd if dx_x else None, yd if dx_y else None, data if dx_out else None)
                 else:
                     saved = (xd if any_x else None, yd if any_y else None, data if any_out else None)
-                return make.recorded(data, op, (xn, yn), None, None, saved)
+                return record_output(data, op, (xn, yn), None, None, saved)
 
             return call
 
@@ -270,11 +270,11 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
                     if x.memory is None:
                         storage_of(x)
                     if type(x.memory) is Storage:
-                        return make.seen(data, x, op, params, parents, shapes)
-                    out = wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
+                        return record_view(data, x, op, params, parents, shapes)
+                    out = wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
                     share_view(x, out, op, params)
                     return out
-            return wrap(data) if parents is None else make.recorded(data, op, parents, params, shapes, None)
+            return wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
 
         return publish(call, op, view=view)
 

@@ -13,7 +13,7 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.op.recorder import make
+from adjoint.core.op.recorder import record_output
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.tensor import Tensor
@@ -53,9 +53,9 @@ def make_one_input_call(op: Op) -> Callable[..., Tensor]:
             return apply(op, (x,), params)
         shapes = (array.shape,) if op.saves_shapes else None
         if not (keeps_x or keeps_out):
-            return make.recorded(data, op, (x.node,), params, shapes, None)
+            return record_output(data, op, (x.node,), params, shapes, None)
         kept = copy_if_aliased(array) if keeps_x and externally_aliased else array
         saved = (kept if keeps_x else None, data if keeps_out else None)
-        return make.recorded(data, op, (x.node,), params, shapes, saved)
+        return record_output(data, op, (x.node,), params, shapes, saved)
 
     return call

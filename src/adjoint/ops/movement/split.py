@@ -15,7 +15,7 @@ from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
 from adjoint.core.graph.node import GraphNode, OutputSlot, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.op.recorder import make
+from adjoint.core.op.recorder import record_view
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.storage import CreationMeta, Storage, View, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -62,8 +62,7 @@ def _make_views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[A
     op, array = move.op, x.array
     storage_of(x)
     if type(x.memory) is Storage:
-        seen = make.seen
-        return [seen(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
+        return [record_view(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
     pieces = []
     for params, key in zip(places, keys, strict=True):
         piece = wrap(array[key])

@@ -16,7 +16,7 @@ from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.runtime import cpython_layout, native_recorder
+from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
 
 PY_ARRAY_NEW = 93
@@ -27,7 +27,6 @@ def routine(name: str) -> Callable[..., Any] | None:
     """What gives a routine's result, or None where its operands are not for it; None where Python is not as known."""
     if cpython_layout.find_slot_offsets() is None:
         return None
-    native_recorder.install_native_recorder()  # what costs as much as the routine spares, where both are there
     engine = load([compile_kernel(_code(name))])
     engine.keep()  # functions of Python's point to it
     definition = MethodDef(name.encode(), engine.address(f"adjoint_{name}"), METH_FASTCALL, None)

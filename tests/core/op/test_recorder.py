@@ -1,37 +1,21 @@
-"""Tensors, nodes and views made natively: in every slot what Python would have put there, and nothing kept or lost."""
+"""The tensors, nodes and views that op calls record: every slot is filled, and no reference is lost or kept."""
 
 from __future__ import annotations
 
+import _thread
 import gc
 import sys
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import pytest
 
-pytest.importorskip("llvmlite")
-
 import adjoint as ad
-from adjoint.compiler.runtime import native_recorder as native
 from adjoint.core.graph import node
-from adjoint.core.op import recorder
-from adjoint.core.op.recorder import make
 from adjoint.core.tensor import storage
 from adjoint.core.tensor.storage import View
 
 SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "order", "at")]
-
-
-@pytest.fixture(params=["python", "native"])
-def maker(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = make.recorded, make.note, make.seen
-    make.recorded, make.note, make.seen = recorder.record_output, recorder.attach_node, recorder.record_view
-    if request.param == "native":
-        native.install_native_recorder()
-        if make.recorded is recorder.record_output:
-            pytest.skip("this Python is not as known")
-    yield request.param
-    make.recorded, make.note, make.seen = before
 
 
 def results(x: Any, y: Any) -> dict[str, Any]:
@@ -42,7 +26,7 @@ def results(x: Any, y: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_the_graph_is_that_of_python(maker: str) -> None:
+def test_the_graph_is_that_of_python() -> None:
     x, y = ad.ones(4, 4, requires_grad=True), ad.full((4, 4), 2.0)
     made = results(x, y)
     line = make_line()
@@ -78,13 +62,13 @@ def make_line() -> int:
     return sys._getframe(1).f_lineno
 
 
-def test_orders_grow(maker: str) -> None:
+def test_orders_grow() -> None:
     x = ad.ones(3, requires_grad=True)
     first, second = x * 2, x.view(1, 3)
     assert x.node.order < first.node.order < second.node.order
 
 
-def test_the_place_is_the_innermost_line_of_the_user(maker: str) -> None:
+def test_the_place_is_the_innermost_line_of_the_user() -> None:
     x = ad.ones(2, 2, requires_grad=True)
 
     def inner() -> Any:
@@ -94,7 +78,7 @@ def test_the_place_is_the_innermost_line_of_the_user(maker: str) -> None:
     assert (site.file, site.function) == (__file__, "inner")
 
 
-def test_nothing_is_kept(maker: str) -> None:
+def test_nothing_is_kept() -> None:
     x, y = ad.ones(4, 4, requires_grad=True), ad.full((4, 4), 2.0)
     results(x, y)
     kept = [x.node, x, y, storage.DEFAULT_CREATION, x.memory, node.Node, View]
@@ -107,7 +91,19 @@ def test_nothing_is_kept(maker: str) -> None:
     assert counts[2] == counts[1]
 
 
-def test_a_symbol_of_a_traced_step_has_no_memory_to_look_into(maker: str) -> None:
+def test_an_op_may_be_the_first_python_function_of_a_thread() -> None:
+    x = ad.ones(2, requires_grad=True)
+    outputs: list[Any] = []
+    _thread.start_new_thread(outputs.extend, (map(x.__mul__, [x]),))
+    _thread.start_new_thread(outputs.extend, (map(x.view, [(1, 2)]),))
+    deadline = time.monotonic() + 30
+    while len(outputs) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [out.node.name() for out in outputs] == ["MulBackward0", "ViewBackward0"]
+
+
+def test_a_symbol_of_a_traced_step_has_no_memory_to_look_into() -> None:
+    pytest.importorskip("llvmlite")
     x = ad.ones(2, 2, requires_grad=True)
 
     @ad.compile
