@@ -8,4 +8,5 @@ Modules, in reading order:
 - `op`: An op: its value, its gradient rules, and what a call of one does.
 - `tensor`: A tensor: its memory, its views, its versions, and how it prints.
 - `random`: Random numbers: generators with PyTorch's streams, and the distributions drawn from them.
+- `typing`: Names for the types in signatures.
 """

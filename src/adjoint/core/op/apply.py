@@ -15,13 +15,14 @@ from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.recorder import attach_node
-from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.meta import any_meta
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
+from adjoint.core.typing import Operands, Params
 
 ndarray = np.ndarray
 NO_PARAMS: dict[str, Any] = {}

@@ -17,8 +17,8 @@ from adjoint.core.dtype.dtype import bfloat16, default, float32
 from adjoint.core.op.evaluation import compute, target_dtype
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
-from adjoint.core.runtime.interpreter import Operands
 from adjoint.core.runtime.slot import Slot
+from adjoint.core.typing import Operands
 
 DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
 DTYPE_AGNOSTIC_OPS = frozenset({

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from adjoint.core.op.signature import parameters_of, with_parameters
-from adjoint.core.runtime.interpreter import Operands, Params
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
+from adjoint.core.typing import Operands, Params
 
 ndarray = np.ndarray
 MIN_SECONDS = 2e-4  # seconds: a kernel takes about 200 times as long to compile

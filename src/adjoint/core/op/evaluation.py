@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, promote
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.runtime.interpreter import Operands, Params
+from adjoint.core.typing import Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.spec import broadcast_shapes, describe
-from adjoint.core.runtime.interpreter import Operands, Params
+from adjoint.core.typing import Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op

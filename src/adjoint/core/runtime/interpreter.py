@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import Operands, Params
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-Operands = tuple[Any, ...]  # of an op call: tensors, arrays, symbols, numbers, None
-Params = dict[str, Any]  # of an op call: its keyword arguments, such as axes
 
 
 class Interpreter:

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
-from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
+from adjoint.core.runtime.interpreter import Interpreter
+from adjoint.core.typing import Operands, Params
 
 
 class TransformLevel(Protocol):

@@ -16,11 +16,12 @@ from adjoint.core.dtype.device import block_slot, is_meta
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.interpreter import Interpreter, Operands, Params
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.meta import MetaArray, any_meta, layout_without_values
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
+from adjoint.core.typing import Operands, Params
 
 write_slot: Slot[Callable[..., Any]] = Slot("write")  # the values and the history of a tensor, into another
 
