@@ -69,7 +69,11 @@ CASES = [
     ("Rprop", {"etas": (0.4, 1.7), "step_sizes": (1e-3, 0.1), "maximize": True}),
 ]
 NAMES = sorted({name for name, _ in CASES})
-MODULES = [import_module(f"adjoint.optim.{name.lower()}") for name in NAMES if name != "AdamW"]  # which is in adam
+MODULES = [
+    import_module(f"adjoint.optim.{name}")
+    for name in ["step.hyperparameters", *map(str.lower, NAMES)]
+    if name not in ("adamw", "radam")  # which are in adam, and read what Adam does
+]
 named = pytest.mark.parametrize(("name", "options"), CASES)
 
 

@@ -6,8 +6,14 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
-from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
+from adjoint.optim.step.fused_update import add_penalty, apply_update
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    declare_hyperparameters,
+    is_option_set,
+    read_optional,
+    require,
+)
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
@@ -24,29 +30,21 @@ class Adadelta(Optimizer):
 
     like_parameter = ("square_avg", "acc_delta")
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr rho eps weight_decay maximize capturable foreach differentiable",
+        rho=require(lambda rho: 0 <= rho <= 1, "Invalid rho value: {}"),
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
         foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        if not 0 <= options["rho"] <= 1:
-            raise ValueError(f"Invalid rho value: {options['rho']}")
-        check_number("epsilon value", options["eps"])
-        check_number("weight_decay value", options["weight_decay"])
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
         rho = runtime_input(group, "rho")
-        weight_decay = runtime_input(group, "weight_decay") if decays else 0
         numbers = (weight_decay, rho, 1 - rho, runtime_input(group, "eps"), -as_scalar(runtime_input(group, "lr")))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
@@ -58,13 +56,10 @@ class Adadelta(Optimizer):
 
 def _update_parameter(
     p: Any, g: Any, mean_square: Any, steps: Any, weight_decay: Any, rho: Any, one_minus_rho: Any, eps: Any,
-    neg_step_size: Any,
-    maximize: bool, decays: bool,
+    neg_step_size: Any, maximize: bool, decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     mean_square.mul_(rho).addcmul_(g, g, value=one_minus_rho)
     step = (steps + eps).sqrt() / (mean_square + eps).sqrt() * g
     steps.mul_(rho).addcmul_(step, step, value=one_minus_rho)

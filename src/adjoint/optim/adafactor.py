@@ -9,10 +9,23 @@ from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros
-from adjoint.optim.step.hyperparameters import as_scalar, cast_option_scalars, check_one_element, is_option_set
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    cast_option_scalars,
+    declare_hyperparameters,
+    is_option_set,
+    require,
+)
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
+
+
+def _check_eps(_: str, eps: tuple[float | None, float]) -> None:
+    small, large = eps
+    for i, value in ((1, 0 if small is None else small), (2, large)):
+        if not value >= 0:
+            raise ValueError(f"epsilon{i} should be >= 0 but is: {value}")
 
 
 class Adafactor(Optimizer):
@@ -28,30 +41,20 @@ class Adafactor(Optimizer):
 
     like_parameter = ("variance",)
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr beta2_decay eps d weight_decay foreach maximize",
+        lr=require(lambda lr: lr >= 0, "Learning rate should be >= 0 but is: {}"),
+        beta2_decay=require(lambda decay: decay <= 0, "beta2_decay should be <= 0 but is: {}"),
+        eps=_check_eps,
+        d=require(lambda d: d >= 1, "Clipping threshold d should be >= 1 but is: {}"),
+        weight_decay=require(lambda decay: decay >= 0, "weight_decay should be >= 0 but is: {}"),
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
         d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_one_element("lr", options["lr"])
-        small, large = options["eps"]
-        for fits, text, value in (
-            (options["lr"] >= 0, "Learning rate should be >= 0", options["lr"]),
-            (options["beta2_decay"] <= 0, "beta2_decay should be <= 0", options["beta2_decay"]),
-            (small is None or small >= 0, "epsilon1 should be >= 0", small),
-            (large >= 0, "epsilon2 should be >= 0", large),
-            (options["d"] >= 1, "Clipping threshold d should be >= 1", options["d"]),
-            (options["weight_decay"] >= 0, "weight_decay should be >= 0", options["weight_decay"]),
-        ):
-            if not fits:
-                raise ValueError(f"{text} but is: {value}")
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
         maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")

@@ -8,13 +8,13 @@ from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
-from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.fused_update import add_penalty, apply_update
 from adjoint.optim.step.hyperparameters import (
     as_scalar,
-    check_implementation,
-    check_learning_rate,
-    check_number,
+    check_non_negative,
+    declare_hyperparameters,
     is_option_set,
+    read_optional,
 )
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
@@ -52,29 +52,21 @@ class Adagrad(Optimizer):
 
     like_parameter = ("sum",)
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused",
+        lr_decay=check_non_negative,
+        initial_accumulator_value=check_non_negative,
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        self.check_options(defaults)
-        check_implementation(defaults)
-        super().__init__(params, defaults)
+        super().__init__(params, self.collect_defaults(locals()))
         for group in self.param_groups:
             for p in group["params"]:
                 self._init_accumulator(p, group)
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        for name in ("lr_decay", "weight_decay", "initial_accumulator_value"):
-            check_number(f"{name} value", options[name])
-        check_number("epsilon value", options["eps"])
 
     def share_memory(self) -> None:
         """Let worker processes see the state change."""
@@ -82,9 +74,9 @@ class Adagrad(Optimizer):
             entry["sum"].share_memory_()
 
     def update(self, group: Group) -> None:
-        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
         lr, lr_decay = as_scalar(runtime_input(group, "lr")), runtime_input(group, "lr_decay")
-        numbers = (runtime_input(group, "weight_decay") if decays else 0, runtime_input(group, "eps"))
+        numbers = (weight_decay, runtime_input(group, "eps"))
         for p in params_with_grad(group):
             if not self.state[p]:
                 with tracing_paused():
@@ -103,9 +95,7 @@ def _update_parameter(
     p: Any, g: Any, total: Any, weight_decay: Any, eps: Any, neg_step_size: Any, maximize: bool, decays: bool
 ) -> None:
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=neg_step_size)
 
 

@@ -8,8 +8,14 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import mode, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, check_implementation, is_option_set
+from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    declare_hyperparameters,
+    is_option_set,
+    read_betas,
+    read_optional,
+)
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
@@ -49,6 +55,9 @@ class Adam(Optimizer):
 
     like_parameter = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+    )
     decoupled: bool | None = None  # what a subclass insists on, whatever a state dict says
 
     def __init__(
@@ -57,19 +66,10 @@ class Adam(Optimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
-            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
-        self.check_options(defaults)
+        defaults = self.collect_defaults(locals())
         _check_tensors(defaults)
-        check_implementation(defaults)
         defaults["betas"] = tuple([as_scalar(beta) for beta in betas])
         super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_adaptive(options)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
@@ -78,19 +78,9 @@ class Adam(Optimizer):
                 group["decoupled_weight_decay"] = self.decoupled
 
     def update(self, group: Group) -> None:
-        maximize, amsgrad, decays = (
-            is_option_set(group, "maximize"),
-            is_option_set(group, "amsgrad"),
-            is_option_set(group, "weight_decay"),
-        )
-        decoupled, slow = is_option_set(group, "decoupled_weight_decay"), is_slow_decay(group, "betas", 0)
-        lr = as_scalar(runtime_input(group, "lr"))
-        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
-        weight_decay = runtime_input(group, "weight_decay") if decays else 0
-        shrink = 1 - lr * weight_decay if decays and decoupled else 1
-        added = 0 if decoupled else weight_decay
-        numbers = (shrink, added, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
-        facts = (maximize, decays and not decoupled, decays and decoupled, slow)
+        lr, beta1, beta2, numbers, facts = read_adam_options(group)
+        amsgrad = is_option_set(group, "amsgrad")
+        maximize, *_, slow = facts
         small = ADAM_SMALL_KERNEL if slow and not (maximize or amsgrad) else None
         kept = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in params_with_grad(group):
@@ -116,20 +106,36 @@ def _check_tensors(options: Group) -> None:
         raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def _update_parameter(
-    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any,
-    beta2: Any,
-    one_minus_beta2: Any, eps: Any, neg_step_size: Any, rsqrt_bias_correction2: Any, maximize: bool, decays: bool,
-    shrinks: bool, slow: bool,
-) -> None:  # fmt: skip
-    """One parameter's update, in place."""
-    g = -g if maximize else g
+def read_adam_options(group: Group) -> tuple[Any, Any, Any, tuple[Any, ...], tuple[bool, ...]]:
+    """Return lr, the betas, and the numbers and facts of Adam and its kin: those of `update_adam_moments`, and eps."""
+    lr, (beta1, beta2) = as_scalar(runtime_input(group, "lr")), read_betas(group)
+    weight_decay, decays = read_optional(group, "weight_decay")
+    decoupled = is_option_set(group, "decoupled_weight_decay")
+    shrink, penalty = (1 - lr * weight_decay if decays else 1, 0) if decoupled else (1, weight_decay)
+    numbers = (shrink, penalty, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
+    maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "betas", 0)
+    return lr, beta1, beta2, numbers, (maximize, decays and not decoupled, decays and decoupled, slow)
+
+
+def update_adam_moments(
+    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
+    one_minus_beta2: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
+) -> Any:  # fmt: skip
+    """Shrink the parameter, update both moving averages in place, and return the gradient that they saw."""
     if shrinks:
         p.mul_(shrink)
-    elif decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     update_moving_average(mean, g, one_minus_beta1, slow)
     mean_square.mul_(beta2).addcmul_(g, g, value=one_minus_beta2)
+    return g
+
+
+def _update_parameter(
+    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any,
+    beta2: Any, one_minus_beta2: Any, eps: Any, neg_step_size: Any, rsqrt_bias_correction2: Any, *facts: bool,
+) -> None:  # fmt: skip
+    """One parameter's update, in place."""
+    update_adam_moments(p, g, mean, mean_square, shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, *facts)
     if largest is not None:
         before = largest.clone() if mode.recording else largest
         mean_square = largest.copy_(maximum(before, mean_square))

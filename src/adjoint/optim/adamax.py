@@ -7,8 +7,14 @@ from typing import Any
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, is_option_set
+from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    declare_hyperparameters,
+    is_option_set,
+    read_betas,
+    read_optional,
+)
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
@@ -25,30 +31,22 @@ class Adamax(Optimizer):
 
     like_parameter = ("exp_avg", "exp_inf")
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr betas eps weight_decay foreach maximize differentiable capturable"
+    )
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
         differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_adaptive(options)
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = (
-            is_option_set(group, "maximize"),
-            is_option_set(group, "weight_decay"),
-            is_slow_decay(group, "betas", 0),
-        )
-        lr = as_scalar(runtime_input(group, "lr"))
-        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
-        numbers = (runtime_input(group, "weight_decay") if decays else 0, 1 - beta1, beta2, runtime_input(group, "eps"))
+        maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "betas", 0)
+        weight_decay, decays = read_optional(group, "weight_decay")
+        lr, (beta1, beta2) = as_scalar(runtime_input(group, "lr")), read_betas(group)
+        numbers = (weight_decay, 1 - beta1, beta2, runtime_input(group, "eps"))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
             descent = lr / (beta1 ** increment_step(state) - 1)
@@ -58,13 +56,10 @@ class Adamax(Optimizer):
 
 def _update_parameter(
     p: Any, g: Any, mean: Any, largest: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any, eps: Any,
-    neg_step_size: Any,
-    maximize: bool, decays: bool, slow: bool,
+    neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     update_moving_average(mean, g, one_minus_beta1, slow)
     largest.copy_(maximum(largest * beta2, g.abs().add_(eps)))
     p.addcdiv_(mean, largest, value=neg_step_size)

@@ -7,8 +7,8 @@ from typing import Any
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input, tracing_paused
-from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
+from adjoint.optim.step.fused_update import add_penalty, apply_update
+from adjoint.optim.step.hyperparameters import as_scalar, declare_hyperparameters, is_option_set, read_optional
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import (
@@ -31,29 +31,20 @@ class ASGD(Optimizer):
 
     like_parameter = ("ax",)
     single_numbers = ("step", "eta", "mu")
+    hyperparameters = declare_hyperparameters(
+        "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
         weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        check_number("weight_decay value", options["weight_decay"])
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
-        lr, lambd, alpha, t0 = (
-            as_scalar(runtime_input(group, "lr")),
-            *(runtime_input(group, k) for k in ("lambd", "alpha", "t0")),
-        )
-        weight_decay = runtime_input(group, "weight_decay") if decays else 0
+        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
+        lr, lambd, alpha, t0 = (as_scalar(runtime_input(group, name)) for name in ("lr", "lambd", "alpha", "t0"))
         for p in params_with_grad(group):
             if "eta" not in self.state[p]:
                 with tracing_paused():
@@ -69,13 +60,10 @@ class ASGD(Optimizer):
 
 def _update_parameter(
     p: Any, g: Any, average: Any, weight_decay: Any, shrink: Any, neg_step_size: Any, one_minus_mu: Any, mu: Any,
-    maximize: bool,
-    decays: bool,
+    maximize: bool, decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     p.mul_(shrink).add_(g, alpha=neg_step_size)
     average.mul_(one_minus_mu).add_(p, alpha=mu)
 

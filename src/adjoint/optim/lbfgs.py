@@ -11,9 +11,8 @@ from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.functions.shape.join import cat
 from adjoint.optim.line_search import LinePoint, strong_wolfe
-from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate
+from adjoint.optim.step.hyperparameters import as_scalar, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
-from adjoint.optim.step.param_groups import Group
 
 MIN_CURVATURE = 1e-10  # of a pair of changes that is remembered
 
@@ -49,21 +48,18 @@ class LBFGS(Optimizer):
         (29.0, tensor([3.0000, 3.0000]))
     """
 
+    hyperparameters = declare_hyperparameters(
+        "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn"
+    )
+
     def __init__(
         self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, self.collect_defaults(locals()))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
 
     @property
     def _params(self) -> list[Any]:

@@ -10,7 +10,7 @@ from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.functions.linalg.matmul import addmm
-from adjoint.optim.step.hyperparameters import as_scalar, check_one_element, is_option_set
+from adjoint.optim.step.hyperparameters import accept, as_scalar, declare_hyperparameters, is_option_set, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
@@ -28,17 +28,25 @@ class Muon(Optimizer):
     """
 
     like_parameter = ("momentum_buffer",)
+    hyperparameters = declare_hyperparameters(
+        "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn",
+        lr=require(lambda lr: lr >= 0, "Learning rate should be >= 0 but is: {}"),
+        weight_decay=require(lambda decay: decay >= 0, "weight decay should be >= 0 but is: {}"),
+        momentum=require(lambda momentum: momentum >= 0, "momentum should be >= 0 but is: {}"),
+        ns_coefficients=require(lambda abc: len(abc) == 3, "Coefficients must be a tuple of exactly 3 values"),
+        eps=accept,
+        ns_steps=require(lambda n: n < 100, "Number of steps must be less than 100 for computational efficiency"),
+        adjust_lr_fn=require(
+            lambda rule: rule in (None, *LR_ADJUSTMENTS), "Adjust learning rate function {} is not supported"
+        ),
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, self.collect_defaults(locals()))
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
                 if p.ndim != 2:
@@ -46,18 +54,6 @@ class Muon(Optimizer):
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}: "
                         f"{describe_parameter(group, i)}"
                     )
-
-    def check_options(self, options: Group) -> None:
-        check_one_element("lr", options["lr"])
-        for name, words in (("lr", "Learning rate"), ("momentum", "momentum"), ("weight_decay", "weight decay")):
-            if not options[name] >= 0:
-                raise ValueError(f"{words} should be >= 0 but is: {options[name]}")
-        if options["adjust_lr_fn"] not in (None, *LR_ADJUSTMENTS):
-            raise ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
-        if len(options["ns_coefficients"]) != 3:
-            raise ValueError("Coefficients must be a tuple of exactly 3 values")
-        if options["ns_steps"] >= 100:
-            raise ValueError("Number of steps must be less than 100 for computational efficiency")
 
     def update(self, group: Group) -> None:
         nesterov = is_option_set(group, "nesterov")

@@ -7,8 +7,9 @@ from typing import Any
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
-from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import as_scalar, check_adaptive, check_number, is_option_set
+from adjoint.optim.adam import read_adam_options, update_adam_moments
+from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.hyperparameters import check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
@@ -47,36 +48,21 @@ class NAdam(Optimizer):
 
     like_parameter = ("exp_avg", "exp_avg_sq")
     single_numbers = ("step", "mu_product")
+    hyperparameters = declare_hyperparameters(
+        "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable",
+        momentum_decay=check_non_negative,
+    )
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_adaptive(options)
-        check_number("momentum_decay value", options["momentum_decay"])
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = (
-            is_option_set(group, "maximize"),
-            is_option_set(group, "weight_decay"),
-            is_slow_decay(group, "betas", 0),
-        )
-        decoupled = is_option_set(group, "decoupled_weight_decay")
-        lr, decay = as_scalar(runtime_input(group, "lr")), runtime_input(group, "momentum_decay")
-        beta1, beta2 = as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
-        weight_decay = runtime_input(group, "weight_decay") if decays else 0
-        shrink = 1 - lr * weight_decay if decays and decoupled else 1
-        numbers = (shrink, weight_decay, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
-        facts = (maximize, decays and not decoupled, decays and decoupled, slow)
+        lr, beta1, beta2, numbers, facts = read_adam_options(group)
+        decay = runtime_input(group, "momentum_decay")
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
             t = increment_step_tensor(state)
@@ -94,18 +80,13 @@ def _scheduled_momentum(beta: Any, decay: Any, t: Any) -> Any:
 
 def _update_parameter(
     p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
-    one_minus_beta2: Any,
-    eps: Any, neg_step_size: Any, neg_momentum_step_size: Any, rsqrt_bias_correction2: Any, maximize: bool,
-    decays: bool, shrinks: bool, slow: bool,
+    one_minus_beta2: Any, eps: Any, neg_step_size: Any, neg_momentum_step_size: Any, rsqrt_bias_correction2: Any,
+    *facts: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if shrinks:
-        p.mul_(shrink)
-    elif decays:
-        g = g.add(p, alpha=weight_decay)
-    update_moving_average(mean, g, one_minus_beta1, slow)
-    mean_square.mul_(beta2).addcmul_(g, g, value=one_minus_beta2)
+    g = update_adam_moments(
+        p, g, mean, mean_square, shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, *facts
+    )
     root = (mean_square.sqrt() * rsqrt_bias_correction2).add_(eps)
     p.addcdiv_(g, root, value=neg_step_size).addcdiv_(mean, root, value=neg_momentum_step_size)
 

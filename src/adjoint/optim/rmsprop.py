@@ -6,8 +6,14 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
-from adjoint.optim.step.fused_update import apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import as_scalar, check_learning_rate, check_number, is_option_set
+from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
+from adjoint.optim.step.hyperparameters import (
+    as_scalar,
+    check_non_negative,
+    declare_hyperparameters,
+    is_option_set,
+    read_optional,
+)
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
@@ -46,42 +52,26 @@ class RMSprop(Optimizer):
 
     like_parameter = ("square_avg", "momentum_buffer", "grad_avg")
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable",
+        momentum=check_non_negative,
+        alpha=check_non_negative,
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
         momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        check_number("epsilon value", options["eps"])
-        check_number("momentum value", options["momentum"])
-        check_number("weight_decay value", options["weight_decay"])
-        check_number("alpha value", options["alpha"])
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays, slow = (
-            is_option_set(group, "maximize"),
-            is_option_set(group, "weight_decay"),
-            is_slow_decay(group, "alpha"),
-        )
-        has_momentum, centered = is_option_set(group, "momentum"), is_option_set(group, "centered")
-        alpha = runtime_input(group, "alpha")
-        numbers = (
-            runtime_input(group, "weight_decay") if decays else 0,
-            alpha,
-            1 - alpha,
-            runtime_input(group, "eps"),
-            runtime_input(group, "momentum") if has_momentum else 0,
-            -as_scalar(runtime_input(group, "lr")),
-        )
+        maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "alpha")
+        weight_decay, decays = read_optional(group, "weight_decay")
+        momentum, has_momentum = read_optional(group, "momentum")
+        centered, alpha = is_option_set(group, "centered"), runtime_input(group, "alpha")
+        lr, eps = as_scalar(runtime_input(group, "lr")), runtime_input(group, "eps")
+        numbers = (weight_decay, alpha, 1 - alpha, eps, momentum, -lr)
         wanted = {"square_avg": True, "momentum_buffer": has_momentum, "grad_avg": centered}
         kept = tuple([name for name in self.like_parameter if wanted[name]])
         for p in params_with_grad(group):
@@ -93,13 +83,10 @@ class RMSprop(Optimizer):
 
 def _update_parameter(
     p: Any, g: Any, mean_square: Any, buffer: Any, mean: Any, weight_decay: Any, alpha: Any, one_minus_alpha: Any,
-    eps: Any,
-    momentum: Any, neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
+    eps: Any, momentum: Any, neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     mean_square.mul_(alpha).addcmul_(g, g, value=one_minus_alpha)
     if mean is not None:
         update_moving_average(mean, g, one_minus_alpha, slow)

@@ -9,7 +9,7 @@ from adjoint.core.runtime.mode import runtime_input, tracing_paused
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import check_learning_rate, is_option_set
+from adjoint.optim.step.hyperparameters import declare_hyperparameters, is_option_set, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
@@ -26,23 +26,17 @@ class Rprop(Optimizer):
 
     like_parameter = ("prev", "step_size")
     single_numbers = ("step",)
+    hyperparameters = declare_hyperparameters(
+        "lr etas step_sizes foreach maximize differentiable capturable",
+        etas=require(lambda etas: 0 < etas[0] < 1 < etas[1], "Invalid eta values: {0[0]}, {0[1]}"),
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        low, high = options["etas"]
-        if not 0 < low < 1 < high:
-            raise ValueError(f"Invalid eta values: {low}, {high}")
+        super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
         maximize = is_option_set(group, "maximize")

@@ -8,13 +8,13 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import guard_on, mode, runtime_input, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
-from adjoint.optim.step.fused_update import apply_update
+from adjoint.optim.step.fused_update import add_penalty, apply_update
 from adjoint.optim.step.hyperparameters import (
     as_scalar,
-    check_implementation,
-    check_learning_rate,
-    check_number,
+    check_non_negative,
+    declare_hyperparameters,
     is_option_set,
+    read_optional,
 )
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
@@ -52,42 +52,27 @@ class SGD(Optimizer):
     """
 
     like_parameter = ("momentum_buffer",)
+    hyperparameters = declare_hyperparameters(
+        "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused", momentum=check_non_negative
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
-            "fused": fused,
-        }  # fmt: skip
-        self.check_options(defaults)
+        defaults = self.collect_defaults(locals())
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        check_implementation(defaults)
         super().__init__(params, defaults)
 
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        check_number("momentum value", options["momentum"])
-        check_number("weight_decay value", options["weight_decay"])
-
     def update(self, group: Group) -> None:
-        maximize, decays, nesterov = (
-            is_option_set(group, "maximize"),
-            is_option_set(group, "weight_decay"),
-            is_option_set(group, "nesterov"),
-        )
-        has_momentum, dampens = is_option_set(group, "momentum"), is_option_set(group, "dampening")
+        maximize, nesterov = is_option_set(group, "maximize"), is_option_set(group, "nesterov")
+        weight_decay, decays = read_optional(group, "weight_decay")
+        momentum, has_momentum = read_optional(group, "momentum")
+        dampening, dampens = read_optional(group, "dampening")
         special = dampens or is_option_set(group, "differentiable")
-        numbers = (
-            -as_scalar(runtime_input(group, "lr")),
-            runtime_input(group, "weight_decay") if decays else 0,
-            runtime_input(group, "momentum") if has_momentum else 0,
-            1 - runtime_input(group, "dampening") if dampens else 1,
-        )
+        numbers = (-as_scalar(runtime_input(group, "lr")), weight_decay, momentum, 1 - dampening)
         for p in params_with_grad(group):
             buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
             small = (
@@ -116,13 +101,10 @@ class SGD(Optimizer):
 
 def _update_parameter(
     p: Any, g: Any, buffer: Any, neg_step_size: Any, weight_decay: Any, momentum: Any, one_minus_dampening: Any,
-    maximize: bool,
-    decays: bool, nesterov: bool, first: bool,
+    maximize: bool, decays: bool, nesterov: bool, first: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
-    g = -g if maximize else g
-    if decays:
-        g = g.add(p, alpha=weight_decay)
+    g = add_penalty(p, g, weight_decay, maximize, decays)
     if buffer is not None:
         if first:
             buffer.copy_(g.detach())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.optim.step.hyperparameters import check_learning_rate, check_number, check_one_element
+from adjoint.optim.step.hyperparameters import declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
@@ -16,12 +16,17 @@ class SparseAdam(Optimizer):
     """
 
     like_parameter = ("exp_avg", "exp_avg_sq")
+    hyperparameters = declare_hyperparameters(
+        "lr betas eps maximize",
+        lr=require(lambda lr: lr > 0, "Invalid learning rate: {}"),
+        eps=require(lambda eps: eps > 0, "Invalid epsilon value: {}"),
+    )
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, self.collect_defaults(locals()))
         found = [[i, k] for i, g in enumerate(self.param_groups) for k, p in enumerate(g["params"]) if p.is_complex()]
         if found:
             i, k = found[0]
@@ -29,15 +34,6 @@ class SparseAdam(Optimizer):
                 f"Complex params at indices {found}: SparseAdam does not support complex parameters, "
                 f"such as {describe_parameter(self.param_groups[i], k)}"
             )
-
-    def check_options(self, options: Group) -> None:
-        check_learning_rate(options["lr"])
-        for what, name in (("learning rate", "lr"), ("epsilon value", "eps")):
-            if not options[name] > 0:
-                raise ValueError(f"Invalid {what}: {options[name]}")
-        for i, beta in enumerate(options["betas"]):
-            check_one_element(f"betas[{i}]", beta)
-            check_number(f"beta parameter at index {i}", beta, below=1)
 
     def update(self, group: Group) -> None:
         for p in params_with_grad(group):

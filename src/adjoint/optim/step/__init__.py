@@ -5,7 +5,7 @@ Modules, in reading order:
 - `hooks`: What users attach to optimizers: functions called before and after a step, or the state's saving and
   loading.
 - `param_groups`: Parameter groups: parameters, and the options that hold for them.
-- `hyperparameters`: The options which optimizers have in common: what they may be, and how a step reads them.
+- `hyperparameters`: Declared hyperparameters of optimizers: their checks, and their values in a step.
 - `per_parameter_state`: What an optimizer keeps for each parameter, made on the first step that changes it.
 - `state_dict`: An optimizer's state as plain data, in PyTorch's layout, in which parameters are numbers: out and in
   again.

@@ -34,6 +34,12 @@ def update_moving_average(mean: Any, x: Any, share: Any, slow: bool) -> Any:
     return mean.add_((x - mean).mul_(share)) if slow else mean.lerp_(x, share)
 
 
+def add_penalty(p: Any, g: Any, weight_decay: Any, maximize: bool, decays: bool) -> Any:
+    """Return the gradient to descend along: `g`, negated to ascend, plus that of the L2 penalty."""
+    g = -g if maximize else g
+    return g.add(p, alpha=weight_decay) if decays else g
+
+
 FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 

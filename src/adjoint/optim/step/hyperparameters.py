@@ -1,40 +1,75 @@
-"""The options which optimizers have in common: what they may be, and how a step reads them."""
+"""Declared hyperparameters of optimizers: their checks, and their values in a step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from adjoint.core.runtime.mode import guard_on
+from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.param_groups import Group
 
-
-def check_learning_rate(lr: Any) -> None:
-    """Raise ValueError unless `lr`, a number or a tensor of one element, is at least 0."""
-    check_one_element("lr", lr)
-    check_number("learning rate", lr)
-
-
-def check_number(what: str, value: Any, below: float | None = None) -> None:
-    """Raise ValueError unless 0 ≤ value, and value < `below` if that is given."""
-    if not value >= 0 or (below is not None and not value < below):
-        raise ValueError(f"Invalid {what}: {value}")
-
-
-def check_adaptive(options: Group) -> None:
-    """Raise ValueError for what Adam and its kin cannot use: negative numbers, and betas outside [0, 1)."""
-    check_learning_rate(options["lr"])
-    check_number("epsilon value", options["eps"])
-    for i, beta in enumerate(options["betas"]):
-        check_one_element(f"betas[{i}]", beta)
-        check_number(f"beta parameter at index {i}", beta, below=1)
-    check_number("weight_decay value", options["weight_decay"])
+Check = Callable[[str, Any], None]  # (name, value) → ValueError for a value that the optimizer cannot use
+ERROR_LABELS = {"lr": "learning rate", "eps": "epsilon value"}  # PyTorch's; others are "… value"
 
 
 def check_one_element(name: str, value: Any) -> None:
     """Raise ValueError for a tensor with more or fewer elements than one."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")
+
+
+def check_non_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless the value is at least 0."""
+    if not value >= 0:
+        raise ValueError(f"Invalid {ERROR_LABELS.get(name, f'{name} value')}: {value}")
+
+
+def check_learning_rate(name: str, lr: Any) -> None:
+    """Raise ValueError unless `lr`, a number or a tensor of one element, is at least 0."""
+    check_one_element(name, lr)
+    check_non_negative(name, lr)
+
+
+def check_betas(name: str, betas: Any) -> None:
+    """Raise ValueError unless each of the decay rates, numbers or tensors of one element, is in [0, 1)."""
+    for i, beta in enumerate(betas):
+        check_one_element(f"{name}[{i}]", beta)
+        if not 0 <= beta < 1:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def require(is_valid: Callable[[Any], bool], message: str) -> Check:
+    """Return a check that raises ValueError with `message`, formatted with the value, unless `is_valid(value)`."""
+
+    def check(name: str, value: Any) -> None:
+        check_one_element(name, value)
+        if not is_valid(value):
+            raise ValueError(message.format(value))
+
+    return check
+
+
+def accept(name: str, value: Any) -> None:
+    """Accept any value."""
+
+
+COMMON_CHECKS: dict[str, Check] = {
+    "lr": check_learning_rate,
+    "betas": check_betas,
+    "eps": check_non_negative,
+    "weight_decay": check_non_negative,
+}
+
+
+def declare_hyperparameters(names: str, **checks: Check) -> dict[str, Check]:
+    """Return the check of each hyperparameter of an optimizer, in the order of its groups' keys.
+
+    Args:
+        names: names of the hyperparameters, separated by spaces.
+        checks: checks of this optimizer, besides or in place of those that all optimizers have in common.
+    """
+    return {name: checks.get(name) or COMMON_CHECKS.get(name, accept) for name in names.split()}
 
 
 def check_implementation(options: dict[str, Any]) -> None:
@@ -47,8 +82,9 @@ def check_implementation(options: dict[str, Any]) -> None:
 
 
 def is_option_set(group: Group, name: str) -> bool:
-    """Whether an option is set, or not 0. A compiled step that asks is retraced when this changes."""
-    return bool(guard_on(group, lambda g: bool(g[name]), f"the option {name} of an optimizer"))
+    """True if an option is set, or not 0. A compiled step is retraced when this changes."""
+    is_set: bool = guard_on(group, lambda g: bool(g[name]), f"the option {name} of an optimizer")
+    return is_set
 
 
 def as_scalar(number: Any) -> Any:
@@ -56,8 +92,19 @@ def as_scalar(number: Any) -> Any:
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 
+def read_betas(group: Group) -> tuple[Any, Any]:
+    """Return the decay rates of the moving averages of a gradient and of its square."""
+    return as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+
+
+def read_optional(group: Group, name: str) -> tuple[Any, bool]:
+    """Return an option, and whether it is not 0. A 0 is no input of a compiled step."""
+    is_set = is_option_set(group, name)
+    return (runtime_input(group, name) if is_set else 0), is_set
+
+
 def cast_option_scalars(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:
-    """`numbers` as operands for `p`: where neither has dimensions, tensors take its dtype, or the wider would win."""
+    """Return `numbers` as operands for `p`: without dimensions, tensors take its dtype, or the wider would win."""
     if p.ndim:
         return numbers
     return tuple(n.to(p.dtype) if isinstance(n, Tensor) else n for n in numbers)

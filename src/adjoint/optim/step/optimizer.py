@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
@@ -17,6 +17,7 @@ from adjoint.optim.step.hooks import (
     register_optimizer_step_pre_hook,
     with_step_hooks,
 )
+from adjoint.optim.step.hyperparameters import Check, check_implementation
 from adjoint.optim.step.param_groups import Group, as_param_groups, complete_group, required
 from adjoint.optim.step.per_parameter_state import make_scalar_state
 from adjoint.optim.step.state_dict import State, pack, unpack
@@ -52,6 +53,7 @@ class Optimizer:
 
     like_parameter: tuple[str, ...] = ()  # entries of a parameter's state which have its shape
     single_numbers: tuple[str, ...] = ()  # and those which are tensors without dimensions
+    hyperparameters: ClassVar[dict[str, Check]] = {}  # the names and checks of the declared ones
     _optimizer_step_pre_hooks: HookDict
     _optimizer_step_post_hooks: HookDict
     _optimizer_state_dict_pre_hooks: HookDict
@@ -78,8 +80,18 @@ class Optimizer:
         for group, full in zip(given, ready, strict=True):
             self._append_group(group, full)
 
+    def collect_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the declared hyperparameters among a constructor's `locals()`, after their checks."""
+        defaults = {name: arguments[name] for name in type(self).hyperparameters}
+        self.check_options(defaults)
+        if "fused" in defaults:
+            check_implementation(defaults)
+        return defaults
+
     def check_options(self, options: dict[str, Any]) -> None:
-        """Raise ValueError for a number that the optimizer cannot use."""
+        """Raise ValueError for a value that the optimizer cannot use."""
+        for name, check in type(self).hyperparameters.items():
+            check(name, options[name])
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a parameter group, such as layers that were frozen before.
