@@ -18,7 +18,7 @@ Modules, in reading order:
 - `rmsprop`: RMSprop, which divides each gradient by the root of its running mean square.
 - `rprop`: Rprop, which heeds only the signs of the gradient.
 - `sgd`: Stochastic gradient descent.
-- `swa_utils`: Averages of a model's parameters over its training, and the learning rate that goes with them.
+- `swa_utils`: Averages of a model's parameters over its training, and their learning rate schedule.
 """
 
 from __future__ import annotations

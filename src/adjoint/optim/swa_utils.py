@@ -1,4 +1,4 @@
-"""Averages of a model's parameters over its training, and the learning rate that goes with them."""
+"""Averages of a model's parameters over its training, and their learning rate schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
-from adjoint.optim.lr.scheduler import LRScheduler, expand_to_groups
+from adjoint.optim.lr.scheduler import LRScheduler, check_anneal_strategy, expand_to_groups
 from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
@@ -103,7 +103,7 @@ class AveragedModel(Module):
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """The function which gives decay · averaged + (1 - decay) · current. ValueError for a decay outside [0, 1]."""
+    """Return the function decay · averaged + (1 - decay) · current. Raises ValueError for a decay outside [0, 1]."""
     _check_decay(decay)
 
     @no_grad()
@@ -142,7 +142,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """The function which gives the plain average: averaged + (current - averaged) / (num_averaged + 1)."""
+    """Return the function of the plain average: averaged + (current - averaged) / (num_averaged + 1)."""
 
     @no_grad()
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
@@ -152,7 +152,7 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """`get_swa_avg_fn` for lists of tensors, in place."""
+    """Return `get_swa_avg_fn` for lists of tensors, in place."""
     blend = get_swa_avg_fn()
 
     @no_grad()
@@ -180,18 +180,18 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         >>> model.running_mean
         tensor([2.])
     """
-    found = [m for m in model.modules() if isinstance(m, BatchNorm)]
-    if not found:
+    norms = [m for m in model.modules() if isinstance(m, BatchNorm)]
+    if not norms:
         return
-    momenta, was_training = [m.momentum for m in found], model.training
+    momenta, was_training = [m.momentum for m in norms], model.training
     model.train()
-    for m in found:
+    for m in norms:
         m.reset_running_stats()
         m.momentum = None
     for batch in loader:
-        given = batch[0] if isinstance(batch, (list, tuple)) else batch
-        model(given if device is None else given.to(device))
-    for m, momentum in zip(found, momenta, strict=True):
+        inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(inputs if device is None else inputs.to(device))
+    for m, momentum in zip(norms, momenta, strict=True):
         m.momentum = momentum
     model.train(was_training)
 
@@ -222,8 +222,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:  # fmt: skip
         final = expand_to_groups("swa_lr", optimizer, swa_lr)
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        check_anneal_strategy(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         for group, lr in zip(optimizer.param_groups, final, strict=True):
@@ -238,12 +237,12 @@ class SWALR(LRScheduler):
         if self.anneal_epochs == 0:
             step = max(1, step)
         before, now = self._annealing_fraction(step - 1), self._annealing_fraction(step)
-        found = []
+        lrs = []
         for group in self.optimizer.param_groups:
             final = group["swa_lr"]
             start = final if before == 1 else (group["lr"] - before * final) / (1 - before)
-            found.append(final * now + start * (1 - now))
-        return found
+            lrs.append(final * now + start * (1 - now))
+        return lrs
 
     def _annealing_fraction(self, step: int) -> float:
         done = max(0, min(1, step / max(1, self.anneal_epochs)))

@@ -13,17 +13,18 @@ from adjoint.optim.step.optimizer import Optimizer
 
 
 class _CompositeScheduler(LRScheduler):
-    """What holds other schedules, whose states are part of its own."""
+    """Schedule of other schedules, whose states are part of its own."""
 
     _schedulers: Sequence[Any]
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the optimizer, and the states of the schedules."""
-        kept = {key: value for key, value in super().state_dict().items() if key != "_schedulers"}
-        return {**kept, "_schedulers": [schedule.state_dict() for schedule in self._schedulers]}
+        """Return the attributes except the optimizer, and the states of the schedules."""
+        state = super().state_dict()
+        del state["_schedulers"]  # which comes last
+        return {**state, "_schedulers": [schedule.state_dict() for schedule in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for schedule, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             schedule.load_state_dict(state)
 
@@ -114,9 +115,9 @@ class SequentialLR(_CompositeScheduler):
 
 
 class ChainedScheduler(_CompositeScheduler):
-    """All of `schedulers` at each step, one after the other, each changing the rate that the one before left.
+    """Product of learning rate schedules: at each step all of `schedulers` change the rate, one after the other.
 
-    Raises ValueError for no schedules, schedules of other optimizers, and `ReduceLROnPlateau`.
+    Raises: ValueError for no schedules, schedules of other optimizers, and `ReduceLROnPlateau`.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Cosines of the learning rate, one after the other."""
+"""Cosine schedule of the learning rate with warm restarts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import cos, floor, log, pi
 from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end
-from adjoint.optim.lr.scheduler import LRScheduler, copy_group_values, set_lr
+from adjoint.optim.lr.scheduler import LRScheduler
 from adjoint.optim.step.optimizer import Optimizer
 
 
@@ -73,14 +73,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             self._set_epoch(epoch)
         self.last_epoch = floor(epoch)
-        self._get_lr_called_within_step = True
-        try:
-            values = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            set_lr(group, lr)
-        self._last_lr = copy_group_values(self.optimizer)
+        self._set_group_lrs()
 
     def _set_epoch(self, epoch: float) -> None:
         if epoch < 0:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from math import floor
 from typing import Any
 
 from adjoint.optim.lr.scheduler import (
     LRScheduler,
-    check_momentum,
     check_optimizer,
     expand_to_groups,
+    function_attributes,
+    has_first_beta,
     set_lr,
     set_momentum,
+    start_momentum,
 )
 from adjoint.optim.step.optimizer import Optimizer
 
@@ -21,12 +22,15 @@ MODES = ("triangular", "triangular2", "exp_range")
 
 
 class CyclicLR(LRScheduler):
-    """base_lr + (max_lr - base_lr) h s: h rises from 0 to 1 in `step_size_up` steps, and falls in `step_size_down`.
+    """Cyclic learning rate schedule: base_lr + (max_lr - base_lr) h s.
 
-    s is 1 ("triangular"), 1/2ᶜ⁻¹ in cycle c ("triangular2"), gammaᵗ in step t ("exp_range"), or `scale_fn` of c or t,
-    as `scale_mode` says, "cycle" or "iterations". With `cycle_momentum` the momentum, or the first of betas, is
-    max_momentum - (max_momentum - base_momentum) h s.
-    Raises ValueError for another mode, lists that do not fit the groups, and an optimizer without momentum.
+    The height h rises from 0 to 1 in `step_size_up` steps and falls in `step_size_down`. The scale s is 1
+    ("triangular"), 1/2ᶜ⁻¹ in cycle c ("triangular2"), gammaᵗ in step t ("exp_range"), or `scale_fn` of c or t;
+    `scale_mode` says which of them, "cycle" or "iterations". With `cycle_momentum` the momentum, or the first of betas,
+    is max_momentum - (max_momentum - base_momentum) h s.
+
+    Raises: ValueError for another mode, lists that do not fit the groups, and an optimizer without momentum.
+
     Source: Smith, Cyclical Learning Rates for Training Neural Networks, 2015.
     """
 
@@ -51,21 +55,19 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn is not None else own
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            check_momentum(optimizer)
-            self.use_beta1 = "betas" in optimizer.defaults
+            self.use_beta1 = has_first_beta(optimizer)
             self.base_momentums = expand_to_groups("base_momentum", optimizer, base_momentum)
             self.max_momentums = expand_to_groups("max_momentum", optimizer, max_momentum)
         if last_epoch == -1:
             for i, group in enumerate(optimizer.param_groups):
                 set_lr(group, base_lrs[i])
                 if cycle_momentum:
-                    set_momentum(group, self.max_momentums[i])
-                    group.update(max_momentum=self.max_momentums[i], base_momentum=self.base_momentums[i])
+                    start_momentum(group, self.base_momentums[i], self.max_momentums[i])
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of a cycle, or of a step."""
+        """Return the height of a cycle, or of a step."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -85,10 +87,8 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * rise * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the optimizer and the function; of an object that can be called, its attributes."""
-        f = self._scale_fn_custom
-        named = f is None or isinstance(f, types.FunctionType)
-        return {**super().state_dict(), "_scale_fn_custom": None if named else dict(vars(f))}
+        """Return the attributes except the optimizer and a plain function; of a callable object, its own attributes."""
+        return {**super().state_dict(), "_scale_fn_custom": function_attributes(self._scale_fn_custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         attributes = state_dict["_scale_fn_custom"]

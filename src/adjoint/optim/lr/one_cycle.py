@@ -5,7 +5,15 @@ from __future__ import annotations
 from math import cos, pi
 from typing import Any
 
-from adjoint.optim.lr.scheduler import LRScheduler, check_momentum, check_optimizer, expand_to_groups, set_momentum
+from adjoint.optim.lr.scheduler import (
+    LRScheduler,
+    check_anneal_strategy,
+    check_optimizer,
+    expand_to_groups,
+    has_first_beta,
+    set_momentum,
+    start_momentum,
+)
 from adjoint.optim.step.optimizer import Optimizer
 
 
@@ -51,26 +59,23 @@ class OneCycleLR(LRScheduler):
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.total_steps = _count_total_steps(total_steps, epochs, steps_per_epoch)
-        _check_fraction(pct_start)
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        check_anneal_strategy(anneal_strategy)
         if cycle_momentum:
-            check_momentum(optimizer)
+            self.use_beta1 = has_first_beta(optimizer)
         max_lrs = expand_to_groups("max_lr", optimizer, max_lr)
         highest = expand_to_groups("max_momentum", optimizer, max_momentum)
         lowest = expand_to_groups("base_momentum", optimizer, base_momentum)
         self._schedule_phases = _make_phases(self.total_steps, pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
-        if cycle_momentum:
-            self.use_beta1 = "betas" in optimizer.defaults
         if last_epoch == -1:
             for group, peak, high, low in zip(optimizer.param_groups, max_lrs, highest, lowest, strict=True):
                 start = peak / div_factor
                 group.update(initial_lr=start, max_lr=peak, min_lr=start / final_div_factor)
                 if cycle_momentum:
-                    set_momentum(group, high)
-                    group.update(max_momentum=high, base_momentum=low)
+                    start_momentum(group, low, high)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -82,14 +87,18 @@ class OneCycleLR(LRScheduler):
         phase, start = self._current_phase()
         length = phase["end_step"] - start
         done = (self.last_epoch - start) / length if length else 1.0
-        anneal = _annealing_cos if self._anneal_func_type == "cos" else _annealing_linear
+
+        def anneal(start: Any, end: Any) -> Any:
+            if self._anneal_func_type == "cos":
+                return end + (start - end) / 2.0 * (cos(pi * done) + 1)
+            return (end - start) * done + start
+
         for group in self.optimizer.param_groups if self.cycle_momentum else ():
-            momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done)
-            set_momentum(group, momentum)
-        return [anneal(group[phase["start_lr"]], group[phase["end_lr"]], done) for group in self.optimizer.param_groups]
+            set_momentum(group, anneal(group[phase["start_momentum"]], group[phase["end_momentum"]]))
+        return [anneal(group[phase["start_lr"]], group[phase["end_lr"]]) for group in self.optimizer.param_groups]
 
     def _current_phase(self) -> tuple[dict[str, Any], float]:
-        """The phase to which the step belongs, and the step at which it starts."""
+        """Return the phase to which the step belongs, and the step at which it starts."""
         start = 0.0
         for phase in self._schedule_phases[:-1]:
             if self.last_epoch <= phase["end_step"]:
@@ -112,30 +121,13 @@ def _check_positive_int(name: str, count: Any) -> int:
     return count
 
 
-def _check_fraction(pct_start: Any) -> None:
-    if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
-        raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-
-
 def _make_phases(steps: int, rise: float, three_phase: bool) -> list[dict[str, Any]]:
-    """The last step of each phase, and what it leads from and to, by the names that the groups have for it."""
-    up = _make_phase(float(rise * steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
-    if not three_phase:
-        return [up, _make_phase(steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-    down = _make_phase(float(2 * rise * steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
-    return [up, down, _make_phase(steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
-
-
-def _make_phase(end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
-    return {
-        "end_step": end, "start_lr": start_lr, "end_lr": end_lr, "start_momentum": start_momentum,
-        "end_momentum": end_momentum,
-    }  # fmt: skip
-
-
-def _annealing_cos(start: Any, end: Any, done: float) -> Any:
-    return end + (start - end) / 2.0 * (cos(pi * done) + 1)
-
-
-def _annealing_linear(start: Any, end: Any, done: float) -> Any:
-    return (end - start) * done + start
+    """Return each phase: its last step, and the options of a group that its rate and its momentum run between."""
+    keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    up = (float(rise * steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+    if three_phase:
+        down = (float(2 * rise * steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
+        phases = [up, down, (steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+    else:
+        phases = [up, (steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+    return [dict(zip(keys, phase, strict=True)) for phase in phases]

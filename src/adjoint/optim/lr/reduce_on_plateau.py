@@ -1,4 +1,4 @@
-"""A learning rate that falls when a measured value stops improving."""
+"""Schedule of the learning rate by a metric that stops improving."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget what was measured."""
+        """Forget the measurements."""
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take note of a value, a number or a tensor of one element. It is read: not in a compiled step."""
+        """Record a metric, a number or a tensor of one element, and lower the rate if due; not in a compiled step."""
         refuse_while_tracing("ReduceLROnPlateau.step()")
         value = float(metrics)
         if epoch is not None:

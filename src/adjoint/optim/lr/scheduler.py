@@ -1,9 +1,10 @@
-"""What every schedule of learning rates is: a count of epochs, and the rates that belong to it."""
+"""Base class of learning rate schedules, and the options of parameter groups that they set."""
 
 from __future__ import annotations
 
+import types
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end, refuse_while_tracing
@@ -13,7 +14,7 @@ from adjoint.optim.step.optimizer import Optimizer
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch."
 )
-_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+DOCS_HINT = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
 class LRScheduler:
@@ -70,7 +71,7 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """The rate of each group for the epoch `last_epoch`, given those before it."""
+        """Return the rate of each group for the epoch `last_epoch`, given those before it."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def get_last_lr(self) -> list[Any]:
@@ -116,14 +117,18 @@ class LRScheduler:
     def _update_lr(self, epoch: int | None = None) -> None:
         """Set the rates of the next epoch, or of `epoch`."""
         before = self.last_epoch
-        self._get_lr_called_within_step = True
+        self.last_epoch = before + 1 if epoch is None else epoch
         try:
-            self.last_epoch = before + 1 if epoch is None else epoch
-            closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
-            values = self.get_lr() if closed is None else closed()
+            self._set_group_lrs(None if epoch is None else getattr(self, "_get_closed_form_lr", None))
         except BaseException:
             self.last_epoch = before
             raise
+
+    def _set_group_lrs(self, compute_lrs: Callable[[], list[Any]] | None = None) -> None:
+        """Set the rates that `get_lr`, or `compute_lrs`, gives for the current epoch."""
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr() if compute_lrs is None else compute_lrs()
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
@@ -131,7 +136,7 @@ class LRScheduler:
         self._last_lr = copy_group_values(self.optimizer)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the schedule knows, except its optimizer."""
+        """Return the attributes of the schedule, except its optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -139,7 +144,7 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
     def _current_lrs(self) -> list[Any]:
-        """The rates before this epoch, for `get_lr`."""
+        """Return the rates before this epoch, for `get_lr`."""
         self._check_called_by_step(depth=4)
         return copy_group_values(self.optimizer)
 
@@ -162,28 +167,23 @@ def check_optimizer(optimizer: Any) -> None:
 def _check_step_order(optimizer: Any) -> None:
     """Warn, at the second call of a schedule's step, if the optimizer's has not been called before it."""
     if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
-        warnings.warn(
+        message = (
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
-            "make sure to call `optimizer.step()` before `lr_scheduler.step()`. " + _MORE,
-            UserWarning,
-            stacklevel=3,
+            "make sure to call `optimizer.step()` before `lr_scheduler.step()`. "
         )
     elif not optimizer._opt_called:
-        warnings.warn(
+        message = (
             "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
-            "the first value of the learning rate schedule is skipped otherwise. " + _MORE,
-            UserWarning,
-            stacklevel=3,
+            "the first value of the learning rate schedule is skipped otherwise. "
         )
+    else:
+        return
+    warnings.warn(message + DOCS_HINT, UserWarning, stacklevel=3)
 
 
 def warn_epoch_deprecated() -> None:
-    """Say that a schedule counts for itself."""
-    warnings.warn(
-        EPOCH_DEPRECATION_WARNING,
-        UserWarning,
-        stacklevel=3,
-    )
+    """Warn the caller of a schedule's step that the schedule counts for itself."""
+    warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
 
 
 def set_lr(group: Any, lr: Any) -> None:
@@ -194,10 +194,22 @@ def set_lr(group: Any, lr: Any) -> None:
         group["lr"] = lr
 
 
-def check_momentum(optimizer: Optimizer) -> None:
-    """Raise ValueError for an optimizer without momentum."""
+def has_first_beta(optimizer: Optimizer) -> bool:
+    """True for betas, False for momentum. Raises ValueError for an optimizer with neither."""
     if not {"momentum", "betas"} & optimizer.defaults.keys():
         raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" in optimizer.defaults
+
+
+def check_anneal_strategy(strategy: str) -> None:
+    """Raise ValueError for a strategy other than "cos" or "linear"."""
+    if strategy not in ("cos", "linear"):
+        raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {strategy}")
+
+
+def function_attributes(function: Any) -> dict[str, Any] | None:
+    """Return the attributes of a callable object, for a state dict; None for a plain function, which has no state."""
+    return None if function is None or isinstance(function, types.FunctionType) else dict(vars(function))
 
 
 def set_momentum(group: Any, momentum: Any) -> None:
@@ -208,18 +220,24 @@ def set_momentum(group: Any, momentum: Any) -> None:
         group["momentum"] = momentum
 
 
+def start_momentum(group: Any, base: Any, highest: Any) -> None:
+    """Start a cycle of a group's momentum at the highest value, and note both bounds in the group."""
+    set_momentum(group, highest)
+    group.update(max_momentum=highest, base_momentum=base)
+
+
 def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Any]:
-    """The option `key` of each group; of a tensor, a copy."""
+    """Return the option `key` of each group; of a tensor, a copy."""
     return [copy_if_tensor(group[key]) for group in optimizer.param_groups]
 
 
 def copy_if_tensor(value: Any) -> Any:
-    """A number, or a copy of a tensor."""
+    """Return a number, or a copy of a tensor."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
 def expand_to_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group. Raises ValueError for a list of another length."""
+    """Return one value for each group. Raises ValueError for a list of another length."""
     groups = optimizer.param_groups
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value] * len(groups)
     if len(values) != len(groups):

@@ -1,8 +1,7 @@
-"""Schedules of the learning rate, each with the rate it gives at an epoch; lr₀ is the rate at the start."""
+"""Schedules of the learning rate by closed formulas of the epoch; lr₀ is the rate at the start."""
 
 from __future__ import annotations
 
-import types
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ from adjoint.optim.lr.cosine_restarts import CosineAnnealingWarmRestarts
 from adjoint.optim.lr.cyclic import CyclicLR
 from adjoint.optim.lr.one_cycle import OneCycleLR
 from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
-from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer
+from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, function_attributes
 from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
@@ -61,22 +60,22 @@ class LambdaLR(LRScheduler):
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the optimizer and the functions; of objects that can be called, their attributes."""
-        kept = {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
-        kept["lr_lambdas"] = [None if isinstance(f, types.FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
-        return kept
+        """Return the attributes except the optimizer and plain functions; of callable objects, their own attributes."""
+        state = super().state_dict()
+        del state["lr_lambdas"]  # which comes last
+        return {**state, "lr_lambdas": [function_attributes(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for f, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if attributes is not None:
                 f.__dict__.update(attributes)
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate before · lr_lambda(epoch), with one function for all groups or one for each.
+    """Learning rate schedule by factors: the rate before · lr_lambda(epoch), one function for all groups or for each.
 
-    Raises ValueError for another count of them, and TypeError for what cannot be called.
+    Raises: ValueError for another count of functions, TypeError for objects that cannot be called.
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -162,7 +161,10 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """lr₀ · factor for `total_iters` epochs, and lr₀ after them. Raises ValueError unless 0 ≤ factor ≤ 1."""
+    """Constant learning rate schedule: lr₀ · factor for `total_iters` epochs, and then lr₀.
+
+    Raises: ValueError unless 0 ≤ factor ≤ 1.
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -268,7 +270,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """lr₀ · (1 - epoch / total_iters)^power, and 0 from `total_iters` on."""
+    """Polynomial learning rate schedule: lr₀ · (1 - epoch / total_iters)^power, and 0 from `total_iters` on."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
