@@ -3,8 +3,6 @@
 Modules, in reading order:
 
 - `clip_grad`: Limits for gradients, by their common norm or element by element.
-- `fuse_batch_norm`: A batch normalisation in evaluation taken into the layer before it.
-- `memory_format`: Weights of convolutions in another order in memory, that of the channels last.
 - `packed_sequence`: Sequences of different lengths: padded to one tensor, or packed so that each time has a row for
   those that last.
 - `parameter_vector`: All parameters as one vector, and back.
@@ -20,6 +18,7 @@ Modules, in reading order:
 - `parametrizations`: Parametrizations: a weight as direction and length, of largest singular value 1, or orthogonal.
 - `prune`: Weights without some of their elements: the parameter by a mask, before each call of the module.
 - `init`: Modules whose first values are of no interest.
+- `layer_weights`: Weights of layers: a batch normalization folded into them, and their order in memory.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from adjoint.nn.utils.weight_norm import remove_weight_norm, weight_norm
 if TYPE_CHECKING:
     from adjoint.nn.utils import (
         clip_grad,
-        fuse_batch_norm,
         init,
+        layer_weights,
         packed_sequence,
         parametrizations,
         parametrize,
@@ -48,14 +47,15 @@ if TYPE_CHECKING:
         clip_grads_with_norm_,
         get_total_norm,
     )
-    from adjoint.nn.utils.fuse_batch_norm import (
+    from adjoint.nn.utils.init import skip_init
+    from adjoint.nn.utils.layer_weights import (
+        convert_conv2d_weight_memory_format,
+        convert_conv3d_weight_memory_format,
         fuse_conv_bn_eval,
         fuse_conv_bn_weights,
         fuse_linear_bn_eval,
         fuse_linear_bn_weights,
     )
-    from adjoint.nn.utils.init import skip_init
-    from adjoint.nn.utils.memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
     from adjoint.nn.utils.parameter_vector import parameters_to_vector, vector_to_parameters
 
 __all__ = [
@@ -89,8 +89,10 @@ __all__ = [
 _PARTS = "parametrizations parametrize prune rnn stateless"
 _HOMES = {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
-    "fuse_batch_norm": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
-    "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
+    "layer_weights": """
+        convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format fuse_conv_bn_eval fuse_conv_bn_weights
+        fuse_linear_bn_eval fuse_linear_bn_weights
+    """,
     "parameter_vector": "parameters_to_vector vector_to_parameters",
     "init": "skip_init",
 }

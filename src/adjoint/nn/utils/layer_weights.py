@@ -1,4 +1,4 @@
-"""A batch normalisation in evaluation taken into the layer before it."""
+"""Weights of layers: a batch normalization folded into them, and their order in memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import copy
 from typing import Any
 
 from adjoint.functions.creation.creation import ones_like, zeros_like
+from adjoint.nn.layers.conv_transpose import ConvTranspose2d, ConvTranspose3d
+from adjoint.nn.layers.convolution import Conv2d, Conv3d
+from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
-__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+__all__ = [
+    "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+]  # fmt: skip
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of the convolution that does what both do, one after the other, in evaluation."""
+    """Return a copy of the convolution that also applies the batch normalization, in evaluation."""
     return _fuse(conv, bn, transpose)
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of the linear layer that does what both do, one after the other, in evaluation."""
+    """Return a copy of the linear layer that also applies the batch normalization, in evaluation."""
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     return _fuse(linear, bn, False)
@@ -26,24 +32,24 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 def _fuse(layer: Any, bn: Any, transpose: bool) -> Any:
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")
-    made = copy.deepcopy(layer)
-    made.weight, made.bias = _fold_weights(
+    fused = copy.deepcopy(layer)
+    fused.weight, fused.bias = _fold_weights(
         layer.weight, layer.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
     )
-    return made
+    return fused
 
 
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the convolution, by those and the statistics of the normalisation."""
+    """Return weight and bias of a convolution with the batch normalization folded in."""
     return _fold_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose)
 
 
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the linear layer, by those and the statistics of the normalisation."""
+    """Return weight and bias of a linear layer with the batch normalization folded in."""
     return _fold_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, False)
 
 
@@ -59,3 +65,21 @@ def _fold_weights(
     new_weight = (weight * factor.reshape(shape)).to(weight.dtype)
     new_bias = ((bias - mean) * factor + shift).to(bias.dtype)
     return Parameter(new_weight.detach(), weight.requires_grad), Parameter(new_bias.detach(), bias.requires_grad)
+
+
+def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """Lay out the weights of all 2-d convolutions in `module` in this memory format, and return it."""
+    return _convert_weights(module, memory_format, (Conv2d, ConvTranspose2d))
+
+
+def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """Lay out the weights of all 3-d convolutions in `module` in this memory format, and return it."""
+    return _convert_weights(module, memory_format, (Conv3d, ConvTranspose3d))
+
+
+def _convert_weights(module: Any, memory_format: Any, kinds: tuple[type[Module], ...]) -> Any:
+    for part in module.modules():
+        if isinstance(part, kinds):
+            weight: Any = part._parameters["weight"]
+            weight.data = weight.detach().clone().contiguous(memory_format=memory_format)
+    return module
