@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `conv_grad`: The gradients of convolutions by themselves: what reaches the input, and what reaches the weight.
+- `conv_grad`: Gradients of convolutions with respect to their input and to their weight (`nn.grad`).
 - `functional`: The functions that modules are made of, under the names of `torch.nn.functional`.
 - `init`: First values of parameters.
 - `module`: `Module`: parameters, state, hooks, and how modules are walked.

@@ -1,4 +1,4 @@
-"""The gradients of convolutions by themselves: what reaches the input, and what reaches the weight."""
+"""Gradients of convolutions with respect to their input and to their weight (`nn.grad`)."""
 
 from __future__ import annotations
 
@@ -11,71 +11,41 @@ from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d
+from adjoint.functions.nn.per_rank import per_rank
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
 
-def conv1d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
+CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: conv1d, 2: conv2d, 3: conv3d}
+
+
+def _conv_input(
+    rank: int, input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of the input, of shape `input_size`, of a `conv1d` whose result has the gradient `grad_output`."""
-    return _grad_of_input(conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    """Return the gradient of the input, of shape `input_size`, of a `conv{rank}d` with the gradient `grad_output`."""
+    input = zeros(tuple(input_size), dtype=weight.dtype).requires_grad_()
+    conv = CONVOLUTIONS[rank]
+    return _differentiate_at(lambda: conv(input, weight, None, stride, padding, dilation, groups), input, grad_output)
 
 
-def conv1d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
+def _conv_weight(
+    rank: int, input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of the weight, of shape `weight_size`, of a `conv1d` whose result has the gradient `grad_output`."""
-    return _grad_of_weight(conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    """Return the gradient of the weight, of shape `weight_size`, of a `conv{rank}d` with the gradient `grad_output`."""
+    weight = zeros(tuple(weight_size), dtype=input.dtype).requires_grad_()
+    conv = CONVOLUTIONS[rank]
+    return _differentiate_at(lambda: conv(input, weight, None, stride, padding, dilation, groups), weight, grad_output)
 
 
-def conv2d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of the input, of shape `input_size`, of a `conv2d` whose result has the gradient `grad_output`."""
-    return _grad_of_input(conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
-
-
-def conv2d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of the weight, of shape `weight_size`, of a `conv2d` whose result has the gradient `grad_output`."""
-    return _grad_of_weight(conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
-
-
-def conv3d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of the input, of shape `input_size`, of a `conv3d` whose result has the gradient `grad_output`."""
-    return _grad_of_input(conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
-
-
-def conv3d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of the weight, of shape `weight_size`, of a `conv3d` whose result has the gradient `grad_output`."""
-    return _grad_of_weight(conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
-
-
-def _grad_of_input(conv: Callable[..., Any], size: Any, weight: Any, grad_output: Any, *settings: Any) -> Any:
-    place = zeros(tuple(size), dtype=weight.dtype).requires_grad_()
-    return _differentiate_at(lambda: conv(place, weight, None, *settings), place, grad_output)
-
-
-def _grad_of_weight(conv: Callable[..., Any], input: Any, size: Any, grad_output: Any, *settings: Any) -> Any:
-    place = zeros(tuple(size), dtype=input.dtype).requires_grad_()
-    return _differentiate_at(lambda: conv(input, place, None, *settings), place, grad_output)
+conv1d_input, conv2d_input, conv3d_input = per_rank(_conv_input, "conv{rank}d_input")
+conv1d_weight, conv2d_weight, conv3d_weight = per_rank(_conv_weight, "conv{rank}d_weight")
 
 
 def _differentiate_at(product: Callable[[], Any], place: Any, grad_output: Any) -> Any:
-    """The gradient at `place`, of which the product is linear; itself recorded if recording is on."""
-    again = mode.recording
+    """Return the gradient at `place`, of which the product is linear; itself recorded if recording is on."""
+    recording = mode.recording
     with enable_grad():
         out = product()
-    return grad(out, place, grad_output, create_graph=again)[0]
+    return grad(out, place, grad_output, create_graph=recording)[0]

@@ -13,7 +13,7 @@ Modules, in reading order:
 - `recurrent_fused`: The quick eager form of a recurrent layer: all times in one node, with the gradient through time
   written by hand.
 - `unpool_fold`: Elements under sliding windows as columns, and put back where pooling or windows took them from.
-- `adaptive_pooling`: Pooling to a given number of windows: the largest elements of parts, regular ones or at random.
+- `adaptive_pooling`: Adaptive, fractional and power-average pooling.
 - `attention`: Attention: each query's average of the values, weighed by how its key matches theirs.
 - `convolution`: Convolutions as PyTorch calls them: correlation of (N, C, D…) with (O, C/groups, K…).
 - `embedding_bag`: Rows of a table, looked up by number and brought together bag by bag.
@@ -25,4 +25,5 @@ Modules, in reading order:
   dimension.
 - `multihead_attention`: Attention with several heads: projections of queries, keys and values, and of what the heads
   find.
+- `per_rank`: Functions for one, two and three dimensions, made from one function that takes the rank.
 """

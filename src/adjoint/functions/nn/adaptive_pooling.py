@@ -1,4 +1,4 @@
-"""Pooling to a given number of windows: the largest elements of parts, regular ones or at random; power averages."""
+"""Adaptive, fractional and power-average pooling."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.nn.per_rank import per_rank
 from adjoint.functions.nn.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -39,38 +40,16 @@ MAX_POOLS = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}
 AVG_POOLS = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """(…, L) to (…, output_size): the largest elements of as many parts, which overlap where none divides L."""
-    return _adaptive(1, input, output_size, return_indices)
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """(…, H, W) to (…, *output_size): the largest elements of as many parts; None keeps a dimension."""
-    return _adaptive(2, input, output_size, return_indices)
-
-
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """(…, D, H, W) to (…, *output_size): the largest elements of as many parts; None keeps a dimension."""
-    return _adaptive(3, input, output_size, return_indices)
-
-
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d`, and where in (L,) the largest elements stand."""
-    return _adaptive(1, input, output_size, True)
-
-
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d`, and where in (H · W,) the largest elements stand."""
-    return _adaptive(2, input, output_size, True)
-
-
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool3d`, and where in (D · H · W,) the largest elements stand."""
-    return _adaptive(3, input, output_size, True)
-
-
 @preserve_channels_last
-def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Return the largest elements of as many windows as `output_size` says, which may overlap.
+
+    None in `output_size` keeps a dimension. With `return_indices` the flat index in ({sizes}) of each maximum comes
+    second.
+
+    Shapes:
+        input (…, {sizes}) -> (…, *output_size)
+    """
     name, shape, lead = f"adaptive_max_pool{rank}d", input.array.shape, input.ndim - rank
     sizes = adaptive_sizes(name, rank, input, output_size)
     if not all(sizes):
@@ -86,8 +65,21 @@ def _adaptive(rank: int, input: Tensor, output_size: Any, return_indices: bool) 
     return _max_pool_blocks("AdaptiveMaxPool", input, x, widths, tables, return_indices)
 
 
+def _adaptive_max_pool_with_indices(rank: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Return `adaptive_max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
+    return _adaptive_max_pool(rank, input, output_size, True)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(
+    _adaptive_max_pool, "adaptive_max_pool{rank}d"
+)
+adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = per_rank(
+    _adaptive_max_pool_with_indices, "adaptive_max_pool{rank}d_with_indices"
+)
+
+
 def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
-    """How many parts each of the last `rank` dimensions has. Raises as PyTorch does for what has no such parts."""
+    """Return the number of parts of each of the last `rank` dimensions. Raises as PyTorch does for impossible sizes."""
     shape: Any = input.array.shape
     if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
         raise ValueError(f"Input dimension should be at least {rank + 1}")
@@ -169,45 +161,22 @@ def _lookup_in_table(table: Any, along: Any) -> Any:
     return movement.reshape(indexing.gather(table, flat, axis=lead), shape=along.array.shape)
 
 
-def fractional_max_pool2d(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
-    _random_samples: Tensor | None = None,
+def _fractional_max_pool(
+    rank: int, input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """(…, C, H, W) to (…, C, *output_size): the largest elements of windows that stand at random, in order.
+    """Return the largest elements of windows that stand at random, in order.
 
-    `output_ratio` gives the sizes as parts of the input's. Raises ValueError unless one of the two is given,
-    RuntimeError where the windows do not fit. Source: Graham, 2014.
+    `output_ratio` gives the sizes as parts of the input's. With `return_indices` the flat index in ({sizes}) of each
+    maximum comes second.
+
+    Shapes:
+        input (…, C, {sizes}) -> (…, C, *output_size)
+
+    Raises: ValueError unless one of `output_size` and `output_ratio` is given, RuntimeError where windows do not fit.
+
+    Source: Graham, 2014.
     """
-    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
-
-
-def fractional_max_pool3d(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
-    """(…, C, D, H, W) to (…, C, *output_size), as `fractional_max_pool2d` does it."""
-    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
-
-
-def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
-    """`fractional_max_pool2d`, and where in (H · W,) the largest elements stand."""
-    return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
-
-
-def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
-    """`fractional_max_pool3d`, and where in (D · H · W,) the largest elements stand."""
-    return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
-
-
-def _fractional(
-    rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
-) -> Any:
     name = f"fractional_max_pool{rank}d"
     shape = input.array.shape
     if output_size is None and output_ratio is None:
@@ -226,7 +195,7 @@ def _fractional(
         _check_per_dimension(name, rank, kernel_size, "kernel_size"),
     )
     if input.ndim == rank + 1:
-        out = _fractional(rank, input.unsqueeze(0), widths, sizes, None, return_indices, samples)
+        out = _fractional_max_pool(rank, input.unsqueeze(0), widths, sizes, None, return_indices, _random_samples)
         return tuple(part.squeeze(0) for part in out) if return_indices else out.squeeze(0)
     for side, n, s, k in zip(("time", "height", "width")[-rank:], shape[2:], sizes, widths, strict=True):
         if s < 0 or k < 1:
@@ -236,6 +205,7 @@ def _fractional(
     if not all(sizes):
         empty = movement.slice(input, bounds=tuple((0, n, 1) for n in (*shape[:2], *sizes)))
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
+    samples: Any = _random_samples
     if samples is None:
         drawn = (*shape[:2], rank)
         samples = draws.uniform(shape=drawn, dtype=input.array.dtype, low=0.0, high=1.0, generator=default_generator)
@@ -253,6 +223,14 @@ def _fractional(
         sides[2 + d] = s * k
         x = indexing.gather(x, movement.expand(wide, shape=tuple(sides)), axis=2 + d)
     return _max_pool_blocks("FractionalMaxPool", input, x, widths, tables, return_indices)
+
+
+def _fractional_max_pool_with_indices(
+    rank: int, input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """Return `fractional_max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
+    return _fractional_max_pool(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 def _check_per_dimension(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
@@ -278,25 +256,16 @@ def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> A
 
 
 @in_float32
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, L); the largest |x| for p = ∞."""
-    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@in_float32
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, H, W); the largest |x| for p = ∞."""
-    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@in_float32
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, D, H, W); the largest |x| for p = ∞."""
-    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
-
-
 @preserve_channels_last
-def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+def _lp_pool(
+    rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return (Σ xᵖ)^(1/p) over each window, with p = `norm_type`; the largest |x| for p = ∞.
+
+    Shapes:
+        input (N, C, {sizes}) -> (N, C, {out_sizes}); the batch dimension N is optional
+    """
+    p = norm_type
     if math.isinf(p):
         size: Any = arithmetic.abs(input)
         largest = MAX_POOLS[rank](size if p > 0 else -size, kernel_size, stride, 0, 1, ceil_mode)
@@ -305,3 +274,10 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Any, stride: Any, 
     kept: Any = arithmetic.mul(arithmetic.sign(mean), arithmetic.abs(mean).relu())
     count = math.prod(kernel_size) if isinstance(kernel_size, Sequence) else kernel_size**rank
     return arithmetic.pow(kept * count, 1.0 / p)
+
+
+fractional_max_pool2d, fractional_max_pool3d = per_rank(_fractional_max_pool, "fractional_max_pool{rank}d")[1:]
+fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = per_rank(
+    _fractional_max_pool_with_indices, "fractional_max_pool{rank}d_with_indices"
+)[1:]
+lp_pool1d, lp_pool2d, lp_pool3d = per_rank(_lp_pool, "lp_pool{rank}d")

@@ -9,7 +9,8 @@ from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.nn.convolution import check_types, conv1d
+from adjoint.functions.nn.convolution import check_ranks_and_types, conv1d
+from adjoint.functions.nn.per_rank import per_rank
 from adjoint.ops.movement import movement
 from adjoint.ops.nn import convolution as ops
 
@@ -17,40 +18,20 @@ __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d
 
 
 @autocast_lower
-def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, L) with (C, O/groups, K) and (O,) gives (N, O, L'): the gradient of `conv1d` in its input.
-
-    L' = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1. Raises RuntimeError if shapes do not fit.
-    """
-    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@autocast_lower
-def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, H, W) with (C, O/groups, KH, KW) and (O,) gives (N, O, H', W'): the gradient of `conv2d` in its input."""
-    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@autocast_lower
-def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, D, H, W) with (C, O/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
-    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
 @preserve_channels_last
 def _conv_transpose(
-    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any,
-    groups: int, dilation: Any,
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
+    """Return the {rank}-d transposed convolution, the gradient of `conv{rank}d` in its input, plus the bias.
+
+    Each size n becomes (n - 1)·stride - 2·padding + dilation·(kernel - 1) + output_padding + 1.
+
+    Shapes:
+        input (N, C, {sizes}), weight (C, O / groups, *kernel), bias (O,) -> (N, O, {out_sizes}); N is optional
+
+    Raises: RuntimeError if shapes do not fit.
+    """
     name = f"conv_transpose{rank}d"
     if input.ndim == rank + 1:  # without a batch
         one = movement.reshape(input, shape=(1, *input.array.shape))
@@ -94,15 +75,7 @@ def _conv_transpose(
 
 
 def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
-    x, w = tuple(input.array.shape), tuple(weight.array.shape)
-    if len(x) != rank + 2 or len(w) != rank + 2:
-        raise RuntimeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
-            f"{list(x)} and weight of size {list(w)}"
-        )
-    if groups < 1:
-        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
-    check_types(name, input, weight, bias)
+    x, w = check_ranks_and_types(name, rank, input, weight, bias, groups)
     if x[1] != w[0]:
         raise RuntimeError(
             f"Given transposed=1, weight of size {list(w)}, expected input{list(x)} to have {w[0]} channels, but got "
@@ -115,6 +88,9 @@ def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | N
             f"Given transposed=1, weight of size {list(w)}, expected bias to be 1-dimensional with {w[1] * groups} "
             f"elements, but got bias of size {list(bias.array.shape)} instead"
         )
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = per_rank(_conv_transpose, "conv_transpose{rank}d")
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:

@@ -10,6 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.nn.per_rank import per_rank
 from adjoint.ops.movement import movement
 from adjoint.ops.nn import convolution as ops
 from adjoint.ops.reduction import reduction
@@ -41,10 +42,19 @@ def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, d
     return out
 
 
+@autocast_lower
 @preserve_channels_last
 def _conv(
-    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Tensor:
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Return the {rank}-d convolution of a batch with a weight, a cross-correlation, plus the bias.
+
+    Shapes:
+        input (N, C, {sizes}), weight (O, C / groups, *kernel), bias (O,) -> (N, O, {out_sizes}); N is optional
+
+    Raises: RuntimeError, naming the shapes, if they do not fit.
+    """
     name = f"conv{rank}d"
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
@@ -78,15 +88,7 @@ def _conv(
 
 
 def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
-    x, w = tuple(input.array.shape), tuple(weight.array.shape)
-    if len(x) != rank + 2 or len(w) != rank + 2:
-        raise RuntimeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
-            f"{list(x)} and weight of size {list(w)}"
-        )
-    if groups < 1:
-        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
-    check_types(name, input, weight, bias)
+    x, w = check_ranks_and_types(name, rank, input, weight, bias, groups)
     if x[1] != w[1] * groups:
         raise RuntimeError(
             f"Given groups={groups}, weight of size {list(w)}, expected input{list(x)} to have {w[1] * groups} "
@@ -98,8 +100,18 @@ def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | N
         raise RuntimeError(f"{name}: bias has shape {list(bias.array.shape)}, expected [{w[0]}]")
 
 
-def check_types(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Raise RuntimeError unless all have one type."""
+def check_ranks_and_types(
+    name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of input and weight. Raises RuntimeError for other ranks, no groups, and unequal types."""
+    x, w = tuple(input.array.shape), tuple(weight.array.shape)
+    if len(x) != rank + 2 or len(w) != rank + 2:
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(x)} and weight of size {list(w)}"
+        )
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, but got groups={groups}")
     for what, other in (("weight", weight), ("bias", bias)):
         if other is not None and other.array.dtype != input.array.dtype:
             found, wanted = scalar_type(other.dtype), scalar_type(input.dtype)
@@ -107,12 +119,13 @@ def check_types(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -
                 f"{name}: Input type ({input.dtype}) and {what} type ({other.dtype}) should be the same: expected "
                 f"scalar type {wanted} but found {found}"
             )
+    return x, w
 
 
 def _named_padding(
     name: str, padding: str, input: Tensor, weight: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[Tensor, tuple[int, ...]]:
-    """What a name of a padding stands for: "valid" none, "same" what keeps the sizes, the odd element at the end."""
+    """Return input and padding for "valid" (none) and "same" (keeps the sizes, with an odd element at the end)."""
     rank = len(stride)
     if padding == "valid":
         return input, (0,) * rank
@@ -127,34 +140,4 @@ def _named_padding(
     return movement.pad(input, widths=widths), (0,) * rank
 
 
-@autocast_lower
-def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, L) with (O, C/groups, K) and (O,) gives (N, O, L').
-
-    Raises RuntimeError, naming the shapes, if they do not fit.
-    """
-    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@autocast_lower
-def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, H, W) with (O, C/groups, KH, KW) and (O,) gives (N, O, H', W').
-
-    Raises RuntimeError, naming the shapes, if they do not fit.
-    """
-    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
-
-
-@autocast_lower
-def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """(N, C, D, H, W) with (O, C/groups, KD, KH, KW) and (O,) gives (N, O, D', H', W')."""
-    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+conv1d, conv2d, conv3d = per_rank(_conv, "conv{rank}d")

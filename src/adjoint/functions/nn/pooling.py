@@ -12,6 +12,7 @@ from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.nn.per_rank import per_rank
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -29,7 +30,7 @@ CHANNELS_LAST_ORDER = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
 
 
 class Geometry(NamedTuple):
-    """Where windows stand, for each pooled dimension. `extra` elements behind the padding complete the last window."""
+    """Windows along each pooled dimension; `extra` elements behind the padding complete the last one."""
 
     size: Sizes
     stride: Sizes
@@ -83,9 +84,19 @@ def _geometry(
 
 @preserve_channels_last
 def _max_pool(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    return_indices: bool,
+    rank: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
+    """Return the largest element of each window; of equal elements the first takes the gradient.
+
+    `ceil_mode` adds last windows that reach over the end. With `return_indices` the flat index in ({sizes}) of each
+    maximum comes second.
+
+    Shapes:
+        input (N, C, {sizes}) -> (N, C, {out_sizes}); the batch dimension N is optional
+
+    Raises: RuntimeError for windows that do not fit the input.
+    """
     if input.array.dtype.kind == "b":
         raise NotImplementedError(f'"max_pool{rank}d" not implemented for {input.dtype}')
     geometry = _geometry(f"max_pool{rank}d", rank, input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -122,61 +133,18 @@ def gather_at_flat(x: Tensor, places: Tensor, rank: int) -> Tensor:
     return movement.reshape(indexing.gather(flat(x), flat(places), axis=lead), shape=places.array.shape)
 
 
-def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+def _max_pool_with_indices(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of (N, C, L); of equal ones the first takes the gradient.
-
-    `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
-    """
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    """Return `max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
+    return _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """The largest element of each window of (N, C, H, W); of equal ones the first takes the gradient.
-
-    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
-    """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """The largest element of each window of (N, C, D, H, W); of equal ones the first takes the gradient.
-
-    `ceil_mode` adds last windows that reach over the end. Raises RuntimeError for windows that do not fit the input.
-    """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-def max_pool1d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """`max_pool1d`, and where in (L,) the largest elements stand."""
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool2d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """`max_pool2d`, and where in (H · W,) the largest elements stand."""
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool3d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """`max_pool3d`, and where in (D · H · W,) the largest elements stand."""
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+max_pool1d, max_pool2d, max_pool3d = per_rank(_max_pool, "max_pool{rank}d")
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_rank(
+    _max_pool_with_indices, "max_pool{rank}d_with_indices"
+)
 
 
 @preserve_channels_last
@@ -223,7 +191,7 @@ def _divide_truncating(total: Any, count: Any) -> Any:
 
 
 def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
-    """How many elements of the input, and of its padding if `padded`, each window covers."""
+    """Count the elements of the input, and of its padding if `padded`, that each window covers."""
     covered = []
     for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True):
         starts = np.arange(count) * s - p

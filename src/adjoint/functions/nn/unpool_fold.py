@@ -13,6 +13,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.nn.per_rank import per_rank
 from adjoint.ops.indexing import indexing, scatter
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.sliding_windows import count_windows, windows
@@ -70,34 +71,19 @@ def fold(
     return rename_node(out, "Col2ImBackward0")
 
 
-def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """(…, L) to (…, L'): the elements at the places that `max_pool1d` gave, zeros elsewhere.
-
-    Raises ValueError for an `output_size` from which no such pooling makes L, RuntimeError for indices outside of it.
-    """
-    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
-
-
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """(…, H, W) to (…, H', W'): the elements at the places that `max_pool2d` gave, zeros elsewhere."""
-    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
-
-
-def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """(…, D, H, W) to (…, D', H', W'): the elements at the places that `max_pool3d` gave, zeros elsewhere."""
-    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
-
-
 @preserve_channels_last
-def _unpool(
-    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
-) -> Tensor:
+def _max_unpool(
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return the elements at the indices that `max_pool{rank}d` found them at, zeros elsewhere.
+
+    Shapes:
+        input and indices (…, {sizes}) -> (…, {out_sizes})
+
+    Raises: ValueError for an `output_size` that no such pooling reduces to the input's size, RuntimeError for indices
+    outside of it.
+    """
     name = f"max_unpool{rank}d"
     alert_not_deterministic(f"max_unpooling{max(rank, 2)}d_forward_out")
     size = per_dimension(kernel_size, rank, "kernel_size")
@@ -126,6 +112,9 @@ def _unpool(
     return rename_node(
         movement.reshape(scatter.scatter(zeros, flat, at, axis=lead), shape=shape), f"MaxUnpool{rank}DBackward0"
     )
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_max_unpool, "max_unpool{rank}d")
 
 
 def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
