@@ -1,4 +1,4 @@
-"""Layers that pool to a given number of windows, at random or by a power average; and pooling undone."""
+"""Adaptive, fractional and power-average pooling layers, and their inverse, max unpooling."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_docstring import inherit_sections
 
 __all__ = [
     "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
@@ -16,7 +17,14 @@ __all__ = [
 
 
 class AdaptiveMaxPool(Module):
-    """The largest elements of as many parts as `output_size` says, and where they stand if `return_indices`."""
+    """Adaptive max pooling: the largest elements of as many windows as `output_size` asks for.
+
+    Along each dimension window i covers the elements ⌊i·n / n_out⌋ to ⌈(i + 1)·n / n_out⌉, the last excluded.
+
+    Args:
+        output_size: int or tuple, the number of windows; None keeps the size of that dimension.
+        return_indices: True to also return the index of each maximum. Default: False.
+    """
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
@@ -27,21 +35,17 @@ class AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
+@inherit_sections
 class AdaptiveMaxPool1d(AdaptiveMaxPool):
-    """(…, L) to (…, output_size)."""
+    """1-d adaptive max pooling over sequences: (…, C, L) -> (…, C, L_out)."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
+@inherit_sections
 class AdaptiveMaxPool2d(AdaptiveMaxPool):
     """2-d adaptive max pooling: the largest elements of as many windows as `output_size` asks for.
-
-    Window i covers the rows ⌊i·H / H_out⌋ to ⌈(i + 1)·H / H_out⌉, the last excluded. Columns follow the same rule.
-
-    Args:
-        output_size: int or tuple, H_out and W_out; None keeps the size of that dimension.
-        return_indices: True to also return the index of each maximum. Default: False.
 
     Shapes:
         input (…, C, H, W) -> (…, C, H_out, W_out)
@@ -55,17 +59,26 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
+@inherit_sections
 class AdaptiveMaxPool3d(AdaptiveMaxPool):
-    """(…, D, H, W) to (…, *output_size)."""
+    """3-d adaptive max pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
 class FractionalMaxPool(Module):
-    """The largest elements of windows at random places, as many as `output_size` says, or the part `output_ratio`.
+    """Fractional max pooling: the largest elements of windows at random places.
 
-    Raises ValueError unless one of the two is given, and for ratios that are not between 0 and 1.
+    Args:
+        kernel_size: int or tuple, window size per dimension.
+        output_size: int or tuple, the number of windows per dimension. Default: None.
+        output_ratio: number or tuple between 0 and 1, the part of the input's size to keep instead. Default: None.
+        return_indices: True to also return the index of each maximum. Default: False.
+
+    Raises: ValueError unless exactly one of `output_size` and `output_ratio` is given, and for other ratios.
+
+    Source: Graham, Fractional Max-Pooling, 2014.
     """
 
     rank: ClassVar[int]
@@ -91,8 +104,9 @@ class FractionalMaxPool(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
 
+@inherit_sections
 class FractionalMaxPool2d(FractionalMaxPool):
-    """(…, H, W) to (…, H', W')."""
+    """2-d fractional max pooling over images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
     rank = 2
 
@@ -102,8 +116,9 @@ class FractionalMaxPool2d(FractionalMaxPool):
         )
 
 
+@inherit_sections
 class FractionalMaxPool3d(FractionalMaxPool):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """3-d fractional max pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     rank = 3
 
@@ -114,7 +129,7 @@ class FractionalMaxPool3d(FractionalMaxPool):
 
 
 class LPPool(Module):
-    """(Σ xᵖ)^(1/p) over each window, which moves by its own size unless `stride` says otherwise."""
+    """Power-average pooling: (Σ xᵖ)^(1/p) over each window, with p = `norm_type` and a `stride` of `kernel_size`."""
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
@@ -131,28 +146,28 @@ class LPPool(Module):
 
 
 class LPPool1d(LPPool):
-    """(N, C, L) to (N, C, L')."""
+    """1-d power-average pooling over sequences: (…, C, L) -> (…, C, L_out)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool2d(LPPool):
-    """(N, C, H, W) to (N, C, H', W')."""
+    """2-d power-average pooling over images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool3d(LPPool):
-    """(N, C, D, H, W) to (N, C, D', H', W')."""
+    """3-d power-average pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class MaxUnpool(Module):
-    """Elements put back where a max pooling with the same windows took them from, zeros elsewhere."""
+    """Max unpooling: puts elements back to where a max pooling found them, and zeros elsewhere."""
 
     rank: ClassVar[int]
 
@@ -167,7 +182,7 @@ class MaxUnpool(Module):
 
 
 class MaxUnpool1d(MaxUnpool):
-    """(…, L) to (…, L')."""
+    """1-d max unpooling of sequences: (…, C, L) -> (…, C, L_out)."""
 
     rank = 1
 
@@ -176,7 +191,7 @@ class MaxUnpool1d(MaxUnpool):
 
 
 class MaxUnpool2d(MaxUnpool):
-    """(…, H, W) to (…, H', W')."""
+    """2-d max unpooling of images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
     rank = 2
 
@@ -185,7 +200,7 @@ class MaxUnpool2d(MaxUnpool):
 
 
 class MaxUnpool3d(MaxUnpool):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """3-d max unpooling of volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     rank = 3
 

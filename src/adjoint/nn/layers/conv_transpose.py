@@ -9,14 +9,36 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.layers.convolution import Convolution
+from adjoint.nn.module.module_docstring import inherit_sections
 
 __all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 
 class TransposedConvolution(Convolution):
-    """(N, C, D…) to (N, O, D'…) with a weight (C, O/groups, K…): the gradient of a convolution in its input.
+    """Transposed convolution over a batch of tensors with `rank` dimensions behind the channels.
 
-    Raises ValueError for channels that do not divide into groups, and for paddings other than of zeros.
+    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional. A
+    call may name an `output_size`, which selects the output padding for that call.
+
+    Args:
+        in_channels: number of input channels, C.
+        out_channels: number of output channels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions in the output. Default: 1.
+        padding: int or tuple, elements removed at both ends of each output dimension. Default: 0.
+        output_padding: int or tuple, elements added at the end of each output dimension. Default: 0.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        padding_mode: only "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Attributes:
+        weight: Parameter, shape (in_channels, out_channels / groups, *kernel_size).
+        bias: Parameter or None, shape (out_channels,).
+
+    Raises: ValueError if `groups` does not divide the channels, for a padding mode other than "zeros", and for an
+    `output_size` out of reach.
     """
 
     transposed = True
@@ -40,7 +62,7 @@ class TransposedConvolution(Convolution):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Any:
-        """What must be added at the end for an output of this size. Raises ValueError if no such padding does."""
+        """Return the output padding that gives this output size. Raises ValueError if none does."""
         if output_size is None:
             return self.output_padding
         lead = input.ndim - self.rank
@@ -63,31 +85,13 @@ class TransposedConvolution(Convolution):
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 
 
+@inherit_sections
 class ConvTranspose1d(TransposedConvolution):
     """1-d transposed convolution over a batch of sequences.
-
-    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional. A
-    call may name an `output_size`, which selects the output padding for that call.
-
-    Args:
-        in_channels: number of input channels, C.
-        out_channels: number of output channels.
-        kernel_size: int or tuple, kernel size per dimension.
-        stride: int or tuple, step between kernel positions in the output. Default: 1.
-        padding: int or tuple, elements removed at both ends of each output dimension. Default: 0.
-        output_padding: int or tuple, elements added at the end of each output dimension. Default: 0.
-        groups: number of channel groups, each with its own kernels. Default: 1.
-        bias: True to add a learned bias per output channel. Default: True.
-        dilation: int or tuple, distance between kernel elements. Default: 1.
-        padding_mode: only "zeros".
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
         input (N, C, L) -> (N, out_channels, L_out)
         L_out = (L - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1
-
-    Raises: ValueError if `groups` does not divide the channels, for a padding mode other than "zeros", and for an
-    `output_size` out of reach.
 
     Example:
         >>> layer = nn.ConvTranspose1d(4, 2, kernel_size=2, stride=2)
@@ -99,31 +103,13 @@ class ConvTranspose1d(TransposedConvolution):
     function = staticmethod(F.conv_transpose1d)
 
 
+@inherit_sections
 class ConvTranspose2d(TransposedConvolution):
     """2-d transposed convolution over a batch of images.
-
-    The layer computes the gradient of a convolution with respect to its input. The batch dimension N is optional. A
-    call may name an `output_size`, which selects the output padding for that call.
-
-    Args:
-        in_channels: number of input channels, C.
-        out_channels: number of output channels.
-        kernel_size: int or tuple, kernel size per dimension.
-        stride: int or tuple, step between kernel positions in the output. Default: 1.
-        padding: int or tuple, elements removed at both ends of each output dimension. Default: 0.
-        output_padding: int or tuple, elements added at the end of each output dimension. Default: 0.
-        groups: number of channel groups, each with its own kernels. Default: 1.
-        bias: True to add a learned bias per output channel. Default: True.
-        dilation: int or tuple, distance between kernel elements. Default: 1.
-        padding_mode: only "zeros".
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
         input (N, C, H, W) -> (N, out_channels, H_out, W_out)
         H_out = (H - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1, W_out likewise
-
-    Raises: ValueError if `groups` does not divide the channels, for a padding mode other than "zeros", and for an
-    `output_size` out of reach.
 
     Example:
         >>> layer = nn.ConvTranspose2d(4, 2, kernel_size=3, stride=2, padding=1)
@@ -138,8 +124,19 @@ class ConvTranspose2d(TransposedConvolution):
     function = staticmethod(F.conv_transpose2d)
 
 
+@inherit_sections
 class ConvTranspose3d(TransposedConvolution):
-    """(N, C, D, H, W) to (N, O, D', H', W')."""
+    """3-d transposed convolution over a batch of volumes.
+
+    Shapes:
+        input (N, C, D, H, W) -> (N, out_channels, D_out, H_out, W_out)
+        D_out = (D - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1, H_out, W_out likewise
+
+    Example:
+        >>> layer = nn.ConvTranspose3d(4, 2, kernel_size=2, stride=2)
+        >>> layer(ad.zeros(1, 4, 2, 3, 3)).shape
+        adjoint.Size([1, 2, 4, 6, 6])
+    """
 
     rank = 3
     function = staticmethod(F.conv_transpose3d)

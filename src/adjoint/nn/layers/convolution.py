@@ -12,6 +12,7 @@ from adjoint.nn import functional as F
 from adjoint.nn.layers.linear import init_uniform_by_fan_in
 from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_docstring import inherit_sections
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Fold", "Unfold"]
@@ -19,9 +20,28 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Convolution(Module):
-    """(N, C, D…) to (N, O, D'…) with a weight (O, C/groups, K…) and a bias (O,), uniform within ±1/√fan_in at first.
+    """Convolution over a batch of tensors with `rank` dimensions behind the channels.
 
-    Raises ValueError for channels that do not divide into groups, and for unknown paddings.
+    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
+    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
+
+    Args:
+        in_channels: number of input channels, C.
+        out_channels: number of output channels, the number of kernels.
+        kernel_size: int or tuple, kernel size per dimension.
+        stride: int or tuple, step between kernel positions. Default: 1.
+        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
+        dilation: int or tuple, distance between kernel elements. Default: 1.
+        groups: number of channel groups, each with its own kernels. Default: 1.
+        bias: True to add a learned bias per output channel. Default: True.
+        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+
+    Attributes:
+        weight: Parameter, shape (out_channels, in_channels / groups, *kernel_size).
+        bias: Parameter or None, shape (out_channels,).
+
+    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
     """
 
     rank: ClassVar[int]
@@ -106,33 +126,13 @@ class Convolution(Module):
         return ", ".join(parts)
 
 
+@inherit_sections
 class Conv1d(Convolution):
     """1-d convolution over a batch of sequences.
-
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
-    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
-
-    Args:
-        in_channels: number of input channels, C.
-        out_channels: number of output channels, the number of kernels.
-        kernel_size: int or tuple, kernel size per dimension.
-        stride: int or tuple, step between kernel positions. Default: 1.
-        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
-        dilation: int or tuple, distance between kernel elements. Default: 1.
-        groups: number of channel groups, each with its own kernels. Default: 1.
-        bias: True to add a learned bias per output channel. Default: True.
-        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-
-    Attributes:
-        weight: Parameter, shape (out_channels, in_channels / groups, K).
-        bias: Parameter or None, shape (out_channels,).
 
     Shapes:
         input (N, C, L) -> (N, out_channels, L_out)
         L_out = ⌊(L + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1
-
-    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
 
     Example:
         >>> layer = nn.Conv1d(4, 8, kernel_size=3, stride=2)
@@ -144,33 +144,13 @@ class Conv1d(Convolution):
     function = staticmethod(F.conv1d)
 
 
+@inherit_sections
 class Conv2d(Convolution):
     """2-d convolution over a batch of images.
 
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
-    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
-
-    Args:
-        in_channels: number of input channels, C.
-        out_channels: number of output channels, the number of kernels.
-        kernel_size: int or tuple, kernel size per dimension.
-        stride: int or tuple, step between kernel positions. Default: 1.
-        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
-        dilation: int or tuple, distance between kernel elements. Default: 1.
-        groups: number of channel groups, each with its own kernels. Default: 1.
-        bias: True to add a learned bias per output channel. Default: True.
-        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-
-    Attributes:
-        weight: Parameter, shape (out_channels, in_channels / groups, K_H, K_W).
-        bias: Parameter or None, shape (out_channels,).
-
     Shapes:
         input (N, C, H, W) -> (N, out_channels, H_out, W_out)
-        H_out = ⌊(H + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, and W_out likewise
-
-    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
+        H_out = ⌊(H + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, W_out likewise
 
     Example:
         >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
@@ -184,33 +164,13 @@ class Conv2d(Convolution):
     function = staticmethod(F.conv2d)
 
 
+@inherit_sections
 class Conv3d(Convolution):
     """3-d convolution over a batch of volumes.
 
-    The layer computes a cross-correlation: it does not flip the kernel. The batch dimension N is optional. The initial
-    weight and bias are uniform in ±1/√fan_in, with fan_in = C / groups · the elements of a kernel.
-
-    Args:
-        in_channels: number of input channels, C.
-        out_channels: number of output channels, the number of kernels.
-        kernel_size: int or tuple, kernel size per dimension.
-        stride: int or tuple, step between kernel positions. Default: 1.
-        padding: int, tuple or str, border on both sides, "same" (stride 1 only) or "valid" (none). Default: 0.
-        dilation: int or tuple, distance between kernel elements. Default: 1.
-        groups: number of channel groups, each with its own kernels. Default: 1.
-        bias: True to add a learned bias per output channel. Default: True.
-        padding_mode: "zeros", "reflect", "replicate" or "circular". Default: "zeros".
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-
-    Attributes:
-        weight: Parameter, shape (out_channels, in_channels / groups, K_D, K_H, K_W).
-        bias: Parameter or None, shape (out_channels,).
-
     Shapes:
         input (N, C, D, H, W) -> (N, out_channels, D_out, H_out, W_out)
-        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, and H_out, W_out likewise
-
-    Raises: ValueError if `groups` does not divide the channels, and for an unknown padding or padding mode.
+        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out, W_out likewise
 
     Example:
         >>> layer = nn.Conv3d(1, 2, kernel_size=(1, 3, 3))

@@ -49,7 +49,7 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """In training each channel of (N, C, L) or (C, L) 0 with probability p, else divided by 1 - p."""
+    """Dropout layer for sequences (N, C, L) or (C, L): in training each channel becomes 0 with probability p."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
@@ -82,21 +82,21 @@ class Dropout2d(Dropout):
 
 
 class Dropout3d(Dropout):
-    """In training each channel of (N, C, D, H, W) or (C, D, H, W) 0 with probability p, else divided by 1 - p."""
+    """Dropout layer for volumes (N, C, D, H, W) or (C, D, H, W): in training a channel becomes 0 with probability p."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(Dropout):
-    """In training each element with probability p what selu gives far to the left; mean and variance stay."""
+    """Alpha dropout: in training each element becomes SELU's lower limit with probability p; mean and variance stay."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(Dropout):
-    """As AlphaDropout, of whole channels (n, c, …)."""
+    """Alpha dropout of whole channels of (N, C, …)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

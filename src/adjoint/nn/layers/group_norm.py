@@ -1,4 +1,4 @@
-"""Layers that normalise groups of channels, neighbouring ones, or by the root of the mean square."""
+"""Normalization of groups of channels, of neighbouring channels, and by the root mean square."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.creation.creation import arange, ones, zeros
+from adjoint.functions.creation.creation import arange, ones
 from adjoint.nn import functional as F
 from adjoint.nn import init
+from adjoint.nn.layers.normalization import ScaledNorm
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class GroupNorm(Module):
+class GroupNorm(ScaledNorm):
     """Group normalization: each group of channels of each sample gets mean 0 and variance 1.
 
     A learned scale and shift per channel follow, with 1 and 0 at first.
@@ -40,9 +41,6 @@ class GroupNorm(Module):
         tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
 
-    weight: Parameter | None
-    bias: Parameter | None
-
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-05, affine: bool = True, device: Any = None,
         dtype: Any = None, *, bias: bool = True,
@@ -54,17 +52,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self.register_parameter("weight", Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None)
-        self.register_parameter(
-            "bias", Parameter(zeros(num_channels, dtype=dtype, device=device)) if affine and bias else None
-        )
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._register_scale(num_channels, affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -112,7 +100,7 @@ class RMSNorm(Module):
         self.register_parameter("weight", scale)
 
     def reset_parameters(self) -> None:
-        """Scale 1."""
+        """Set the scale to 1."""
         if self.weight is not None:
             init.ones_(self.weight)
 

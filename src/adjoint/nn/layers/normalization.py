@@ -12,6 +12,7 @@ from adjoint.functions.creation.creation import ones, tensor, zeros
 from adjoint.nn import functional as F
 from adjoint.nn import init
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_docstring import inherit_sections
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = [
@@ -19,14 +20,31 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ChannelNorm(Module):
-    """What normalisations of channels have in common: scale, shift and running statistics of each channel."""
+class ScaledNorm(Module):
+    """Normalization with a learned scale `weight` and shift `bias`, 1 and 0 at first; each may be None."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _register_scale(self, shape: Any, scaled: bool, shifted: bool, device: Any, dtype: Any) -> None:
+        self.register_parameter("weight", Parameter(ones(shape, dtype=dtype, device=device)) if scaled else None)
+        shift = Parameter(zeros(shape, dtype=dtype, device=device)) if scaled and shifted else None
+        self.register_parameter("bias", shift)
+
+    def reset_parameters(self) -> None:
+        """Set the scale to 1 and the shift to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class ChannelNorm(ScaledNorm):
+    """Normalization with a scale, a shift and running statistics of each channel."""
 
     ranks: ClassVar[tuple[int, ...]] = ()  # of inputs; empty where a subclass checks them itself
     _version: int = 2
     _state_key_versions: ClassVar[dict[str, int]] = {"num_batches_tracked": 2}
-    weight: Parameter | None
-    bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Any
@@ -41,19 +59,14 @@ class ChannelNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.register_parameter("weight", Parameter(ones(num_features, dtype=dtype, device=device)) if affine else None)
-        self.register_parameter(
-            "bias", Parameter(zeros(num_features, dtype=dtype, device=device)) if affine and bias else None
-        )
-        self.register_buffer(
-            "running_mean", zeros(num_features, dtype=dtype, device=device) if track_running_stats else None
-        )
-        self.register_buffer(
-            "running_var", ones(num_features, dtype=dtype, device=device) if track_running_stats else None
-        )
-        self.register_buffer(
-            "num_batches_tracked", tensor(0, dtype=int64, device=device) if track_running_stats else None
-        )
+        self._register_scale(num_features, affine, bias, device, dtype)
+        mean, var, count = None, None, None
+        if track_running_stats:
+            mean, var = (make(num_features, dtype=dtype, device=device) for make in (zeros, ones))
+            count = tensor(0, dtype=int64, device=device)
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", var)
+        self.register_buffer("num_batches_tracked", count)
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Raise ValueError unless the input has the right number of dimensions: for subclasses to replace."""
@@ -70,12 +83,9 @@ class ChannelNorm(Module):
             init.zeros_(self.num_batches_tracked)
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0, running statistics anew."""
+        """Set the scale to 1 and the shift to 0, and start the running statistics anew."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def extra_repr(self) -> str:
         return (
@@ -85,11 +95,23 @@ class ChannelNorm(Module):
 
 
 class BatchNorm(ChannelNorm):
-    """Each channel (dimension 1) brought to mean 0 and variance 1, then scaled and shifted.
+    """Batch normalization, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
 
-    The batch's statistics are used in training and, without `track_running_stats`, always; the running ones move
-    towards them by `momentum`, or are their plain average if that is None. Raises ValueError for other numbers of
-    dimensions.
+    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
+    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
+
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
+        track_running_stats: True to keep running statistics as buffers. Default: True.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
+
+    Source: Ioffe and Szegedy, Batch Normalization, 2015.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -112,27 +134,12 @@ class BatchNorm(ChannelNorm):
         )
 
 
+@inherit_sections
 class BatchNorm1d(BatchNorm):
     """Batch normalization of vectors or sequences, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
 
-    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
-    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
-
-    Args:
-        num_features: number of channels, C.
-        eps: number added to the variance. Default: 1e-5.
-        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
-        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
-        track_running_stats: True to keep running statistics as buffers. Default: True.
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-        bias: False for a scale without a shift. Default: True.
-
     Shapes:
         input (N, C) or (N, C, L) -> the same shape
-
-    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
-
-    Source: Ioffe and Szegedy, Batch Normalization, 2015.
 
     Example:
         >>> layer = nn.BatchNorm1d(1)
@@ -146,27 +153,12 @@ class BatchNorm1d(BatchNorm):
     ranks = (2, 3)
 
 
+@inherit_sections
 class BatchNorm2d(BatchNorm):
     """Batch normalization of images, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
 
-    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
-    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
-
-    Args:
-        num_features: number of channels, C.
-        eps: number added to the variance. Default: 1e-5.
-        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
-        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
-        track_running_stats: True to keep running statistics as buffers. Default: True.
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-        bias: False for a scale without a shift. Default: True.
-
     Shapes:
         input (N, C, H, W) -> the same shape
-
-    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
-
-    Source: Ioffe and Szegedy, Batch Normalization, 2015.
 
     Example:
         >>> layer = nn.BatchNorm2d(3)
@@ -179,27 +171,12 @@ class BatchNorm2d(BatchNorm):
     ranks = (4,)
 
 
+@inherit_sections
 class BatchNorm3d(BatchNorm):
     """Batch normalization of volumes, channel by channel: y = (x - mean) / √(var + eps) · weight + bias.
 
-    In training the mean and the biased variance come from the batch. The running statistics move towards the batch's
-    mean and unbiased variance. After `eval()` the layer uses the running statistics, if it tracks them.
-
-    Args:
-        num_features: number of channels, C.
-        eps: number added to the variance. Default: 1e-5.
-        momentum: weight of the new batch in the running statistics; None keeps their plain average. Default: 0.1.
-        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: True.
-        track_running_stats: True to keep running statistics as buffers. Default: True.
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-        bias: False for a scale without a shift. Default: True.
-
     Shapes:
         input (N, C, D, H, W) -> the same shape
-
-    Raises: ValueError for another number of dimensions, and in training for a single value per channel.
-
-    Source: Ioffe and Szegedy, Batch Normalization, 2015.
 
     Example:
         >>> nn.BatchNorm3d(3)(ad.randn(2, 3, 4, 5, 5)).shape
@@ -210,10 +187,20 @@ class BatchNorm3d(BatchNorm):
 
 
 class InstanceNorm(ChannelNorm):
-    """Each channel of each sample brought to mean 0 and variance 1, then scaled and shifted if `affine`.
+    """Instance normalization: each channel of each sample gets mean 0 and variance 1, then a scale and a shift.
 
-    With `track_running_stats` the running statistics move in training, and are used afterwards. One sample may come
-    without the first dimension. Raises ValueError for other numbers of dimensions, and of channels if `affine`.
+    Args:
+        num_features: number of channels, C.
+        eps: number added to the variance. Default: 1e-5.
+        momentum: weight of the new input in the running statistics; None keeps their plain average. Default: 0.1.
+        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: False.
+        track_running_stats: True to keep running statistics, and to use them after `eval()`. Default: False.
+        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
+        bias: False for a scale without a shift. Default: True.
+
+    Raises: ValueError for another number of dimensions, and with `affine` for another number of channels.
+
+    Source: Ulyanov et al., Instance Normalization, 2016.
     """
 
     def __init__(
@@ -253,30 +240,27 @@ class InstanceNorm(ChannelNorm):
         return out.squeeze(0) if at else out
 
 
+@inherit_sections
 class InstanceNorm1d(InstanceNorm):
-    """(N, C, L) or (C, L)."""
+    """Instance normalization of sequences: each channel of each sample gets mean 0 and variance 1.
+
+    Shapes:
+        input (N, C, L) or (C, L) -> the same shape
+
+    Example:
+        >>> nn.InstanceNorm1d(1)(ad.tensor([[1.0, 3.0]]))
+        tensor([[-1.0000,  1.0000]])
+    """
 
     ranks = (2, 3)
 
 
+@inherit_sections
 class InstanceNorm2d(InstanceNorm):
     """Instance normalization of images: each channel of each sample gets mean 0 and variance 1.
 
-    Args:
-        num_features: number of channels, C.
-        eps: number added to the variance. Default: 1e-5.
-        momentum: weight of the new input in the running statistics; None keeps their plain average. Default: 0.1.
-        affine: True for a learned scale and shift per channel, 1 and 0 at first. Default: False.
-        track_running_stats: True to keep running statistics, and to use them after `eval()`. Default: False.
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-        bias: False for a scale without a shift. Default: True.
-
     Shapes:
         input (N, C, H, W) or (C, H, W) -> the same shape
-
-    Raises: ValueError for another number of dimensions, and with `affine` for another number of channels.
-
-    Source: Ulyanov et al., Instance Normalization, 2016.
 
     Example:
         >>> nn.InstanceNorm2d(1)(ad.tensor([[[[1.0, 3.0]]]]))
@@ -286,13 +270,22 @@ class InstanceNorm2d(InstanceNorm):
     ranks = (3, 4)
 
 
+@inherit_sections
 class InstanceNorm3d(InstanceNorm):
-    """(N, C, D, H, W) or (C, D, H, W)."""
+    """Instance normalization of volumes: each channel of each sample gets mean 0 and variance 1.
+
+    Shapes:
+        input (N, C, D, H, W) or (C, D, H, W) -> the same shape
+
+    Example:
+        >>> nn.InstanceNorm3d(3)(ad.randn(2, 3, 4, 5, 5)).shape
+        adjoint.Size([2, 3, 4, 5, 5])
+    """
 
     ranks = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(ScaledNorm):
     """Layer normalization over the last dimensions: y = (x - mean) / √(var + eps) · weight + bias.
 
     The mean and the biased variance come from each sample alone, in training and in evaluation.
@@ -317,9 +310,6 @@ class LayerNorm(Module):
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
 
-    weight: Parameter | None
-    bias: Parameter | None
-
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-05, elementwise_affine: bool = True,
         bias: bool = True, device: Any = None, dtype: Any = None,
@@ -329,16 +319,7 @@ class LayerNorm(Module):
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        scaled, shifted = elementwise_affine, elementwise_affine and bias
-        self.register_parameter("weight", Parameter(ones(shape, dtype=dtype, device=device)) if scaled else None)
-        self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype, device=device)) if shifted else None)
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._register_scale(shape, elementwise_affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)

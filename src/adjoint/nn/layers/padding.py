@@ -1,4 +1,4 @@
-"""Modules that frame the last dimensions of a tensor."""
+"""Padding layers: a border around the last dimensions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class _PaddingModule(Module):
-    """A frame of the tensor: `padding` lists (before, after) from the last dimension forwards, or is one number."""
+    """Border around the last `rank` dimensions, of one width or of (before, after) from the last dimension forwards."""
 
     rank: ClassVar[int]
     mode: ClassVar[str]
@@ -36,16 +36,13 @@ class _PaddingModule(Module):
         return f"{self.padding}"
 
 
-class ConstantPad(Module):
-    """A frame of `value`: `padding` lists (before, after) from the last dimension forwards, or is one number."""
+class ConstantPad(_PaddingModule):
+    """Border of the number `value`."""
 
-    rank: ClassVar[int]
-    padding: Sequence[int]
     value: float
 
     def __init__(self, padding: Any, value: float) -> None:
-        super().__init__()
-        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        super().__init__(padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -56,7 +53,7 @@ class ConstantPad(Module):
 
 
 class ZeroPad(ConstantPad):
-    """A frame of zeros."""
+    """Border of zeros."""
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -66,7 +63,7 @@ class ZeroPad(ConstantPad):
 
 
 class ConstantPad1d(ConstantPad):
-    """(…, L) to (…, L')."""
+    """Padding layer for sequences (…, L): a border of one value."""
 
     rank = 1
 
@@ -90,13 +87,13 @@ class ConstantPad2d(ConstantPad):
 
 
 class ConstantPad3d(ConstantPad):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """Padding layer for volumes (…, D, H, W): a border of one value."""
 
     rank = 3
 
 
 class ZeroPad1d(ZeroPad):
-    """(…, L) to (…, L')."""
+    """Padding layer for sequences (…, L): a border of zeros."""
 
     rank = 1
 
@@ -120,19 +117,19 @@ class ZeroPad2d(ZeroPad):
 
 
 class ZeroPad3d(ZeroPad):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """Padding layer for volumes (…, D, H, W): a border of zeros."""
 
     rank = 3
 
 
 class ReflectionPad(_PaddingModule):
-    """A frame of the tensor mirrored at its edges."""
+    """Border that mirrors the tensor at its edge elements."""
 
     mode = "reflect"
 
 
 class ReflectionPad1d(ReflectionPad):
-    """(…, L) to (…, L')."""
+    """Padding layer for sequences (…, L): a border that mirrors the sequence at the edges."""
 
     rank = 1
 
@@ -155,54 +152,54 @@ class ReflectionPad2d(ReflectionPad):
 
 
 class ReflectionPad3d(ReflectionPad):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """Padding layer for volumes (…, D, H, W): a border that mirrors the volume at the edges."""
 
     rank = 3
 
 
 class ReplicationPad(_PaddingModule):
-    """A frame of the tensor its edges repeated."""
+    """Border that repeats the edge elements."""
 
     mode = "replicate"
 
 
 class ReplicationPad1d(ReplicationPad):
-    """(…, L) to (…, L')."""
+    """Padding layer for sequences (…, L): a border that repeats the edge elements."""
 
     rank = 1
 
 
 class ReplicationPad2d(ReplicationPad):
-    """(…, H, W) to (…, H', W')."""
+    """Padding layer for images (…, H, W): a border that repeats the edge elements."""
 
     rank = 2
 
 
 class ReplicationPad3d(ReplicationPad):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """Padding layer for volumes (…, D, H, W): a border that repeats the edge elements."""
 
     rank = 3
 
 
 class CircularPad(_PaddingModule):
-    """A frame of the tensor joined into a ring."""
+    """Border that continues the tensor from its opposite edge."""
 
     mode = "circular"
 
 
 class CircularPad1d(CircularPad):
-    """(…, L) to (…, L')."""
+    """Padding layer for sequences (…, L): a border that continues the sequence from the opposite edge."""
 
     rank = 1
 
 
 class CircularPad2d(CircularPad):
-    """(…, H, W) to (…, H', W')."""
+    """Padding layer for images (…, H, W): a border that continues the image from the opposite edge."""
 
     rank = 2
 
 
 class CircularPad3d(CircularPad):
-    """(…, D, H, W) to (…, D', H', W')."""
+    """Padding layer for volumes (…, D, H, W): a border that continues the volume from the opposite edge."""
 
     rank = 3

@@ -7,12 +7,25 @@ from typing import Any
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_docstring import inherit_sections
 
 __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
 
 
 class MaxPool(Module):
-    """The largest element of each window, which moves by its own size unless `stride` says otherwise."""
+    """Max pooling over a batch: the largest element of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        return_indices: True to also return the index of each maximum, as `MaxUnpool2d` and its like need.
+            Default: False.
+        ceil_mode: True to round the output size up instead of down. Default: False.
+    """
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
@@ -27,7 +40,7 @@ class MaxPool(Module):
         self.ceil_mode = ceil_mode
 
     def settings(self) -> tuple[Any, ...]:
-        """The arguments of the function behind the input."""
+        """Return the arguments of the function behind the input."""
         return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
 
     def extra_repr(self) -> str:
@@ -37,18 +50,9 @@ class MaxPool(Module):
         )
 
 
+@inherit_sections
 class MaxPool1d(MaxPool):
     """1-d max pooling over a batch of sequences: the largest element of each window.
-
-    The batch dimension N is optional.
-
-    Args:
-        kernel_size: int or tuple, window size per dimension.
-        stride: int or tuple, step between windows. Default: `kernel_size`.
-        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
-        dilation: int or tuple, distance between window elements. Default: 1.
-        return_indices: True to also return the index of each maximum, as `MaxUnpool1d` needs. Default: False.
-        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, L) -> (N, C, L_out)
@@ -63,18 +67,9 @@ class MaxPool1d(MaxPool):
         return F.max_pool1d(input, *self.settings())
 
 
+@inherit_sections
 class MaxPool2d(MaxPool):
     """2-d max pooling over a batch of images: the largest element of each window.
-
-    The batch dimension N is optional.
-
-    Args:
-        kernel_size: int or tuple, window size per dimension.
-        stride: int or tuple, step between windows. Default: `kernel_size`.
-        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
-        dilation: int or tuple, distance between window elements. Default: 1.
-        return_indices: True to also return the index of each maximum, as `MaxUnpool2d` needs. Default: False.
-        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, H, W) -> (N, C, H_out, W_out)
@@ -91,18 +86,9 @@ class MaxPool2d(MaxPool):
         return F.max_pool2d(input, *self.settings())
 
 
+@inherit_sections
 class MaxPool3d(MaxPool):
     """3-d max pooling over a batch of volumes: the largest element of each window.
-
-    The batch dimension N is optional.
-
-    Args:
-        kernel_size: int or tuple, window size per dimension.
-        stride: int or tuple, step between windows. Default: `kernel_size`.
-        padding: int or tuple, border of -∞ on both sides, at most half a window. Default: 0.
-        dilation: int or tuple, distance between window elements. Default: 1.
-        return_indices: True to also return the index of each maximum, as `MaxUnpool3d` needs. Default: False.
-        ceil_mode: True to round the output size up instead of down. Default: False.
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
@@ -157,7 +143,18 @@ class AvgPool1d(Module):
 
 
 class AvgPool(Module):
-    """The mean of each window, which moves by its own size unless `stride` says otherwise."""
+    """Average pooling over a batch: the mean of each window.
+
+    The batch dimension N is optional.
+
+    Args:
+        kernel_size: int or tuple, window size per dimension.
+        stride: int or tuple, step between windows. Default: `kernel_size`.
+        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
+        ceil_mode: True to round the output size up instead of down. Default: False.
+        count_include_pad: True to count the border's zeros in the mean. Default: True.
+        divisor_override: number to divide each sum by. Default: the window's element count.
+    """
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -172,26 +169,17 @@ class AvgPool(Module):
         self.divisor_override = divisor_override
 
     def settings(self) -> tuple[Any, ...]:
-        """The arguments of the function behind the input."""
-        framed = self.kernel_size, self.stride, self.padding
-        return *framed, self.ceil_mode, self.count_include_pad, self.divisor_override
+        """Return the arguments of the function behind the input."""
+        windows = self.kernel_size, self.stride, self.padding
+        return *windows, self.ceil_mode, self.count_include_pad, self.divisor_override
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@inherit_sections
 class AvgPool2d(AvgPool):
     """2-d average pooling over a batch of images: the mean of each window.
-
-    The batch dimension N is optional.
-
-    Args:
-        kernel_size: int or tuple, window size per dimension.
-        stride: int or tuple, step between windows. Default: `kernel_size`.
-        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
-        ceil_mode: True to round the output size up instead of down. Default: False.
-        count_include_pad: True to count the border's zeros in the mean. Default: True.
-        divisor_override: number to divide each sum by. Default: the window's element count.
 
     Shapes:
         input (N, C, H, W) -> (N, C, H_out, W_out)
@@ -208,18 +196,9 @@ class AvgPool2d(AvgPool):
         return F.avg_pool2d(input, *self.settings())
 
 
+@inherit_sections
 class AvgPool3d(AvgPool):
     """3-d average pooling over a batch of volumes: the mean of each window.
-
-    The batch dimension N is optional.
-
-    Args:
-        kernel_size: int or tuple, window size per dimension.
-        stride: int or tuple, step between windows. Default: `kernel_size`.
-        padding: int or tuple, border of zeros on both sides, at most half a window. Default: 0.
-        ceil_mode: True to round the output size up instead of down. Default: False.
-        count_include_pad: True to count the border's zeros in the mean. Default: True.
-        divisor_override: number to divide each sum by. Default: the window's element count.
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)

@@ -1,10 +1,10 @@
-"""The Transformer: layers of attention and of two linear maps, with norms and residual sums around them."""
+"""The transformer: stacks of attention and feed-forward layers, with norms and residual sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from adjoint.nn.layers.dropout import Dropout
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.layers.normalization import LayerNorm
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.module_docstring import inherit_sections
 
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
@@ -104,7 +105,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
-        """(sz, sz) with -inf above the diagonal, else 0: each place sees those before it and itself."""
+        """Return the causal mask (sz, sz): -inf above the diagonal, else 0."""
         return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)
 
     def _reset_parameters(self) -> None:
@@ -160,9 +161,9 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a layer, which also attends to `memory`, one after another, then a norm if there is one.
+    """Stack of decoder layers: copies of one layer in sequence, each with attention to `memory`, then an optional norm.
 
-    `tgt_is_causal` and `memory_is_causal` say of the masks that they are causal.
+    `tgt_is_causal` and `memory_is_causal` are hints that the masks are causal.
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
@@ -187,10 +188,8 @@ class TransformerDecoder(Module):
         return output if self.norm is None else self.norm(output)
 
 
-class TransformerEncoderLayer(Module):
-    """Encoder layer of a transformer: self-attention and a feed-forward part, with residual sums and layer norms.
-
-    A call takes `src`, and optionally `src_mask` (T, T), `src_key_padding_mask` (N, T) and `is_causal`.
+class TransformerLayer(Module):
+    """Layer of a transformer: parts with residual sums and layer norms, the last of them feed-forward.
 
     Args:
         d_model: number of features of each element, E.
@@ -204,18 +203,17 @@ class TransformerEncoderLayer(Module):
         bias: False for linear layers and norms without biases. Default: True.
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
-    Shapes:
-        src (T, N, E) -> (T, N, E); the batch dimension N is optional
-
     Raises: RuntimeError for another name of an activation.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
-
-    Example:
-        >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
-        >>> layer(ad.zeros(5, 3, 8)).shape
-        adjoint.Size([5, 3, 8])
     """
+
+    attentions: ClassVar[tuple[str, ...]]  # one part for each, and the feed-forward part
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -223,17 +221,41 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        made = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        settings = {"bias": bias, "device": device, "dtype": dtype}
+        for name in self.attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **settings))
+        self.linear1 = Linear(d_model, dim_feedforward, **settings)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, **settings)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        parts = range(1, len(self.attentions) + 2)
+        for part in parts:
+            setattr(self, f"norm{part}", LayerNorm(d_model, layer_norm_eps, **settings))
+        for part in parts:
+            setattr(self, f"dropout{part}", Dropout(dropout))
         self.activation = _get_activation_fn(activation)
+
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        attended, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
+        return _apply_dropout_time_first(self.dropout1, attended, self.self_attn.batch_first)
+
+
+@inherit_sections
+class TransformerEncoderLayer(TransformerLayer):
+    """Encoder layer of a transformer: self-attention and a feed-forward part, with residual sums and layer norms.
+
+    A call takes `src`, and optionally `src_mask` (T, T), `src_key_padding_mask` (N, T) and `is_causal`.
+
+    Shapes:
+        src (T, N, E) -> (T, N, E); the batch dimension N is optional
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+        >>> layer(ad.zeros(5, 3, 8)).shape
+        adjoint.Size([5, 3, 8])
+    """
+
+    attentions = ("self_attn",)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -248,38 +270,19 @@ class TransformerEncoderLayer(Module):
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
 
-    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
-        found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _apply_dropout_time_first(self.dropout1, found, self.self_attn.batch_first)
-
     def _ff_block(self, x: Any) -> Any:
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-class TransformerDecoderLayer(Module):
+@inherit_sections
+class TransformerDecoderLayer(TransformerLayer):
     """Decoder layer of a transformer: self-attention, attention to `memory` and a feed-forward part.
 
     Each part has a residual sum and a layer norm. A call takes `tgt` and `memory`, and optionally for each of the two a
     mask, a key padding mask and a hint `tgt_is_causal` or `memory_is_causal`.
 
-    Args:
-        d_model: number of features of each element, E.
-        nhead: number of attention heads; it divides `d_model`.
-        dim_feedforward: size of the hidden layer of the feed-forward part. Default: 2048.
-        dropout: probability of dropout in attention and after each part, in training. Default: 0.1.
-        activation: "relu", "gelu" or a function of a tensor. Default: `F.relu`.
-        layer_norm_eps: `eps` of the layer norms. Default: 1e-5.
-        batch_first: True for tensors (N, T, E) instead of (T, N, E). Default: False.
-        norm_first: True to normalize the input of each part instead of each sum. Default: False.
-        bias: False for linear layers and norms without biases. Default: True.
-        device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
-
     Shapes:
         tgt (T, N, E), memory (S, N, E) -> (T, N, E); the batch dimension N is optional
-
-    Raises: RuntimeError for another name of an activation.
-
-    Source: Vaswani et al., Attention Is All You Need, 2017.
 
     Example:
         >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
@@ -287,26 +290,10 @@ class TransformerDecoderLayer(Module):
         adjoint.Size([5, 3, 8])
     """
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = F.relu, layer_norm_eps: float = 1e-05, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        made = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, **made)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation)
+    attentions = ("self_attn", "multihead_attn")
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
@@ -324,27 +311,23 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + self._mha_block(x, *others))
         return self.norm3(x + self._ff_block(x))
 
-    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
-        found, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _apply_dropout_time_first(self.dropout1, found, self.self_attn.batch_first)
-
     def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
-        found, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
-        return _apply_dropout_time_first(self.dropout2, found, self.multihead_attn.batch_first)
+        attended, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
+        return _apply_dropout_time_first(self.dropout2, attended, self.multihead_attn.batch_first)
 
     def _ff_block(self, x: Any) -> Any:
         return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-def _apply_dropout_time_first(dropout: Dropout, found: Any, batch_first: bool) -> Any:
-    """Dropout of what attention found, which lies in memory with time first: so PyTorch draws, too."""
-    if found.ndim == 2 or not batch_first:
-        return dropout(found)
-    return dropout(found.transpose(0, 1)).transpose(0, 1)
+def _apply_dropout_time_first(dropout: Dropout, attended: Any, batch_first: bool) -> Any:
+    """Apply dropout in the order in which PyTorch draws: attention's result has time first in memory."""
+    if attended.ndim == 2 or not batch_first:
+        return dropout(attended)
+    return dropout(attended.transpose(0, 1)).transpose(0, 1)
 
 
 def _is_causal(mask: Any, hint: bool | None) -> bool:
-    """The hint, or else whether the mask leaves out just the keys after each query: not while a step is traced."""
+    """Return the hint, or else True if the mask excludes just the keys after each query; False in a traced step."""
     if hint is not None or mask is None:
         return bool(hint)
     array: Any = mask.array
@@ -353,13 +336,13 @@ def _is_causal(mask: Any, hint: bool | None) -> bool:
     return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
 
 
-def _get_activation_fn(given: Activation) -> Any:
-    if not isinstance(given, str):
-        return given
-    named = {"relu": F.relu, "gelu": F.gelu}
-    if given not in named:
-        raise RuntimeError(f"activation should be relu/gelu, not {given}")
-    return named[given]
+def _get_activation_fn(activation: Activation) -> Any:
+    if not isinstance(activation, str):
+        return activation
+    functions = {"relu": F.relu, "gelu": F.gelu}
+    if activation not in functions:
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return functions[activation]
 
 
 def _get_clones(module: Module, count: int) -> ModuleList:

@@ -23,5 +23,5 @@ Modules, in reading order:
   passes them on.
 - `uninitialized`: Tensors of modules whose shapes are not known yet, and how a module learns them from its first
   input.
-- `module_docstring`: The docstring of a module that is made from a function, derived from the function's own.
+- `module_docstring`: Docstrings of modules that derive from others: from a function's, and from a base class's.
 """

@@ -1,4 +1,4 @@
-"""The docstring of a module that is made from a function, derived from the function's own."""
+"""Docstrings of modules that derive from others: from a function's, and from a base class's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,28 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from inspect import Signature
-from typing import Any
+from typing import Any, TypeVar
+
+SECTIONS = ("Args", "Attributes", "Shapes", "Raises", "Source", "Example")
+ModuleClass = TypeVar("ModuleClass", bound=type[Any])
+
+
+def inherit_sections(cls: ModuleClass) -> ModuleClass:
+    """Complete the docstring of `cls` with the paragraphs and sections of its base's that it lacks."""
+    if cls.__doc__ and cls.__base__.__doc__:
+        summary, *own = inspect.cleandoc(cls.__doc__).split("\n\n")
+        headings = {_heading(part) for part in own} - {""}
+        shared = inspect.cleandoc(cls.__base__.__doc__).split("\n\n")[1:]
+        parts = [part for part in shared if _heading(part) not in headings] + own
+        order = ("", *SECTIONS)
+        cls.__doc__ = "\n\n".join([summary, *sorted(parts, key=lambda part: order.index(_heading(part)))])
+    return cls
+
+
+def _heading(part: str) -> str:
+    """Return the heading of a section, "" for a paragraph."""
+    heading = part.partition(":")[0]
+    return heading if heading in SECTIONS else ""
 
 
 def module_docstring(name: str, function: Callable[..., Any], operands: Signature, settings: Signature) -> str:
