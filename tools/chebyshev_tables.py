@@ -10,13 +10,18 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULE = ROOT / "src" / "adjoint" / "ops" / "chebyshev_tables.py"
-HEAD = '''"""Chebyshev series of special functions, made by tools/chebyshev_tables.py, which says of what."""
+MODULE = ROOT / "src" / "adjoint" / "ops" / "special" / "chebyshev_tables.py"
+HEAD = '''"""Chebyshev series of special functions, made by tools/chebyshev_tables.py, which names the functions."""
+
+from __future__ import annotations
+
+from adjoint.ops.special.chebyshev import parse_numbers
+
 '''
-WIDTH = 116
 mp: Any = import_module("mpmath")
 Curve = Callable[[Any], Any]
 
@@ -25,7 +30,7 @@ def main() -> None:
     """Write the tables, and say whether that changed them."""
     with mp.workdps(40):
         parts = [_written(name, _series(curve, end)) for name, (curve, end) in CURVES.items()]
-    text = HEAD + "".join(f"\n{part}" for part in parts)
+    text = HEAD + "".join(parts)
     fresh = MODULE.exists() and MODULE.read_text(encoding="utf-8") == text
     MODULE.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{MODULE.relative_to(ROOT)}: {'as it was' if fresh else 'written anew'}\n")
@@ -43,13 +48,8 @@ def _series(curve: Curve, end: float, nodes: int = 64) -> list[float]:
 
 
 def _written(name: str, coefficients: list[float]) -> str:
-    lines, line = [f"{name} = ("], "   "
-    for c in coefficients:
-        if len(line) + len(f" {c!r},") > WIDTH:
-            lines.append(line)
-            line = "   "
-        line += f" {c!r},"
-    return "\n".join([*lines, line, ")  # fmt: skip", ""])
+    """The assignment of a table, its numbers in lines of at most 118 characters."""
+    return f'{name} = parse_numbers("""\n{fill(" ".join(map(repr, coefficients)), 118)}\n""")\n'
 
 
 def _between(low: float, high: float, f: Curve) -> Curve:

@@ -28,7 +28,7 @@ def exp(x):
     return np.exp(x)
 ```
 
-- *Value*: the expression that the function returns, or its first sentence where the body is longer.
+- *Value*: the expression that the function returns, or its first sentence where the body is longer or calls a helper.
 - *Gradient*: the rule of each input, `d<input>=` in the decorator. `g` is the gradient of the output `out`, and a name
   that begins with `_` is a function in the same file. Without a rule, a gradient for that input is an error that names
   the op and the line.
@@ -96,14 +96,14 @@ def _row(op: Any) -> str:
 
 
 def _value(op: Any) -> str:
-    """Return the expression that the op's function returns; its first sentence if it does more."""
+    """Return the expression that the op's function returns; its first sentence if it does more or calls a helper."""
     function = _definition(op)
     if isinstance(function, ast.FunctionDef):
         body = function.body[ast.get_docstring(function) is not None :]
-        if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
-            value = ast.unparse(body[0].value)
-            if len(value) <= MAX_VALUE_CHARS:
-                return _code_cell(value)
+        value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+        is_helper_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+        if value is not None and not is_helper_call and len(text := ast.unparse(value)) <= MAX_VALUE_CHARS:
+            return _code_cell(text)
     return _first_sentence(op.evaluate)
 
 

@@ -157,10 +157,7 @@ class Weibull(TransformedDistribution):
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(creation.ones_like(self.scale), validate_args=validate_args)
-        transforms = [
-            PowerTransform(exponent=self.concentration_reciprocal),
-            AffineTransform(loc=0, scale=self.scale),
-        ]
+        transforms = [PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
     def _moment(self, n: int) -> Any:

@@ -9,12 +9,11 @@ import numpy as np
 
 from adjoint.core.op.families import binary, primitive, unary
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.memory_format import preserve_strides
 from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
 from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import cos, exp, log
-from adjoint.ops.special.erf import erf_array
+from adjoint.ops.special.erf import erfc_array
 
 
 def _acosh_dx(g: Any, x: Any) -> Any:
@@ -41,19 +40,11 @@ def atanh(x: Any) -> Any:
 
 
 @unary(
-    promotion="float",
-    scalar="erfc",
-    dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
-    native=8e-8,
+    promotion="float", scalar="erfc", dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))), native=8e-8
 )
-@preserve_strides
 def erfc(x: Any) -> Any:
     """1 - erf x, accurate where erf x is near 1."""
-    wide = np.asarray(x, np.float64)
-    far = wide > 0.5
-    out = np.asarray(1.0 - erf_array(wide))
-    out[far] = np.fromiter(map(math.erfc, wide[far].tolist()), np.float64)
-    return out.astype(x.dtype, copy=False)
+    return erfc_array(x)
 
 
 def _sinc_dx(g: Any, x: Any, out: Any) -> Any:

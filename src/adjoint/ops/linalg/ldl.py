@@ -107,13 +107,7 @@ def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
     return conj(ldl_solve(a, pivots, conj(g)))
 
 
-@primitive(
-    spec=_ldl_solve_spec,
-    node="LinalgLdlSolveBackward0",
-    holomorphic=False,
-    leading=True,
-    db=_db,
-)
+@primitive(spec=_ldl_solve_spec, node="LinalgLdlSolveBackward0", holomorphic=False, leading=True, db=_db)
 def ldl_solve(a: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
     """The x with L D Lᵀ x = b."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -199,11 +199,7 @@ def _diagonal(x: Any, *, at: Corner) -> Any:
     return found
 
 
-@movement_op(
-    spec=_diagonal_spec,
-    part=_diagonal,
-    dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at),
-)
+@movement_op(spec=_diagonal_spec, part=_diagonal, dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at))
 def diagonal(x: Any, *, at: Corner) -> Any:
     """The elements x[i, i + above] of two dimensions, as the last one: a view."""
     return _diagonal(x, at=at)

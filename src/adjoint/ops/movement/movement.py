@@ -75,9 +75,7 @@ def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
 
 
 @movement_op(
-    spec=lambda x, *, shape: Spec(shape, x.dtype),
-    index=lambda view, *, shape: view.expand(shape),
-    dx=lambda g: g,
+    spec=lambda x, *, shape: Spec(shape, x.dtype), index=lambda view, *, shape: view.expand(shape), dx=lambda g: g
 )
 def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
     """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
@@ -139,9 +137,7 @@ def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
 
 
 @movement_op(
-    view=False,
-    spec=lambda x, *, shape, bounds: Spec(shape, x.dtype),
-    dx=lambda g, bounds: slice(g, bounds=bounds),
+    view=False, spec=lambda x, *, shape, bounds: Spec(shape, x.dtype), dx=lambda g, bounds: slice(g, bounds=bounds)
 )
 def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
     """Zeros of `shape` with x written at `bounds`: the transpose of `slice`."""

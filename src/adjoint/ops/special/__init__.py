@@ -4,7 +4,8 @@ Modules, in reading order:
 
 - `chebyshev`: Functions that NumPy lacks, evaluated piece by piece in float64: each piece by a Chebyshev series, or a
   formula.
-- `chebyshev_tables`: Chebyshev series of special functions, made by tools/chebyshev_tables.py, which says of what.
+- `chebyshev_tables`: Chebyshev series of special functions, made by tools/chebyshev_tables.py, which names the
+  functions.
 - `erf`: erf on NumPy arrays, which NumPy lacks: rational approximations, in float64.
 - `airy`: The Airy function, by Chebyshev series of it, and of its amplitude where it oscillates or decays.
 - `bessel`: Bessel functions of the orders 0 and 1, by Chebyshev series near the origin and of their amplitudes far
@@ -14,8 +15,8 @@ Modules, in reading order:
 - `orthogonal_polynomials`: Orthogonal polynomials of a given degree, which is the second operand: by recurrence, or
   as cosines of an angle.
 - `zeta`: The zeta function of Hurwitz, the entropy of single elements, and x ln(1 + y).
-- `implicit_reparam`: How a gamma or a beta number follows its parameter while its quantile stays: -(∂F/∂α) / f,
-  without closed form.
+- `implicit_reparam`: Implicit derivatives of gamma and beta numbers by their parameters: -(∂F/∂α) / f, which has no
+  closed form.
 - `incomplete_gamma`: The regularised incomplete gamma functions, which NumPy lacks: the series below, Lentz's
   fraction above the mean.
 """

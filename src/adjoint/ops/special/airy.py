@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import unary
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, in_double, piecewise
+from adjoint.ops.special.chebyshev import chebyshev, piecewise, special_unary
 
 
-@unary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_unary()
 def airy_ai(x: Any) -> Any:
     """Ai(x), the solution of y″ = x y that vanishes at ∞; NaN at either infinity."""
     return piecewise(

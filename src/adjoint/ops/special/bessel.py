@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import unary
 from adjoint.ops.elementwise.arithmetic import abs, sign
 from adjoint.ops.elementwise.comparison import le
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import cos
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_wide_lanes, piecewise
+from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_wide_lanes, piecewise, special_unary
 
 LINEAR_BELOW = 1e-15  # nearer to 0 than this a slope is what it is at 0
 
@@ -64,56 +63,44 @@ def _i1e_lanes(b: Any, x: Any, bits: int) -> Any:
     return b.mul(size, b.select(close, x, b.copysign(1.0, x)))
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
+@special_unary(
     scalar=in_wide_lanes(_i0e_lanes),
     native=7e-8,
     node="SpecialI0EBackward0",
     dx=lambda g, x, out: g * (i1e(x) - sign(x) * out),
 )
-@in_double
 def i0e(x: Any) -> Any:
     """exp(-|x|) I₀(x), I₀ the modified Bessel function of the first kind."""
     return _i0e_array(x)
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
+@special_unary(
     scalar=in_wide_lanes(_i1e_lanes),
     native=7e-8,
     node="SpecialI1EBackward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0e(x) - out * (sign(x) + 1.0 / z)),
 )
-@in_double
 def i1e(x: Any) -> Any:
     """exp(-|x|) I₁(x), I₁ the modified Bessel function of the first kind."""
     return _i1e_array(x)
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
+@special_unary(
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i0e_lanes(b, x, bits))),
     native=7e-8,
     dx=lambda g, x: g * i1(x),
 )
-@in_double
 def i0(x: Any) -> Any:
     """I₀(x), the modified Bessel function of the first kind; NaN at infinity, as a product of 0 and ∞."""
     return np.exp(np.abs(x)) * _i0e_array(x)
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
+@special_unary(
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i1e_lanes(b, x, bits))),
     native=7e-8,
     node="SpecialI1Backward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0(x) - out / z),
 )
-@in_double
 def i1(x: Any) -> Any:
     """I₁(x), the modified Bessel function of the first kind; NaN at infinity, as a product of 0 and ∞."""
     return np.exp(np.abs(x)) * _i1e_array(x)
@@ -136,8 +123,7 @@ def _within_8(coefficients: Sequence[float], size: Any) -> Any:
     return chebyshev(coefficients, size * size / 32 - 1)
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * bessel_j1(x)))
-@in_double
+@special_unary(dx=lambda g, x: -(g * bessel_j1(x)))
 def bessel_j0(x: Any) -> Any:
     """J₀(x), the Bessel function of the first kind; NaN at infinity."""
     size = np.abs(x)
@@ -148,12 +134,7 @@ def bessel_j0(x: Any) -> Any:
     )
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
-    dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: bessel_j0(x) - out / z),
-)
-@in_double
+@special_unary(dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: bessel_j0(x) - out / z))
 def bessel_j1(x: Any) -> Any:
     """J₁(x), the Bessel function of the first kind; NaN at infinity."""
     return piecewise(
@@ -163,8 +144,7 @@ def bessel_j1(x: Any) -> Any:
     )
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * bessel_y1(x)))
-@in_double
+@special_unary(dx=lambda g, x: -(g * bessel_y1(x)))
 def bessel_y0(x: Any) -> Any:
     """Y₀(x), the Bessel function of the second kind; -∞ at 0, NaN below and at infinity."""
     return piecewise(
@@ -183,8 +163,7 @@ def _near_y1(x: Any) -> Any:
     return np.where(x == 0, -np.inf, out - 2 / np.pi / safe)
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (bessel_y0(x) - out / x))
-@in_double
+@special_unary(dx=lambda g, x, out: g * (bessel_y0(x) - out / x))
 def bessel_y1(x: Any) -> Any:
     """Y₁(x), the Bessel function of the second kind; -∞ at 0, NaN below and at infinity."""
     return piecewise(x, ((x >= 0) & (x <= 8), _near_y1), (x > 8, lambda x: _wave(x, tables.P1, tables.Q1, True)[1]))
@@ -208,40 +187,31 @@ def _decaying(x: Any, near: Any, far: Any, scaled: bool) -> Any:
     return piecewise(x, ((x >= 0) & (x <= 2), lambda x: near(x) * np.exp(x) if scaled else near(x)), (x > 2, beyond))
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x: -(g * modified_bessel_k1(x)))
-@in_double
+@special_unary(dx=lambda g, x: -(g * modified_bessel_k1(x)))
 def modified_bessel_k0(x: Any) -> Any:
     """K₀(x), the modified Bessel function of the second kind; ∞ at 0, NaN below."""
     return _decaying(x, _near_k0, tables.K0_FAR, False)
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: -(g * (modified_bessel_k0(x) + out / x)))
-@in_double
+@special_unary(dx=lambda g, x, out: -(g * (modified_bessel_k0(x) + out / x)))
 def modified_bessel_k1(x: Any) -> Any:
     """K₁(x), the modified Bessel function of the second kind; ∞ at 0, NaN below."""
     return _decaying(x, _near_k1, tables.K1_FAR, False)
 
 
-@unary(promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)))
-@in_double
+@special_unary(dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)))
 def scaled_modified_bessel_k0(x: Any) -> Any:
     """eˣ K₀(x); ∞ at 0, NaN below."""
     return _decaying(x, _near_k0, tables.K0_FAR, True)
 
 
-@unary(
-    promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x)
-)
-@in_double
+@special_unary(dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x))
 def scaled_modified_bessel_k1(x: Any) -> Any:
     """eˣ K₁(x); ∞ at 0, NaN below."""
     return _decaying(x, _near_k1, tables.K1_FAR, True)
 
 
-@unary(
-    promotion="float", unsupported_kinds="c", dx=lambda g, x, out: g * _at_zero(x, 0.0, lambda z: (cos(x) - out) / z)
-)
-@in_double
+@special_unary(dx=lambda g, x, out: g * _at_zero(x, 0.0, lambda z: (cos(x) - out) / z))
 def spherical_bessel_j0(x: Any) -> Any:
     """sin x / x, and 1 at 0: the spherical Bessel function of the first kind."""
     return np.where(x == 0, 1.0, np.where(np.isinf(x), 0.0, np.sin(x) / np.where(x == 0, 1.0, x)))

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.families import Declaration, binary, unary
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.memory_format import call_row_major
 
 Evaluate = Callable[..., Any]
 FLOAT32_TERM_TOLERANCE = 1e-11  # of the largest term: what is smaller does not reach a float32
+
+
+def parse_numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers of a text, separated by white space."""
+    return tuple(map(float, text.split()))
 
 
 def chebyshev(coefficients: Sequence[float], t: Any) -> Any:
@@ -39,7 +45,7 @@ def chebyshev_lanes(b: Any, coefficients: Sequence[float], t: Any, bits: int) ->
 
 
 def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any], Any]:
-    """A kernel's formula, of float64 and the bits of what is wanted, for operands of any floating type."""
+    """Extend a kernel's formula, of float64 and the bits of the result, to operands of any floating type."""
 
     def lanes(b: Any, x: Any) -> Any:
         return b.cast(function(b, b.wide(x), x.type.bits), x.type.scalar)
@@ -48,7 +54,7 @@ def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, An
 
 
 def piecewise(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
-    """Where the condition of a piece holds, its function of the chosen elements; NaN where none does."""
+    """Apply to each element the function of the piece whose condition holds there; NaN where none does."""
     out = np.full_like(x, np.nan)
     for chosen, piece in pieces:
         if chosen.all():
@@ -59,17 +65,27 @@ def piecewise(x: Any, *pieces: tuple[Any, Evaluate]) -> Any:
 
 
 def in_double(function: Evaluate) -> Evaluate:
-    """`function`, of float64 vectors, for one operand or several that broadcast, of any floating type."""
+    """Extend a function of float64 vectors to one operand, or several that broadcast, of any floating type."""
 
     @wraps(function)
-    def call(*operands: Any) -> Any:
-        kind = next(x.dtype for x in operands if hasattr(x, "dtype"))
+    def call(*operands: Any, **params: Any) -> Any:
+        dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
         if len(operands) == 1 and operands[0].ndim > 1 and not operands[0].flags.c_contiguous:
-            return call_row_major(call, operands[0])
+            return call_row_major(lambda x: call(x, **params), operands[0])
         wide = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
         with np.errstate(all="ignore"):
-            out = function(*[x.reshape(-1) for x in wide])
-        return out.reshape(wide[0].shape).astype(kind, copy=False)
+            out = function(*[x.reshape(-1) for x in wide], **params)
+        return out.reshape(wide[0].shape).astype(dtype, copy=False)
 
     call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
     return call
+
+
+def special_unary(**facets: Any) -> Declaration:
+    """Declare f(x) of real numbers; integers become floats, and f itself sees float64 vectors."""
+    return lambda function: unary(promotion="float", unsupported_kinds="c", **facets)(in_double(function))
+
+
+def special_binary(**facets: Any) -> Declaration:
+    """Declare f(x, y) of real numbers; integers become floats, and f itself sees float64 vectors that broadcast."""
+    return lambda function: binary(promotion="float", unsupported_kinds="c", **facets)(in_double(function))

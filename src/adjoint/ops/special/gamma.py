@@ -7,39 +7,20 @@ Maclaurin).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive, unary
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.memory_format import call_row_major
-from adjoint.ops.special.chebyshev import in_wide_lanes
+from adjoint.ops.special.chebyshev import in_double, in_wide_lanes
 
-Evaluate = Callable[..., Any]
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B₂, B₄, …
+# B₂, B₄, …
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 ASYMPTOTIC_FROM = 10.0  # from here on the series have converged
 
 
-def in_float64(function: Evaluate) -> Evaluate:
-    """`function`, which computes with float64 vectors, for arrays of any floating type and shape."""
-
-    @wraps(function)
-    def call(x: Any, **params: Any) -> Any:
-        array = np.asarray(x)
-        if array.ndim > 1 and not array.flags.c_contiguous:
-            return call_row_major(lambda x: call(x, **params), array)
-        with np.errstate(all="ignore"):
-            out = function(array.astype(np.float64).reshape(-1), **params)
-        return out.reshape(array.shape).astype(array.dtype, copy=False)
-
-    call.parameters = ("x",)  # type: ignore[attr-defined]
-    return call
-
-
-@in_float64
+@in_double
 def lgamma_array(x: Any) -> Any:
     """ln |Γ(x)| of an array."""
     poles = (x <= 0) & (x == np.floor(x)) | np.isinf(x)
@@ -90,8 +71,9 @@ def lgamma(x: Any) -> Any:
     return lgamma_array(x)
 
 
-@in_float64
-def _digamma_array(x: Any) -> Any:
+@in_double
+def digamma_array(x: Any) -> Any:
+    """ψ(x) of an array."""
     left = x < 0.5
     y = np.where(left, 1.0 - x, x)
     total = np.zeros_like(y)
@@ -137,10 +119,10 @@ def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
 )
 def digamma(x: Any) -> Any:
     """The derivative of ln Γ(x)."""
-    return _digamma_array(x)
+    return digamma_array(x)
 
 
-@in_float64
+@in_double
 def _polygamma_array(x: Any, *, n: int) -> Any:
     """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
     left = x < 0

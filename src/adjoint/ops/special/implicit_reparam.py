@@ -1,4 +1,4 @@
-"""How a gamma or a beta number follows its parameter while its quantile stays: -(∂F/∂α) / f, without closed form.
+"""Implicit derivatives of gamma and beta numbers by their parameters: -(∂F/∂α) / f, which has no closed form.
 
 Piecewise approximations as PyTorch has them: Taylor series near the ends, Rice's saddle point expansion where the
 parameters are large, and rational functions fitted to what lies between. Source: Jankowiak and Obermeyer, 2018.
@@ -10,37 +10,35 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.ops.special.gamma import digamma
+from adjoint.ops.special.chebyshev import parse_numbers
+from adjoint.ops.special.gamma import digamma_array
 
 Array = Any
 
 # p and q of exp(p / q), the gamma gradient between: coefficients of u**i v**j, u = ln(x / α), v = ln α.
-GAMMA = np.array(
-    [[0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084],
-     [0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623],
-     [0.040121004, -0.0065914022, -0.0026286047, -0.0013441777, 0.017050642, -0.0021309326, 0.00085092367,
-      -1.5247877e-07]]).reshape(3, 2, 4).swapaxes(0, 1)  # fmt: skip
+GAMMA_NUMBERS = parse_numbers("""
+0.16009398 -0.094634809 0.025146376 -0.0030648343 1 0.32668115 0.10406089 0.0014179084
+0.53487893 0.1298071 0.065735949 -0.0015649758 0.16639465 0.020070113 -0.0035938915 -0.00058392623
+0.040121004 -0.0065914022 -0.0026286047 -0.0013441777 0.017050642 -0.0021309326 0.00085092367 -1.5247877e-07
+""")
+GAMMA = np.array(GAMMA_NUMBERS).reshape(3, 2, 4).swapaxes(0, 1)
 
-# The same for the beta gradient: coefficients of u**i a**j b**k, (2, 3, 3, 4).
-BETA = np.array(
-    [[[[1.003668233, -0.01061107488, -0.0657888334, 0.01201642863],
-       [0.6336835991, -0.3557432599, 0.05486251648, -0.001465281033],
-       [-0.03276231906, 0.004474107445, 0.002429354597, -0.0001557569013]],
-      [[0.221950385, -0.3187676331, 0.01799915743, 0.01074823814],
-       [-0.2951249643, 0.06219954479, 0.01535556598, 0.001550077057],
-       [0.02155310298, 0.004170831599, 0.001292462449, 6.976601077e-05]],
-      [[-0.05980841433, 0.008441916499, 0.01085618172, 0.002319392565],
-       [0.02911413504, 0.01400243777, -0.002721828457, 0.000751041181],
-       [0.005900514878, -0.001936558688, -9.495446725e-06, 5.385558597e-05]]],
-     [[[1, -0.02924021934, -0.04438342661, 0.007285809825],
-       [0.6357567472, -0.3473456711, 0.05454656494, -0.002407477521],
-       [-0.03301322327, 0.004845219414, 0.00231480583, -0.0002307248149]],
-      [[0.5925320577, -0.1757678135, 0.01505928619, 0.000564515273],
-       [0.1014815858, -0.06589186703, 0.01272886114, -0.0007316646956],
-       [-0.007258481865, 0.001096195486, 0.0003934994223, -4.12701925e-05]],
-      [[0.06469649321, -0.0236701437, 0.002902096474, -5.896963079e-05],
-       [0.001925008108, -0.002869809258, 0.0008000589141, -6.063713228e-05],
-       [-0.0003477407336, 6.959756487e-05, 1.097287507e-05, -1.650964693e-06]]]])  # fmt: skip
+# The same for the beta gradient: coefficients of u**i a**j b**k.
+BETA_NUMBERS = parse_numbers("""
+1.003668233 -0.01061107488 -0.0657888334 0.01201642863 0.6336835991 -0.3557432599
+0.05486251648 -0.001465281033 -0.03276231906 0.004474107445 0.002429354597 -0.0001557569013
+0.221950385 -0.3187676331 0.01799915743 0.01074823814 -0.2951249643 0.06219954479
+0.01535556598 0.001550077057 0.02155310298 0.004170831599 0.001292462449 6.976601077e-05
+-0.05980841433 0.008441916499 0.01085618172 0.002319392565 0.02911413504 0.01400243777
+-0.002721828457 0.000751041181 0.005900514878 -0.001936558688 -9.495446725e-06 5.385558597e-05
+1 -0.02924021934 -0.04438342661 0.007285809825 0.6357567472 -0.3473456711
+0.05454656494 -0.002407477521 -0.03301322327 0.004845219414 0.00231480583 -0.0002307248149
+0.5925320577 -0.1757678135 0.01505928619 0.000564515273 0.1014815858 -0.06589186703
+0.01272886114 -0.0007316646956 -0.007258481865 0.001096195486 0.0003934994223 -4.12701925e-05
+0.06469649321 -0.0236701437 0.002902096474 -5.896963079e-05 0.001925008108 -0.002869809258
+0.0008000589141 -6.063713228e-05 -0.0003477407336 6.959756487e-05 1.097287507e-05 -1.650964693e-06
+""")
+BETA = np.array(BETA_NUMBERS).reshape(2, 3, 3, 4)
 
 
 def gamma_gradient(alpha: Array, x: Array) -> Array:
@@ -83,7 +81,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
         denominator = denominator + 1
         first, second = first + term / denominator, second + term / (denominator * denominator)
     power = x**a
-    slope = (np.log(x) - _digamma(a)) * (power * first) - power * second
+    slope = (np.log(x) - digamma_array(a)) * (power * first) - power * second
     return np.nan_to_num(-slope / (x ** (a - 1) * np.exp(-x)), posinf=np.inf, neginf=-np.inf)
 
 
@@ -110,7 +108,7 @@ def _gamma_fitted(a: Array, x: Array) -> Array:
 
 def _beta_from_zero(x: Array, alpha: Array, total: Array) -> Array:
     beta = total - alpha
-    factor = _digamma(alpha) - _digamma(total) - np.log(x)
+    factor = digamma_array(alpha) - digamma_array(total) - np.log(x)
     term, series = np.ones_like(x), (factor + 1 / alpha) / alpha
     for i in range(1, 11):
         term = term * ((i - beta) * x / i)
@@ -119,9 +117,9 @@ def _beta_from_zero(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _beta_from_one(x: Array, alpha: Array, total: Array) -> Array:
-    """By the series of 1 - x, a number of the beta distribution whose parameters are exchanged."""
+    """The series of 1 - x, a number of the beta distribution whose parameters are exchanged."""
     y, a, b = 1 - x, total - alpha, alpha
-    factor = _digamma(total) - _digamma(b)
+    factor = digamma_array(total) - digamma_array(b)
     term, product, slope, series = np.ones_like(y), np.ones_like(y), np.zeros_like(y), factor / a
     for i in range(1, 9):
         term = term * -y / i
@@ -164,7 +162,7 @@ def _beta_fitted(x: Array, alpha: Array, total: Array) -> Array:
     a = np.log(alpha) - u
     b = np.log(total) - a
     p, q = np.einsum("tijk,ix,jx,kx->tx", BETA, _powers(u, 3), _powers(a, 3), _powers(b, 4))
-    return p / q * (x * (_digamma(total) - _digamma(alpha)) / (total - alpha))
+    return p / q * (x * (digamma_array(total) - digamma_array(alpha)) / (total - alpha))
 
 
 def _stirling(n: Array) -> Array:
@@ -173,7 +171,3 @@ def _stirling(n: Array) -> Array:
 
 def _powers(x: Array, count: int) -> Array:
     return x ** np.arange(count)[:, None]
-
-
-def _digamma(x: Array) -> Array:
-    return digamma.op.evaluate(x)  # type: ignore[attr-defined]

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import unary
 from adjoint.ops.elementwise.arithmetic import square
 from adjoint.ops.elementwise.comparison import lt
-from adjoint.ops.elementwise.float_functions import erfc
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.special import chebyshev_tables as tables
-from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_double, in_wide_lanes, piecewise
+from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_wide_lanes, piecewise, special_unary
+from adjoint.ops.special.erf import erfc_array
 
 ROOT_HALF = math.sqrt(0.5)
 
@@ -32,28 +31,14 @@ def _square_exp(x: Any) -> Any:
 
 
 def _erfcx_left(x: Any) -> Any:
+    """2 exp(x²) - exp(x²) erfc(-x) for x < 0; ∞ where that overflows."""
     return np.where(x < -27, np.inf, 2 * _square_exp(np.maximum(x, -27)) - _erfcx_right(-x))
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
-    node="SpecialErfcxBackward0",
-    dx=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)),
-)
-@in_double
+@special_unary(node="SpecialErfcxBackward0", dx=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)))
 def erfcx(x: Any) -> Any:
     """exp(x²) erfc x."""
     return piecewise(x, (x >= 0, _erfcx_right), (x < 0, _erfcx_left))
-
-
-def _log_ndtr_far(x: Any) -> Any:
-    return np.log(_erfcx_right(-x * ROOT_HALF) / 2) - x * x / 2
-
-
-def _log_ndtr_near(x: Any) -> Any:
-    beyond: Any = erfc.op.evaluate(x * ROOT_HALF)  # type: ignore[attr-defined]
-    return np.log1p(-beyond / 2)
 
 
 def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
@@ -64,20 +49,18 @@ def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
     return g * where(left, tail, bulk)
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
-    node="SpecialLogNdtrBackward0",
-    dx=_log_ndtr_dx,
-)
-@in_double
+@special_unary(node="SpecialLogNdtrBackward0", dx=_log_ndtr_dx)
 def log_ndtr(x: Any) -> Any:
     """ln Φ(x), Φ the normal distribution function."""
-    return piecewise(x, (x < -1, _log_ndtr_far), (x >= -1, _log_ndtr_near))
+    return piecewise(
+        x,
+        (x < -1, lambda x: np.log(_erfcx_right(-x * ROOT_HALF) / 2) - x * x / 2),
+        (x >= -1, lambda x: np.log1p(-erfc_array(x * ROOT_HALF) / 2)),
+    )
 
 
-def _quantile_middle(p: Any) -> Any:
-    y = p - 0.5
+def _quantile_middle(y: Any) -> Any:
+    """Φ⁻¹(y + ½) for |y| ≤ 3/8."""
     return y * chebyshev(tables.QUANTILE_MIDDLE, 2 * (y / 0.375) ** 2 - 1)
 
 
@@ -105,7 +88,7 @@ def _below_lanes(b: Any, p: Any, bits: int, least: float) -> Any:
 
 
 def _middle_lanes(b: Any, y: Any, bits: int) -> Any:
-    """`_quantile_middle` of y + 1/2 in a kernel."""
+    """`_quantile_middle` in a kernel."""
     place = b.fma(b.mul(y, y), 2 / 0.375**2, -1.0)
     return b.mul(y, chebyshev_lanes(b, tables.QUANTILE_MIDDLE, place, bits))
 
@@ -117,21 +100,18 @@ def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
     return b.select(b.le(b.abs(y), 0.375), _middle_lanes(b, y, bits), b.select(upper, b.neg(below), below))
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
+@special_unary(
     scalar=in_wide_lanes(_ndtri_lanes),
     native=7e-8,
     node="SpecialNdtriBackward0",
     dx=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
 )
-@in_double
 def ndtri(x: Any) -> Any:
     """Φ⁻¹(x), Φ the normal distribution function; -∞ and ∞ at 0 and 1, NaN outside."""
     return piecewise(
         x,
         ((x >= 0) & (x < 0.125), _quantile_below),
-        ((x >= 0.125) & (x <= 0.875), _quantile_middle),
+        ((x >= 0.125) & (x <= 0.875), lambda p: _quantile_middle(p - 0.5)),
         ((x > 0.875) & (x <= 1), lambda p: -_quantile_below(1 - p)),
     )
 
@@ -143,23 +123,16 @@ def _erfinv_lanes(b: Any, x: Any, bits: int) -> Any:
     return b.mul(b.select(b.le(size, 0.75), near, b.copysign(below, x)), ROOT_HALF)
 
 
-@unary(
-    promotion="float",
-    unsupported_kinds="c",
-    scalar=in_wide_lanes(_erfinv_lanes),
-    native=7e-8,
-    dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)),
+@special_unary(
+    scalar=in_wide_lanes(_erfinv_lanes), native=7e-8, dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2))
 )
-@in_double
 def erfinv(x: Any) -> Any:
     """The number whose erf is x: Φ⁻¹((1 + x) / 2) / √2."""
     size = np.abs(x)
     near, far = size <= 0.75, (size > 0.75) & (size <= 1)
-    return (
-        piecewise(x, (near, _erfinv_near), (far, lambda x: np.copysign(_quantile_below((1 - np.abs(x)) / 2), x)))
-        * ROOT_HALF
+    quantile = piecewise(
+        x,
+        (near, lambda x: _quantile_middle(x / 2)),
+        (far, lambda x: np.copysign(_quantile_below((1 - np.abs(x)) / 2), x)),
     )
-
-
-def _erfinv_near(x: Any) -> Any:
-    return x / 2 * chebyshev(tables.QUANTILE_MIDDLE, 2 * (x / 0.75) ** 2 - 1)
+    return quantile * ROOT_HALF

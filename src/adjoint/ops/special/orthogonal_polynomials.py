@@ -7,12 +7,11 @@ NaN. Formulas: Abramowitz & Stegun, 22.2, 22.3.15 and 22.7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.op.families import binary
-from adjoint.ops.special.chebyshev import in_double
+from adjoint.ops.special.chebyshev import special_binary
 
 Step = Callable[[int, Any, Any, Any], Any]  # from k, x, pₖ and pₖ₋₁ to pₖ₊₁
 OfDegree = Callable[[Any], Any]
@@ -38,7 +37,7 @@ def _truncate_degree(n: Any) -> Any:
 
 
 def _with_ends(x: Any, degree: Any, inside: OfDegree, at_1: OfDegree, at_minus_1: OfDegree) -> Any:
-    """`inside(degree)`, but where x is ±1 what is known there, -1 giving odd degrees a minus."""
+    """Evaluate `inside(degree)`; where x is 1 or -1, `at_1(degree)` or (-1)ⁿ `at_minus_1(degree)`."""
     ends = (np.abs(x) == 1) & (degree > 0)
     out = inside(np.where(ends, 0.0, degree))
     n = degree[ends]
@@ -46,135 +45,107 @@ def _with_ends(x: Any, degree: Any, inside: OfDegree, at_1: OfDegree, at_minus_1
     return out
 
 
-def _chebyshev(x: Any, n: Any, first: Any, by_angle: Callable[[Any, Any], Any], *ends: OfDegree) -> Any:
-    """A Chebyshev polynomial, which starts with `first` and ends, at 1 and at -1, with `ends`."""
+class ChebyshevKind(NamedTuple):
+    """One of the four kinds of Chebyshev polynomials."""
 
-    def inside(degree: Any) -> Any:
-        angular = (np.abs(x) < 1) & (degree > MIN_DEGREE_BY_ANGLE)
-        out = _recurrence(x, np.where(angular, 0.0, degree), first, lambda k, x, p, q: 2 * x * p - q)
-        out[angular] = by_angle(np.arccos(x[angular]), degree[angular])
-        return out
+    first: Callable[[Any], Any]  # p₁(x)
+    by_angle: Callable[[Any, Any], Any]  # pₙ(cos θ), of θ and n
+    at_1: OfDegree
+    at_minus_1: OfDegree  # times (-1)ⁿ
 
-    return _with_ends(x, _truncate_degree(n), inside, *ends)
+    def __call__(self, x: Any, n: Any) -> Any:
+        """Evaluate pₙ(x)."""
 
+        def inside(degree: Any) -> Any:
+            angular = (np.abs(x) < 1) & (degree > MIN_DEGREE_BY_ANGLE)
+            out = _recurrence(x, np.where(angular, 0.0, degree), self.first(x), lambda k, x, p, q: 2 * x * p - q)
+            out[angular] = self.by_angle(np.arccos(x[angular]), degree[angular])
+            return out
 
-def _t(x: Any, n: Any) -> Any:
-    return _chebyshev(x, n, x, lambda angle, n: np.cos(n * angle), np.ones_like, np.ones_like)
-
-
-def _u(x: Any, n: Any) -> Any:
-    return _chebyshev(
-        x, n, 2 * x, lambda angle, n: np.sin((n + 1) * angle) / np.sin(angle), lambda n: n + 1, lambda n: n + 1
-    )
+        return _with_ends(x, _truncate_degree(n), inside, self.at_1, self.at_minus_1)
 
 
-def _v(x: Any, n: Any) -> Any:
-    return _chebyshev(
-        x,
-        n,
-        2 * x - 1,
-        lambda angle, n: np.cos((n + 0.5) * angle) / np.cos(angle / 2),
-        np.ones_like,
-        lambda n: 2 * n + 1,
-    )
+T = ChebyshevKind(lambda x: x, lambda a, n: np.cos(n * a), np.ones_like, np.ones_like)
+U = ChebyshevKind(lambda x: 2 * x, lambda a, n: np.sin((n + 1) * a) / np.sin(a), lambda n: n + 1, lambda n: n + 1)
+V = ChebyshevKind(
+    lambda x: 2 * x - 1, lambda a, n: np.cos((n + 0.5) * a) / np.cos(a / 2), np.ones_like, lambda n: 2 * n + 1
+)
+W = ChebyshevKind(
+    lambda x: 2 * x + 1, lambda a, n: np.sin((n + 0.5) * a) / np.sin(a / 2), lambda n: 2 * n + 1, np.ones_like
+)
 
 
-def _w(x: Any, n: Any) -> Any:
-    return _chebyshev(
-        x,
-        n,
-        2 * x + 1,
-        lambda angle, n: np.sin((n + 0.5) * angle) / np.sin(angle / 2),
-        lambda n: 2 * n + 1,
-        np.ones_like,
-    )
-
-
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def chebyshev_polynomial_t(x: Any, y: Any) -> Any:
     """Tₙ(x) = cos n θ, x = cos θ, n = y: the Chebyshev polynomial of the first kind."""
-    return _t(x, y)
+    return T(x, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def chebyshev_polynomial_u(x: Any, y: Any) -> Any:
     """Uₙ(x) = sin (n + 1)θ / sin θ, x = cos θ, n = y: the Chebyshev polynomial of the second kind."""
-    return _u(x, y)
+    return U(x, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def chebyshev_polynomial_v(x: Any, y: Any) -> Any:
     """Vₙ(x) = cos (n + ½)θ / cos ½θ, x = cos θ, n = y: the Chebyshev polynomial of the third kind."""
-    return _v(x, y)
+    return V(x, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def chebyshev_polynomial_w(x: Any, y: Any) -> Any:
     """Wₙ(x) = sin (n + ½)θ / sin ½θ, x = cos θ, n = y: the Chebyshev polynomial of the fourth kind."""
-    return _w(x, y)
+    return W(x, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def shifted_chebyshev_polynomial_t(x: Any, y: Any) -> Any:
     """Tₙ(2x - 1), n = y."""
-    return _t(2 * x - 1, y)
+    return T(2 * x - 1, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def shifted_chebyshev_polynomial_u(x: Any, y: Any) -> Any:
     """Uₙ(2x - 1), n = y."""
-    return _u(2 * x - 1, y)
+    return U(2 * x - 1, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def shifted_chebyshev_polynomial_v(x: Any, y: Any) -> Any:
     """Vₙ(2x - 1), n = y."""
-    return _v(2 * x - 1, y)
+    return V(2 * x - 1, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def shifted_chebyshev_polynomial_w(x: Any, y: Any) -> Any:
     """Wₙ(2x - 1), n = y."""
-    return _w(2 * x - 1, y)
+    return W(2 * x - 1, y)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def hermite_polynomial_h(x: Any, y: Any) -> Any:
     """Hₙ(x), n = y: the physicist's Hermite polynomial, orthogonal under exp(-x²)."""
     return _recurrence(x, _truncate_degree(y), 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def hermite_polynomial_he(x: Any, y: Any) -> Any:
     """Heₙ(x), n = y: the probabilist's Hermite polynomial, orthogonal under exp(-x²/2)."""
     return _recurrence(x, _truncate_degree(y), x, lambda k, x, p, q: x * p - k * q)
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def laguerre_polynomial_l(x: Any, y: Any) -> Any:
     """Lₙ(x), n = y: the Laguerre polynomial, orthogonal under e⁻ˣ over x ≥ 0."""
     return _recurrence(x, _truncate_degree(y), 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))
 
 
-@binary(promotion="float", unsupported_kinds="c")
-@in_double
+@special_binary()
 def legendre_polynomial_p(x: Any, y: Any) -> Any:
     """Pₙ(x), n = y: the Legendre polynomial, orthogonal over [-1, 1]."""
-    return _with_ends(
-        x,
-        _truncate_degree(y),
-        lambda n: _recurrence(x, n, x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1)),
-        np.ones_like,
-        np.ones_like,
-    )
+
+    def inside(degree: Any) -> Any:
+        return _recurrence(x, degree, x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1))
+
+    return _with_ends(x, _truncate_degree(y), inside, np.ones_like, np.ones_like)

@@ -7,25 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import binary, unary
+from adjoint.core.op.families import unary
 from adjoint.ops.elementwise.comparison import le, logical_and
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import log, log1p
-from adjoint.ops.special.chebyshev import in_double
+from adjoint.ops.special.chebyshev import special_binary
 
-BERNOULLI = (
-    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
-)  # fmt: skip
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 ASYMPTOTIC_MARGIN = 10.0  # so far above the exponent the series of the rest has converged
 
 
-@binary(
-    promotion="float",
-    unsupported_kinds="c",
-    node="SpecialZetaBackward0",
-    dy=lambda g, x, y: -(g * (x * zeta(x + 1.0, y))),
-)
-@in_double
+@special_binary(node="SpecialZetaBackward0", dy=lambda g, x, y: -(g * (x * zeta(x + 1.0, y))))
 def zeta(x: Any, y: Any) -> Any:
     """Σ (y + k)⁻ˣ over k ≥ 0: Hurwitz's zeta function. ∞ at x = 1 and at the poles of y; NaN where it is not defined.
 
@@ -40,7 +32,7 @@ def zeta(x: Any, y: Any) -> Any:
 
 
 def _hurwitz_sum(s: Any, q: Any) -> Any:
-    """For q < 0 the terms below 0 are those of the sum from -q - n on, n + 1 of them, with the sign of (-1)ˢ."""
+    """Σ (q + k)⁻ˢ. For q < 0 the n + 1 terms below 0 are those of the sum from -q - n, with the sign (-1)ˢ."""
     below = q < 0
     count = np.where(below, np.ceil(-q), 0.0)
     total = _hurwitz_sum_positive(s, q + count)
@@ -54,7 +46,7 @@ def _hurwitz_sum(s: Any, q: Any) -> Any:
 
 
 def _hurwitz_sum_positive(s: Any, q: Any) -> Any:
-    """For q > 0: terms up to where the series of the rest converges, or no further term counts."""
+    """Σ (q + k)⁻ˢ for q > 0: terms until the series of the rest converges, or no further term counts."""
     total, y = q**-s, q + 1.0
     small = np.zeros(q.shape, bool)
     while True:
@@ -108,15 +100,9 @@ def _xlog1py_lanes(b: Any, x: Any, y: Any) -> Any:
     return b.select(nothing, 0.0, b.mul(x, b.log1p(y)))
 
 
-@binary(
-    promotion="float",
-    unsupported_kinds="c",
-    scalar=_xlog1py_lanes,
-    node="SpecialXlog1PyBackward0",
-    dx=_xlog1py_dx,
-    dy=lambda g, x, y: g * x / (y + 1.0),
+@special_binary(
+    scalar=_xlog1py_lanes, node="SpecialXlog1PyBackward0", dx=_xlog1py_dx, dy=lambda g, x, y: g * x / (y + 1.0)
 )
-@in_double
 def xlog1py(x: Any, y: Any) -> Any:
     """x ln(1 + y); 0 where x = 0, whatever y is, except NaN."""
     return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
