@@ -1,8 +1,8 @@
-"""The backward walk: gradients flow from roots to leaves, each node once, after all who used its output.
+"""The backward walk: each node runs once, after all that used its output. `reference` is the same walk in plain form.
 
 The newest node that a gradient has reached runs next. A node is always newer than those it was made from, so all its
-users have run by then: nothing needs counting, and branches that lead nowhere are never met. (`autograd.steps` shows
-the same walk with PyTorch's dependency counts.) Iterative throughout.
+users have run by then. No dependencies are counted, and branches that lead nowhere are never met. The walk is
+iterative. (`debug.backward_steps` shows the same walk with PyTorch's dependency counts.)
 
 Unless the walk itself is recorded or traced, gradients are bare arrays: an op's rules are NumPy programs too. One turn
 of `run_nodes` for a product of two 16-element tensors costs about 2.4 µs, of which NumPy takes 0.9 and the two rules
@@ -21,7 +21,7 @@ import numpy as np
 
 from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
 from adjoint.autograd.engine.error_notes import add_node_note
-from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root
 from adjoint.autograd.engine.last_pass import last_pass
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
@@ -33,7 +33,6 @@ from adjoint.core.tensor.tensor import Tensor
 
 ndarray = np.ndarray
 COMPLEX_DTYPES = np.dtype(np.complex64), np.dtype(np.complex128)
-Root = tuple[Any, Tensor]
 
 
 def run_backward(
@@ -140,16 +139,20 @@ def queue_callback(callback: Callable[[], Any]) -> None:
 
 
 def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient."""
-    arrived, summed, useful, running = (
+    """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient.
+
+    Without unrolling, one turn is: `node = heappop(ready)`, then for each parent `add_gradient(parent, d)` with the d
+    of `call_node(gradients, node, g)`, and `heappush(ready, parent)` if it is the first to arrive there.
+    """
+    arrived, owned, useful, running = (
         gradients.input_buffers,
         gradients.owned_buffers,
         gradients.needed_nodes,
         gradients.running,
     )
     watched = stepwise or useful is not None
-    free, bare, blocked = not gradients.retain_graph, gradients.on_arrays, gradients.where_masks
-    awaited = gradients.pending_edges
+    free, bare, where_masks = not gradients.retain_graph, gradients.on_arrays, gradients.where_masks
+    pending = gradients.pending_edges
     watcher = mode.watcher if nondefault.count else None
     run = getattr(watcher, "pull", call_node)
     plain = bare and run is call_node
@@ -168,13 +171,18 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
                 continue
         newest = None
         op = node.op
-        mask = gradients.take_where_mask(node, g) if blocked else None
+        mask = gradients.take_where_mask(node, g) if where_masks else None
         dtype = node.dtype
+        # An op of real arrays, without hooks and masks. Plain code: the other branch. Unrolled are `call_node`,
+        # `apply_rules`, `call_gradient_rule`, `rule_arguments` and `add_gradient`: for a product, 22 Python calls
+        # become the two of its rules.
         if (
             plain and op is not None and op.plain and node.hooks is None and mask is None and g is not UNDEFINED
             and dtype is not complex64 and dtype is not complex128
         ):  # fmt: skip
             rules, positions, saved = op.rules, op.saved_slots, node.saved
+            # Plain code: `saved = saved_arrays(gradients, node)`. Skipped if nothing was packed and no array written
+            # since the node was made.
             if saved is not None and (type(saved) is not tuple or node.order < mutation_log.last):
                 saved = saved_arrays(gradients, node)
             i = -1
@@ -185,20 +193,24 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
                 rule: Any = rules[i]
                 if rule is None:
                     parent.refuse()
-                places = positions[i]
-                if type(places) is int:
-                    d = rule(g, saved[places])
-                elif places is None:
+                # Plain code: `d = rule(g, *rule_arguments(node, rule, saved, i))`. `saved_slots` tells where the
+                # rule's arguments stand in `saved`: an int for one, a tuple for several, None for any others.
+                slots = positions[i]
+                if type(slots) is int:
+                    d = rule(g, saved[slots])
+                elif slots is None:
                     if op.part is not None and parent in arrived:
                         gradients.add_slice_gradient(node, parent, g)
                         continue
                     d = rule(g, *rule_arguments(node, rule, saved))
                 else:
-                    d = rule(g, *[saved[place] for place in places])
+                    d = rule(g, *[saved[slot] for slot in slots])
                 if type(d) is not ndarray or d.dtype is not dtype:
                     d = recompute_typed(gradients, node, rule, d, g, i)
                 if d.shape != parent.shape or parent.dtype is not dtype:
                     d = sum_to_input(gradients, d, parent)
+                # Plain code: `if gradients.add_gradient(parent, d): heappush(ready, (-parent.order, parent))`. The
+                # first new parent is held back in `newest`: a chain then never touches the heap.
                 have = arrived.get(parent)
                 if have is None:
                     arrived[parent] = d
@@ -208,7 +220,7 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
                         newest = parent
                     else:
                         heappush(ready, (-parent.order, parent))
-                elif parent in summed:
+                elif parent in owned:
                     have += d
                 else:
                     gradients.add_gradient(parent, d)
@@ -231,22 +243,21 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
                     gradients.block(parent, masks[i], before)
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.order, parent))
-            if free and type(node) is not OutputSlot and node.saved is not None and (bare or _holds_values(node.saved)):
-                node.saved = FREED
-        if awaited:
+            if free and type(node) is not OutputSlot and node.saved is not None:
+                saved = node.saved
+                # a recorded pass keeps numbers: a composite saves them where the op that it stands for saves nothing
+                if bare or type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved):
+                    node.saved = FREED
+        if pending:
             for parent in node.parents:
-                if parent in awaited:
-                    awaited[parent] -= 1
-                    if not awaited[parent]:
+                if parent in pending:
+                    pending[parent] -= 1
+                    if not pending[parent]:
                         finish_hooked_leaf(gradients, parent)
+        # Plain code: push `newest`, then pop. One heap operation instead of two; none if nothing else waits.
         if newest is None:
             node = heappop(ready)[1] if ready else None
         else:
             node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
     if not bare:
         set_backward_origin(None)
-
-
-def _holds_values(saved: Any) -> bool:
-    """False for numbers alone, which a composite keeps where the op it stands for keeps nothing."""
-    return type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved)
