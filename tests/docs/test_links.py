@@ -18,6 +18,18 @@ def test_links_of_the_pages_are_valid() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_paths_of_source_files_that_pages_name_exist() -> None:
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        for path in re.findall(r"`(src/adjoint[\w/.]*)`", page.read_text(encoding="utf-8")):
+            assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+def test_each_section_of_from_scratch_says_where_the_real_one_is() -> None:
+    _, *sections = (ROOT / "docs" / "from_scratch.md").read_text(encoding="utf-8").split("\n## ")
+    for section in sections[:-1]:  # the last names folders
+        assert re.match(r"The real ones? (is|are) in `src/adjoint/", section.strip().splitlines()[-1]), section[:40]
+
+
 @pytest.mark.claim("4.24")
 def test_the_folders_maps_name_the_parts_people_look_for() -> None:
     for name in (
