@@ -8,7 +8,7 @@ from typing import Any
 import adjoint as ad
 from adjoint.compiler.ir.graph import Argument, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.simplify import rewrite
@@ -48,7 +48,7 @@ def names(graph: Graph) -> list[str]:
 
 def fused(function: Callable[..., Any], *arrays: Any) -> Fusion:
     """The groups of a function's graph, rewritten and laid out."""
-    return Fusion(materialize_views(rewrite(graph_of(function, *arrays))))
+    return fuse(materialize_views(rewrite(graph_of(function, *arrays))))
 
 
 def ops(group: Group) -> list[str]:

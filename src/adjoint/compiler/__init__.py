@@ -9,7 +9,7 @@ Modules, in reading order:
 - `trace`: Tracing: a call of the user's step becomes a graph, with the facts that it rests on.
 - `ir`: The intermediate representation: graphs of equations, views, and their evaluation.
 - `expressions`: Expressions and gradients of graphs, for users.
-- `pipeline`: From a traced graph to kernels: rewrite, lay out, place, fuse, lower.
+- `pipeline`: The pipeline from a traced graph to kernels: a list of passes with names.
 - `passes`: Passes: from a graph to a better graph, and to the plan of its kernels and its memory.
 - `kernels`: Kinds of kernels: from a group of equations to the text of one function.
 - `llvm`: Native code: LLVM IR written as text, vector mathematics in it, and the engine which turns it into machine

@@ -18,12 +18,8 @@ from adjoint.compiler.kernels.loop_nest.loop_nest import lower
 from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.passes.fusion import (
-    MAX_ELEMENTS_AFTER_FULL_REDUCTION,
-    MAX_ELEMENTS_TO_JOIN_UNRELATED,
-    MAX_KERNEL_EQUATIONS,
-    Fusion,
-)
+from adjoint.compiler.passes.fusion import MAX_ELEMENTS_TO_JOIN_UNRELATED, Fusion, fuse
+from adjoint.compiler.passes.fusion_rules import MAX_ELEMENTS_AFTER_FULL_REDUCTION, MAX_KERNEL_EQUATIONS
 from adjoint.compiler.passes.materialize import is_view_or_generated, materialize_views
 from adjoint.compiler.passes.memory_plan import Span, plan_memory
 from adjoint.compiler.passes.simplify import rewrite
@@ -37,7 +33,7 @@ def numbers(*shape: int) -> Any:
 
 def temporaries(fusion: Fusion) -> int:
     """How many values lie in memory besides inputs and outputs."""
-    return sum(v not in fusion.graph.outputs for g in fusion.groups for v in g.stored)
+    return sum(v not in fusion.graph.outputs for g in fusion.order for v in g.stored)
 
 
 def test_a_chain_of_three_is_one_kernel_without_temporaries() -> None:
@@ -205,7 +201,7 @@ def test_small_loops_are_not_joined_across_what_lies_between_them() -> None:
 def test_every_boundary_has_a_reason(function: Any, reason: str) -> None:
     fusion = fused(function, numbers(90, 80))
     assert reason in [g.reason for g in fusion.order]
-    assert all(g.reason for g in fusion.groups)
+    assert all(g.reason for g in fusion.order)
 
 
 def test_a_step_that_would_wait_for_itself_begins_anew() -> None:
@@ -274,7 +270,7 @@ def test_what_an_equation_reads_over_the_space_of_its_kernel() -> None:
 @given(programs(exact=True, most=16))
 def test_groups_are_complete_ordered_and_store_what_others_read(program: Program) -> None:
     graph = materialize_views(rewrite(graph_of(program.run, *program.arguments)))
-    fusion = Fusion(graph)
+    fusion = fuse(graph)
     placed = [v for g in fusion.order for v in g.equations]
     assert sorted(map(id, placed)) == sorted(id(v) for v in graph.equations if not is_view_or_generated(v))
     done: set[Any] = set()
@@ -290,16 +286,16 @@ def test_groups_are_complete_ordered_and_store_what_others_read(program: Program
                 assert maker is None or maker is group or base in maker.stored
         done.add(group)
     assert all(v in fusion.maker[v].stored for v in graph.outputs)
-    assert all(g.reason for g in fusion.groups)
+    assert all(g.reason for g in fusion.order)
 
 
 @settings(max_examples=100)
 @given(programs(exact=True, most=16))
 def test_equal_kernels_have_equal_names_and_the_plan_is_sound(program: Program) -> None:
     graph = materialize_views(rewrite(graph_of(program.run, *program.arguments)))
-    fusion = Fusion(graph)
+    fusion = fuse(graph)
     kernels = [lower(g, fusion, host()) for g in fusion.order if not g.call]
-    again = Fusion(materialize_views(rewrite(graph_of(program.run, *program.arguments))))
+    again = fuse(materialize_views(rewrite(graph_of(program.run, *program.arguments))))
     assert [k.text for k in kernels] == [k.text for k in lower_all(again, host()).values()]
     assert all(k.name in k.text for k in kernels)
     spans = [Span(v, i, len(fusion.order)) for i, g in enumerate(fusion.order) for v in g.stored]

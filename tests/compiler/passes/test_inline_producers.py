@@ -10,7 +10,7 @@ from tests.support.tracing import fused, ops
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.inline_producers import InlinedGraph, inline_producers
 
 pytest.importorskip("llvmlite")
@@ -22,7 +22,7 @@ def numbers(*shape: int) -> Any:
 
 def placed(function: Any, *arrays: Any) -> tuple[InlinedGraph, Fusion]:
     made = inline_producers(fused(function, *arrays).graph, ())
-    return made, Fusion(made.graph, made.late)
+    return made, fuse(made.graph, made.late)
 
 
 def stored(fusion: Fusion) -> list[str]:

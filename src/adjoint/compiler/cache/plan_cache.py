@@ -33,13 +33,7 @@ from adjoint.core.op.op import Op
 PLAN_SUFFIX = ".plan"
 MIN_EQUATIONS_TO_CACHE = 32  # equations from which on to read a plan takes less time than to make it
 UNSTABLE_REPR_MARKS = (" at 0x", "array(")  # in a text that does not tell all
-TRANSIENT_FUSION_ATTRIBUTES = (
-    "graph",
-    "spaces",
-    "last_effect",
-    "_kernels",
-)  # of a fusion, which another process makes itself
-
+TRANSIENT_FUSION_FIELDS = ("graph", "spaces")  # which another process makes itself
 
 MakePlan = Callable[[Graph, Sequence[Value], str], CachedPlan]
 
@@ -166,7 +160,7 @@ def _refuse_foreign_op(op: Op) -> Any:
 def _dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:
     """A plan as bytes; None if something in it belongs to this process."""
     fusion, graph = plan.fusion, plan.graph
-    content = {name: value for name, value in vars(fusion).items() if name not in TRANSIENT_FUSION_ATTRIBUTES}
+    content = {name: value for name, value in vars(fusion).items() if name not in TRANSIENT_FUSION_FIELDS}
     kernels = []
     for kernel in plan.kernels.values():
         if kernel.generator is not None:
@@ -177,11 +171,11 @@ def _dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:
             kernel.name, code, text, kernel.arguments, kernel.group, kernel.tiles, kernel.scratch, kernel.numbers,
         ))  # fmt: skip
     groups = [
-        {name: getattr(g, name) for name in Group.__slots__ if name not in Group.TRANSIENT_SLOTS} for g in fusion.groups
+        {name: getattr(g, name) for name in Group.__slots__ if name not in Group.TRANSIENT_SLOTS} for g in fusion.order
     ]
     file = io.BytesIO()
     numbers = {v: i for i, v in enumerate(traced.inputs)}
-    pickler = _Pickler(file, numbers, {g: i for i, g in enumerate(fusion.groups)})
+    pickler = _Pickler(file, numbers, {g: i for i, g in enumerate(fusion.order)})
     with suppress(Exception):  # what cannot be told to another process is not kept
         # equations first, each after its operands, so that nothing nests
         pickler.dump((graph.name, graph.inputs, graph.equations, graph.outputs, content, kernels, plan.rounds, groups))
@@ -197,8 +191,7 @@ def _load_plan(data: bytes, traced: Graph) -> CachedPlan:
     for i, slots in enumerate(groups):
         for slot, value in (*slots.items(), *((slot, set()) for slot in Group.TRANSIENT_SLOTS)):
             setattr(unpickler.groups[i], slot, value)
-    fusion = object.__new__(Fusion)
-    vars(fusion).update(content, graph=graph, spaces={}, last_effect=None, _kernels={})
+    fusion = Fusion(graph=graph, **content)
     made: dict[str, str] = {}
     found = {}
     for name, key, text, arguments, group, tiles, scratch, passed in kernels:
@@ -207,7 +200,7 @@ def _load_plan(data: bytes, traced: Graph) -> CachedPlan:
     return CachedPlan(graph, fusion, found, rounds)
 
 
-def _lower_kernel_text(name: str, fusion: Any, made: dict[str, str]) -> str:
+def _lower_kernel_text(name: str, fusion: Fusion, made: dict[str, str]) -> str:
     """The text of a kernel, which is written when somebody reads it."""
     from adjoint.compiler.kernels.lowerings import lower_all
 

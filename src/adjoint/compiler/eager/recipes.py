@@ -12,7 +12,7 @@ from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.cost_model import estimate_seconds
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion import fuse
 from adjoint.compiler.passes.index_checks import insert_index_checks
 from adjoint.compiler.passes.inline_producers import inline_producers
 from adjoint.compiler.passes.materialize import materialize_views
@@ -43,7 +43,7 @@ def make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, 
     graph, late = inline_producers(graph, written)
     outcome.follow(graph.outputs)
     graph.verify()
-    fusion = Fusion(graph, late)
+    fusion = fuse(graph, late)
     if any(group.call and group.equations[0].op.family != "check" for group in fusion.order):
         return Recipe()
     binding = Binding(graph, fusion, lower_all(fusion, host()), outcome)

@@ -255,6 +255,13 @@ class Graph:
         self.equations.append(value)
         return value
 
+    def add_like(
+        self, like: Value, rename: Callable[[Value], Value], origin: ValueOrigin | None = None
+    ) -> Value:
+        """Append the equation `like`, of what `rename` makes of its operands; `origin`: if not its own."""
+        inputs = tuple([rename(i) if isinstance(i, Value) else i for i in like.inputs])
+        return self.add(like.op, inputs, like.params, Spec(like.shape, like.dtype), origin or like.origin)
+
     def inputs_of_kind(self, kind: type) -> list[Value]:
         """The inputs with this kind of source."""
         return [v for v in self.inputs if isinstance(v.source, kind)]

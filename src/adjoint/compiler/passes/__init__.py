@@ -15,13 +15,12 @@ Modules, in reading order:
   equations.
 - `rewriter`: A graph under construction: what becomes of each equation by the rules, by what is known and what is
   there.
-- `fusion`: Grouping equations into kernels: what shares an iteration space is computed in one kernel, nothing stored
-  between.
+- `fusion`: Fusion: the groups of equations that are computed in one kernel each, with nothing stored between.
 - `partition`: A step whose `backward()` is called outside: its gradient as equations, and the cut between the two
   programs.
 - `rules`: Rewrite rules: each a Python function that yields an expression, and then another of equal value, to the
   last bit.
-- `cost_model`: What an equation and a group of them cost: bytes read, bytes written, arithmetic operations.
+- `cost_model`: The cost model: bytes and operations of equations and groups, and when to compute a value again.
 - `rematerialize`: What backward reads of the forward pass and is made again there from less memory, instead of being
   kept for it.
 - `gated_matmul`: Products whose columns are gates: a weight that a loop multiplies by is laid out once, those of a
@@ -30,6 +29,7 @@ Modules, in reading order:
   few operations.
 - `matmul_rewrites`: Matrix products in the form that costs least: a long one for a sum of many, operands turned and
   not results.
-- `simplify`: Graph to graph: rules applied, constants computed, equal equations shared, and what nobody needs left
-  out.
+- `simplify`: Simplification: rules applied, constants folded, equal equations shared, dead ones removed.
+- `fusion_rules`: Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason
+  if not.
 """

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.compiler.ir.graph import Graph, Value
-from adjoint.core.op.spec import Spec
 
 
 def recompute_checkpoints(graph: Graph) -> Graph:
@@ -18,16 +15,15 @@ def recompute_checkpoints(graph: Graph) -> Graph:
     out = Graph(graph.name)
     out.inputs = graph.inputs
     again: dict[Value, Value] = {}
-    renamed: dict[Any, Any] = {v: v for v in graph.inputs}
+    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
     for v in graph.equations:
         number = _checkpoint_number(v)
         if number and v.origin is not None and v.origin.backward:
             for x in v.operands:
                 _add_copies(x, number, again, renamed, out)
-            inputs = tuple(again.get(i, renamed.get(i, i)) if isinstance(i, Value) else i for i in v.inputs)
+            renamed[v] = out.add_like(v, lambda x: again[x] if x in again else renamed[x])
         else:
-            inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
-        renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+            renamed[v] = out.add_like(v, renamed.__getitem__)
     out.outputs = [renamed[v] for v in graph.outputs]
     return out
 
@@ -41,7 +37,7 @@ def _is_inside(v: Value, number: int) -> bool:
     return v.origin is not None and v.origin.checkpoint == number and not v.origin.backward and not v.op.effect
 
 
-def _add_copies(value: Value, number: int, again: dict[Value, Value], renamed: dict[Any, Any], out: Graph) -> None:
+def _add_copies(value: Value, number: int, again: dict[Value, Value], renamed: dict[Value, Value], out: Graph) -> None:
     """Add the copies that lead to `value`, operands first."""
     stack = [value]
     while stack:
@@ -53,7 +49,6 @@ def _add_copies(value: Value, number: int, again: dict[Value, Value], renamed: d
         if missing:
             stack.extend(missing)
             continue
-        inputs = tuple(again.get(i, renamed.get(i, i)) if isinstance(i, Value) else i for i in v.inputs)
-        origin = v.origin._replace(backward=True, again=True) if v.origin is not None else None
-        again[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), origin)
+        origin = v.origin and v.origin._replace(backward=True, again=True)
+        again[v] = out.add_like(v, lambda x: again[x] if x in again else renamed[x], origin)
         stack.pop()

@@ -1,4 +1,9 @@
-"""What an equation and a group of them cost: bytes read, bytes written, arithmetic operations."""
+"""The cost model: bytes and operations of equations and groups, and when to compute a value again.
+
+Three passes weigh storing a value against computing it again, all by the costs below: `partition` between a step and a
+backward pass outside of it, `rematerialize` between the forward and the backward half of one step, `inline_producers`
+between kernels. (`checkpoint` has no choice: the user made it.)
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,68 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.materialize import is_generated
+from adjoint.compiler.passes.materialize import is_generated, is_kernel_op, is_view_or_generated
 
 ZERO_FLOP_OPS = {"cast", "copy", "where"}  # elementwise, and no arithmetic
 ZERO_FLOP_FAMILIES = {"movement", "index", "gather", "cat", "random", "check", "full", "iota"}
 ONE_FLOP_PER_ELEMENT_OPS = {"cumsum", "fold"}  # calls with one operation for each element they read
+
+# Computing an element again, in units of an addition; views and generated values cost nothing.
+OP_COSTS = {"mul": 1, "add": 1, "sub": 1, "neg": 1}
+DEFAULT_OP_COST = 4  # of any other elementwise op
+
+# Across the call of `backward()` outside: writing an element, keeping it and reading it again costs about as much.
+SAVE_COST_PER_ELEMENT = 16
+
+# From forward to backward in one step: memory is what counts, and the largest values.
+MAX_REMAT_COST = 80
+MIN_REMAT_BYTES = 1 << 16  # of one value
+MIN_TOTAL_SAVING_BYTES = 1 << 22  # of all of them
+MIN_SHRINK_FACTOR = 8  # between a value and what may be kept to make it again
+MIN_MATMULS_BETWEEN = 3  # from the making of a value to its first reader in backward: a shorter life costs little
+MAX_MATMULS_BETWEEN_READERS = 12  # from its first reader to its last: a copy would live as long as the value
+HEAVY_FAMILIES = ("contraction", "convolution", "attention")
+
+# From kernel to kernel: reading memory costs more than a few operations on what is read anyway.
+CHEAP_OPS = {
+    "abs", "add", "cast", "eq", "ge", "gt", "isnan", "le", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "lt", "maximum", "minimum", "mul", "ne", "neg", "relu", "square", "sub", "where",
+}  # fmt: skip
+MAX_INLINED_EQUATIONS = 6
+CHEAP_OPS_PER_BYTE_TIME = 2.5  # cheap equations for an element in the time of a byte
+FREE_READ_FACTOR = 8  # times smaller than the value: memory that is read at no cost
+MIN_COPY_GUARD_BYTES = 1 << 18  # of a value for which a small input is copied that the step may overwrite
+
+
+def can_rematerialize(v: Value) -> bool:
+    """True for elementwise equations and movements: the same numbers again, from the same operands."""
+    return is_view_or_generated(v) or (is_kernel_op(v) and not v.op.combine)
+
+
+def recompute_cost(v: Value) -> int:
+    """Return the cost of computing an element of an equation's result again, in additions."""
+    return 0 if is_view_or_generated(v) else OP_COSTS.get(v.op.name, DEFAULT_OP_COST)
+
+
+def is_cheap(v: Value) -> bool:
+    """True for an equation that costs no more than an addition or a comparison."""
+    return v.op.name in CHEAP_OPS and is_kernel_op(v)
+
+
+def is_much_smaller(kept: Value, value: Value) -> bool:
+    """True if keeping one value to make another again saves most of its memory."""
+    return kept.nbytes * MIN_SHRINK_FACTOR <= value.nbytes
+
+
+def is_free_read(base: Value, value: Value) -> bool:
+    """True if reading `base` costs nothing beside `value`; an input only where copying it is worth its while."""
+    worth_copying = base.op is not None or value.nbytes >= MIN_COPY_GUARD_BYTES
+    return base.nbytes * FREE_READ_FACTOR <= value.nbytes and worth_copying
+
+
+def is_inlining_cheaper(saved_bytes: int, value: Value, equations: int, extra_times: int) -> bool:
+    """True if the bytes saved take longer than computing `equations` for each element so many times more."""
+    return saved_bytes > extra_times * equations * value.size / CHEAP_OPS_PER_BYTE_TIME
 
 
 def bytes_read(group: Group, fusion: Fusion) -> int:

@@ -56,7 +56,7 @@ def gated_mm(x: Any, y: Any, *, unit: int, lanes: int) -> Any:
 GATED_MM: Any = gated_mm.op  # type: ignore[attr-defined]
 
 
-def interleave_gates(graph: Graph, rewriter: Rewriter) -> Graph:
+def interleave_gates(graph: Graph) -> Graph:
     """The graph in which a weight that many products read is copied once into the order in which they read it."""
     by_weight: dict[Value, list[Value]] = {}
     for v in graph.equations:
@@ -67,6 +67,7 @@ def interleave_gates(graph: Graph, rewriter: Rewriter) -> Graph:
     units = _find_gate_widths(graph, shared) if shared else {}
     if not units:
         return graph
+    rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
         if v not in units:

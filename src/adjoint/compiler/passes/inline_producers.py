@@ -8,27 +8,18 @@ normalised value from the value before, its mean and its deviation.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.passes.fusion import MAX_KERNEL_EQUATIONS, Fusion
+from adjoint.compiler.passes.cost_model import MAX_INLINED_EQUATIONS, is_cheap, is_free_read, is_inlining_cheaper
+from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.materialize import is_generated, is_kernel_op, is_view_or_generated
+from adjoint.compiler.passes.fusion_rules import MAX_KERNEL_EQUATIONS
+from adjoint.compiler.passes.materialize import is_generated, is_view_or_generated
 from adjoint.compiler.passes.simplify import eliminate_dead_code
-from adjoint.core.op.spec import Spec
-
-CHEAP_OPS = {
-    "abs", "add", "cast", "eq", "ge", "gt", "isnan", "le", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "lt", "maximum", "minimum", "mul", "ne", "neg", "relu", "square", "sub", "where",
-}  # fmt: skip
-MAX_INLINED_EQUATIONS = 6  # cheap equations that are computed again rather than their result stored
-CHEAP_OPS_PER_BYTE_TIME = 2.5  # cheap equations for an element in the time of a byte
-FREE_READ_FACTOR = 8  # times smaller than the value: memory that is read at no cost
-MIN_COPY_GUARD_BYTES = (
-    1 << 18
-)  # bytes of a value for which a little input may be copied that the step could overwrite where it lies
 
 ReadsByGroup = dict[Value, dict[Group, list[StridedView]]]
 
@@ -42,29 +33,37 @@ class InlinedGraph(NamedTuple):
 
 def inline_producers(graph: Graph, written: Iterable[Value], precision: str = "highest") -> InlinedGraph:
     """The graph in which cheap values are computed where they are read. `written`: inputs that the step overwrites."""
-    fusion = Fusion(graph, precision=precision)
-    chosen = _InlinePlan(fusion, set(written)).chosen
+    fusion = fuse(graph, precision=precision)
+    chosen = plan_inlining(fusion, written)
     return _copy_for_readers(fusion, chosen) if chosen else InlinedGraph(graph, set())
 
 
-class _InlinePlan:
-    """Which stored values are computed again, each with the equations that it takes."""
+def plan_inlining(fusion: Fusion, written: Iterable[Value]) -> dict[Value, list[Value]]:
+    """Choose the stored values to compute where they are read, each with the equations that it takes."""
+    return _InlineChooser(fusion, set(written)).choose()
+
+
+class _InlineChooser:
+    """The readers of a graph's stored values, and the values chosen so far."""
 
     def __init__(self, fusion: Fusion, written: set[Value]) -> None:
         self.fusion, self.written = fusion, written
         self.readers = _reads_by_group(fusion)
         self.outputs = set(fusion.graph.outputs)
         self.chosen: dict[Value, list[Value]] = {}
-        for value in fusion.graph.equations:
-            if not is_view_or_generated(value):
-                chain = self._chain_of(value)
-                if chain is not None:
-                    self.chosen[value] = chain
+
+    def choose(self) -> dict[Value, list[Value]]:
+        """Take the equations in order: a value chosen is memory for none of those after it."""
+        for value in self.fusion.graph.equations:
+            chain = None if is_view_or_generated(value) else self._chain_of(value)
+            if chain is not None:
+                self.chosen[value] = chain
+        return self.chosen
 
     def _chain_of(self, value: Value) -> list[Value] | None:
         """The equations, operands first, that give a stored value from memory; None if it is to be stored."""
         group = self.fusion.maker[value]
-        if group.call or value not in group.stored or value in self.outputs or not self._is_cheap(value):
+        if group.call or value not in group.stored or value in self.outputs or not is_cheap(value):
             return None
         readers = [g for g in self.readers.get(value, {}) if g is not group]
         if not readers or not all(self._can_compute(g, value) for g in readers):
@@ -83,10 +82,7 @@ class _InlinePlan:
             read = sum(leaf.nbytes for leaf in leaves if reader not in self.readers.get(leaf, {}))
             saved += count * (value.nbytes - read)
             times += count - 1
-        return chain if saved > times * len(chain) * value.size / CHEAP_OPS_PER_BYTE_TIME else None
-
-    def _is_cheap(self, value: Value) -> bool:
-        return value.op.name in CHEAP_OPS and is_kernel_op(value)
+        return chain if is_inlining_cheaper(saved, value, len(chain), times) else None
 
     def _can_compute(self, reader: Group, value: Value) -> bool:
         """True if a group reads a value element by element where it computes."""
@@ -121,14 +117,11 @@ class _InlinePlan:
             base = view.base
             if is_generated(base):
                 continue
-            little = base.nbytes * FREE_READ_FACTOR <= root.nbytes and (
-                base.op is not None or root.nbytes >= MIN_COPY_GUARD_BYTES
-            )
-            if self._is_in_memory(base) or little:
+            if self._is_in_memory(base) or is_free_read(base, root):
                 leaves.add(base)
                 continue
             alike = base.op is not None and view.is_linear and base.shape == value.shape
-            if not (alike and self._is_cheap(base) and self._collect(base, root, chain, leaves)):
+            if not (alike and is_cheap(base) and self._collect(base, root, chain, leaves)):
                 return False
         chain.append(value)
         return len(chain) <= MAX_INLINED_EQUATIONS
@@ -143,7 +136,7 @@ class _InlinePlan:
 
 def _reads_by_group(fusion: Fusion) -> ReadsByGroup:
     readers: ReadsByGroup = {}
-    for group in fusion.groups:
+    for group in fusion.order:
         for equation in group.equations:
             for operand in equation.operands:
                 view = fusion.views[operand]
@@ -167,14 +160,12 @@ def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Inlin
         if value is not view.base:  # moved: the movement is copied too
             key = group, value
             if key not in copies:
-                moved = tuple(resolve_operand(i, group) if isinstance(i, Value) else i for i in value.inputs)
-                copies[key] = out.add(value.op, moved, value.params, Spec(value.shape, value.dtype), value.origin)
+                copies[key] = out.add_like(value, partial(resolve_operand, group=group))
             return copies[key]
         for each in chosen[value]:
             key = group, each
             if key not in copies:
-                inputs = tuple(inner(i, group) if isinstance(i, Value) else i for i in each.inputs)
-                copies[key] = out.add(each.op, inputs, each.params, Spec(each.shape, each.dtype), each.origin)
+                copies[key] = out.add_like(each, partial(inner, group=group))
                 late.add(copies[key])
         return copies[group, value]
 
@@ -187,9 +178,7 @@ def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Inlin
         return renamed[value]
 
     for v in graph.equations:
-        group = fusion.maker.get(v)
-        inputs = tuple(resolve_operand(i, group) if isinstance(i, Value) else i for i in v.inputs)
-        renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+        renamed[v] = out.add_like(v, partial(resolve_operand, group=fusion.maker.get(v)))
     out.outputs = [renamed[v] for v in graph.outputs]
     out = eliminate_dead_code(out)
     return InlinedGraph(out, late & set(out.equations))

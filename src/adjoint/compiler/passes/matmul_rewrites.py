@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.spec import Spec
 
+ProductForm = Callable[[Value, Value, dict[Value, Value], Rewriter], Value | None]
 
-def merge_sums(graph: Graph, rewriter: Rewriter) -> Graph:
+
+def merge_sums(graph: Graph) -> Graph:
     """Σ Aᵢ Bᵢ over all of a stack as one product, of the Aᵢ side by side and the Bᵢ one below another."""
-    return _rewrite_products(graph, rewriter, _as_one_product, "sum")
+    return _rewrite_products(graph, _as_one_product, "sum")
 
 
-def merge_products(graph: Graph, rewriter: Rewriter) -> Graph:
+def merge_products(graph: Graph) -> Graph:
     """A₁ B₁ + A₂ B₂ + … as one product, of the Aᵢ side by side and the Bᵢ one below another, where all of these are
     less than the sums that would be written and read again: the gradient of a weight that every step of a loop uses.
     """
     found = _MatmulSums(graph).found
     if not found:
         return graph
+    rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
         renamed[v] = (
@@ -32,23 +35,22 @@ def merge_products(graph: Graph, rewriter: Rewriter) -> Graph:
     return rewriter.out
 
 
-def transpose_products(graph: Graph, rewriter: Rewriter) -> Graph:
+def transpose_products(graph: Graph) -> Graph:
     """(A B)ᵀ, where nothing else reads A B, as Bᵀ Aᵀ: transposed operands are free, a transposed result is a copy."""
-    return _rewrite_products(graph, rewriter, _as_transposed_product, "permute")
+    return _rewrite_products(graph, _as_transposed_product, "permute")
 
 
-def _rewrite_products(graph: Graph, rewriter: Rewriter, form: Any, name: str) -> Graph:
+def _rewrite_products(graph: Graph, form: ProductForm, name: str) -> Graph:
     """The graph with another `form` of every equation of this name that has one and alone reads a product."""
     if not any(v.op.name == name and v.operands and _is_product(v.operands[0]) for v in graph.equations):
         return graph
-    users, outputs = graph.users(), set(graph.outputs)
+    users, outputs, rewriter = graph.users(), set(graph.outputs), Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        product = v.inputs[0] if v.inputs else None
-        alone = (
-            isinstance(product, Value) and _is_product(product) and len(users[product]) == 1 and product not in outputs
-        )
-        made = form(v, product, renamed, rewriter) if alone else None
+        product, made = v.inputs[0] if v.inputs else None, None
+        if isinstance(product, Value) and _is_product(product):
+            alone = len(users[product]) == 1 and product not in outputs
+            made = form(v, product, renamed, rewriter) if alone else None
         renamed[v] = rewriter.rebuild_if_changed(v, renamed) if made is None else made
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out

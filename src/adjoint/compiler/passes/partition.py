@@ -11,16 +11,11 @@ from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, TraceError, Value
-from adjoint.compiler.passes.materialize import is_kernel_op, is_view_or_generated
+from adjoint.compiler.passes.cost_model import SAVE_COST_PER_ELEMENT, can_rematerialize, recompute_cost
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import FREED, Leaf
-from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
-
-OP_COSTS = {"mul": 1, "add": 1, "sub": 1, "neg": 1}  # in units of an addition, per element
-DEFAULT_OP_COST = 4  # any other elementwise op
-SAVE_COST_PER_ELEMENT = 16  # what writing an element, keeping it, and reading it again may cost in such units
 
 
 class JointGradient(NamedTuple):
@@ -193,23 +188,18 @@ def _choose_saved(graph: Graph, needed: list[Value], drawn: list[Value]) -> tupl
     for v in sorted(needed, key=position.__getitem__):
         if v in kept or v in remade:
             continue
-        chain, cost = _recompute_chain(v, kept, remade)
-        if chain is not None and cost <= SAVE_COST_PER_ELEMENT:
-            remade |= chain
-        else:
+        chain = _recompute_chain(v, kept, remade)
+        if chain is None:
             kept[v] = None
+        else:
+            remade |= chain
     for v in remade:
         kept.update((x, None) for x in v.operands if x.op is None)
     return [v for v in sorted(kept, key=position.__getitem__) if not isinstance(v.source, Constant)], remade
 
 
-def can_rematerialize(v: Value) -> bool:
-    """True for elementwise equations and movements: the same numbers again, from the same operands."""
-    return is_view_or_generated(v) or (is_kernel_op(v) and not v.op.combine)
-
-
-def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> tuple[set[Value] | None, int]:
-    """The equations that make `v` from inputs and what is kept, and their cost; None if something else is needed."""
+def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> set[Value] | None:
+    """Return the equations that make `v` from inputs and what is kept; None if saving it is cheaper, or needed."""
     chain: set[Value] = set()
     cost = 0
     stack = [v]
@@ -218,13 +208,13 @@ def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> t
         if x in chain or x in remade or x.op is None or x in kept:
             continue
         if not can_rematerialize(x):
-            return None, 0
+            return None
         chain.add(x)
-        cost += 0 if is_view_or_generated(x) else OP_COSTS.get(x.op.name, DEFAULT_OP_COST)
+        cost += recompute_cost(x)
         if cost > SAVE_COST_PER_ELEMENT:
-            return None, cost
+            return None
         stack.extend(x.operands)
-    return chain, cost
+    return chain
 
 
 def _backward_graph(
@@ -240,9 +230,7 @@ def _backward_graph(
     late = set(inside)
     for v in graph.equations:
         if v in late or (v in remade and v not in renamed):
-            inputs = tuple(renamed[x] if isinstance(x, Value) else x for x in v.inputs)
-            origin = v.origin and v.origin._replace(backward=True)
-            renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), origin)
+            renamed[v] = out.add_like(v, renamed.__getitem__, v.origin and v.origin._replace(backward=True))
     out.outputs = [renamed[g] for g in gradients]
     used = {x for v in out.equations for x in v.operands} | set(out.outputs)
     out.inputs = [v for v in out.inputs if not isinstance(v.source, Constant) or v in used]

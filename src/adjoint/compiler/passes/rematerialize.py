@@ -13,21 +13,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value
+from adjoint.compiler.passes import cost_model
+from adjoint.compiler.passes.cost_model import can_rematerialize, is_much_smaller, recompute_cost
 from adjoint.compiler.passes.materialize import is_view_or_generated
-from adjoint.compiler.passes.partition import DEFAULT_OP_COST, OP_COSTS, can_rematerialize
-from adjoint.core.op.spec import Spec
-
-MIN_REMAT_BYTES = 1 << 16  # bytes of a value that is worth a look
-MIN_TOTAL_SAVING_BYTES = 1 << 22  # bytes in all that are worth the time to compute anything again
-MIN_SHRINK_FACTOR = 8  # times smaller than a value: what may be kept to make it again
-MAX_REMAT_COST = 80  # the most that making an element again may cost, in additions
-MIN_MATMULS_BETWEEN = (
-    3  # products between the making of a value and its first reader in backward: a shorter life costs little
-)
-MAX_MATMULS_BETWEEN_READERS = (
-    12  # products between its first reader and its last: a longer life would be that of a value kept
-)
-HEAVY_FAMILIES = ("contraction", "convolution", "attention")
 
 
 class RematChain(NamedTuple):
@@ -43,7 +31,7 @@ def rematerialize(graph: Graph, written: Iterable[Value]) -> Graph:
 
     The copies have an origin that says `again`, so that no kernel of the forward pass takes them in.
     """
-    again = _RematPlan(graph, set(written)).again
+    again = plan_rematerialization(graph, written)
     if not again:
         return graph
     out = Graph(graph.name)
@@ -56,35 +44,35 @@ def rematerialize(graph: Graph, written: Iterable[Value]) -> Graph:
             return renamed[value]
         if value not in copies:
             origin = value.origin and value.origin._replace(backward=True, again=True)
-            inputs = tuple(copy(i) if isinstance(i, Value) else i for i in value.inputs)
-            copies[value] = out.add(value.op, inputs, value.params, Spec(value.shape, value.dtype), origin)
+            copies[value] = out.add_like(value, copy, origin)
         return copies[value]
 
     for v in graph.equations:
-        take = copy if _is_backward(v) and v not in again else renamed.__getitem__
-        inputs = tuple(take(i) if isinstance(i, Value) else i for i in v.inputs)
-        renamed[v] = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+        renamed[v] = out.add_like(v, copy if _is_backward(v) and v not in again else renamed.__getitem__)
     out.outputs = [renamed[v] for v in graph.outputs]
     return out
 
 
-class _RematPlan:
-    """Which equations are made again: `again`, movements among them."""
+def plan_rematerialization(graph: Graph, written: Iterable[Value]) -> frozenset[Value]:
+    """Choose the equations that backward computes again, movements among them. `written`: inputs overwritten."""
+    return frozenset(_RematChooser(graph, set(written)).choose())
+
+
+class _RematChooser:
+    """The candidates of a graph, and what is kept so far."""
 
     def __init__(self, graph: Graph, written: set[Value]) -> None:
         self.written = written
         self.position = {v: i for i, v in enumerate(graph.equations)}
-        self.heavy_before = list(accumulate((v.op.family in HEAVY_FAMILIES for v in graph.equations), initial=0))
+        heavy = cost_model.HEAVY_FAMILIES
+        self.heavy_before = list(accumulate((v.op.family in heavy for v in graph.equations), initial=0))
         self.free = _gradient_free_equations(graph)
         self.first: dict[Value, int] = {}  # the first of backward's readers, and the last
         self.last: dict[Value, int] = {}
-        self.again: set[Value] = set()
         self._find_readers(graph)
         outputs = set(graph.outputs)
         self.wanted = {v for v in self.first if self._is_candidate(v) and v not in outputs}
         self.kept = self.first.keys() - self.wanted
-        if sum(v.nbytes for v in self.wanted) >= MIN_TOTAL_SAVING_BYTES:
-            self._choose()
 
     def _find_readers(self, graph: Graph) -> None:
         for i, v in enumerate(graph.equations):
@@ -97,17 +85,20 @@ class _RematPlan:
 
     def _is_candidate(self, v: Value) -> bool:
         if (
-            v.nbytes < MIN_REMAT_BYTES
+            v.nbytes < cost_model.MIN_REMAT_BYTES
             or is_view_or_generated(v)
             or not can_rematerialize(v)
             or (v.origin is not None and v.origin.again)
         ):
             return False
-        return self.heavy_before[self.last[v]] - self.heavy_before[self.first[v]] <= MAX_MATMULS_BETWEEN_READERS
+        matmuls = self.heavy_before[self.last[v]] - self.heavy_before[self.first[v]]
+        return matmuls <= cost_model.MAX_MATMULS_BETWEEN_READERS
 
-    def _choose(self) -> None:
+    def choose(self) -> set[Value]:
         """Keep, again and again, the value that frees most; what is kept may make others at no cost."""
         gained, again = 0, set[Value]()
+        if sum(v.nbytes for v in self.wanted) < cost_model.MIN_TOTAL_SAVING_BYTES:
+            return again
         while True:
             covers: dict[Value | None, list[tuple[Value, RematChain]]] = {}
             for value in self.wanted:
@@ -129,8 +120,7 @@ class _RematPlan:
             if not done:
                 break
             self.wanted -= done
-        if gained >= MIN_TOTAL_SAVING_BYTES:
-            self.again = again - self.kept
+        return again - self.kept if gained >= cost_model.MIN_TOTAL_SAVING_BYTES else set()
 
     def _saved_bytes(self, anchor: Value | None, made: Iterable[Value]) -> int:
         kept = 0 if anchor is None or anchor in self.wanted else anchor.nbytes
@@ -146,20 +136,16 @@ class _RematPlan:
         while True:
             if len(heap) <= 1:
                 at = max(start, -heap[0][0] if heap else -1)
-                if (
-                    heap
-                    and not is_view_or_generated(heap[0][1])
-                    and heap[0][1] is not value
-                    and self._is_worth_the_distance(value, at)
-                ):
-                    found.append(RematChain(heap[0][1], tuple(equations), at))
-                elif not heap and self._is_worth_the_distance(value, at):
-                    found.append(RematChain(None, tuple(equations), at))
+                anchor = heap[0][1] if heap else None
+                can_anchor = anchor is None or (anchor is not value and not is_view_or_generated(anchor))
+                if can_anchor and self._is_worth_the_distance(value, at):
+                    found.append(RematChain(anchor, tuple(equations), at))
             if not heap:
                 return found
             _, v = heapq.heappop(heap)
-            cost += 0 if is_view_or_generated(v) else OP_COSTS.get(v.op.name, DEFAULT_OP_COST)
-            if not can_rematerialize(v) or cost > MAX_REMAT_COST or (v.origin is not None and v.origin.again):
+            cost += recompute_cost(v)
+            is_copy = v.origin is not None and v.origin.again
+            if is_copy or not can_rematerialize(v) or cost > cost_model.MAX_REMAT_COST:
                 return found
             equations.append(v)
             for operand in v.operands:
@@ -167,18 +153,17 @@ class _RematPlan:
                     continue
                 seen.add(operand)
                 if operand.op is None:
-                    if operand in self.written and operand.nbytes * MIN_SHRINK_FACTOR > value.nbytes:
+                    if operand in self.written and not is_much_smaller(operand, value):
                         return found
-                elif operand in self.kept or (
-                    not is_view_or_generated(operand) and operand.nbytes * MIN_SHRINK_FACTOR <= value.nbytes
-                ):
+                elif operand in self.kept or (not is_view_or_generated(operand) and is_much_smaller(operand, value)):
                     start = max(start, self.position[operand])
                 else:
                     heapq.heappush(heap, (-self.position[operand], operand))
 
     def _is_worth_the_distance(self, value: Value, start: int) -> bool:
         """True if much happens between the making of what a value is made from and its first reader in backward."""
-        return start >= 0 and self.heavy_before[self.first[value]] - self.heavy_before[start] >= MIN_MATMULS_BETWEEN
+        matmuls = self.heavy_before[self.first[value]] - self.heavy_before[start]
+        return start >= 0 and matmuls >= cost_model.MIN_MATMULS_BETWEEN
 
 
 def _gradient_free_equations(graph: Graph) -> set[Value]:

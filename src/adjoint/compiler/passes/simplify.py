@@ -1,28 +1,16 @@
-"""Graph to graph: rules applied, constants computed, equal equations shared, and what nobody needs left out."""
+"""Simplification: rules applied, constants folded, equal equations shared, dead ones removed."""
 
 from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
-from adjoint.compiler.passes import gated_matmul, matmul_rewrites
+from adjoint.compiler.passes.gated_matmul import interleave_gates
 from adjoint.compiler.passes.materialize import may_raise
+from adjoint.compiler.passes.matmul_rewrites import merge_products, merge_sums, transpose_products
 from adjoint.compiler.passes.rewriter import Rewriter
 
 
-def rewrite(graph: Graph) -> Graph:
-    """A graph of the same outputs with less to do."""
-    graph = eliminate_dead_code(_simplify_graph(graph))
-    for form in (
-        matmul_rewrites.merge_sums,
-        matmul_rewrites.merge_products,
-        matmul_rewrites.transpose_products,
-        gated_matmul.interleave_gates,
-    ):
-        graph = eliminate_dead_code(form(graph, Rewriter(graph)))
-    return graph
-
-
-def _simplify_graph(graph: Graph) -> Graph:
-    """Each equation in turn made of what has become of its operands."""
+def apply_rules(graph: Graph) -> Graph:
+    """Rewrite each equation by the rules, fold constants, and share equal equations."""
     rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
@@ -31,8 +19,18 @@ def _simplify_graph(graph: Graph) -> Graph:
     return rewriter.out
 
 
+REWRITES = (apply_rules, merge_sums, merge_products, transpose_products, interleave_gates)
+
+
+def rewrite(graph: Graph) -> Graph:
+    """Apply all REWRITES: a graph of the same outputs with less to do."""
+    for run in REWRITES:
+        graph = eliminate_dead_code(run(graph))
+    return graph
+
+
 def eliminate_dead_code(graph: Graph) -> Graph:
-    """Only the equations that lead to an output, do something besides computing or may raise, and their constants."""
+    """Keep the equations that lead to an output, have an effect or may raise, and their constants."""
     needed = set(graph.outputs)
     kept = []
     for v in reversed(graph.equations):

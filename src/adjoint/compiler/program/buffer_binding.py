@@ -328,7 +328,7 @@ def _make_table(kernel: Kernel) -> Any:
 def _collect_readers(fusion: Fusion) -> ReadersByValue:
     """For each value in memory who reads it, and how."""
     readers: ReadersByValue = {}
-    for group in fusion.groups:
+    for group in fusion.order:
         for equation in group.equations:
             for operand in equation.operands:
                 view = fusion.views[operand]

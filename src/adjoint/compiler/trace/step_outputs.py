@@ -83,7 +83,10 @@ class StepEffects:
         return [*self.results, *self.saved, *(v for _, v in self.writes), *gradients]
 
     def follow(self, outputs: list[Value]) -> None:
-        """Take, for each of `outputs()`, the value that a pass made of it."""
+        """Take, for each of `outputs()`, the value that a pass made of it.
+
+        By position, not by identity: of a value that is two outputs, `materialize_views` makes two.
+        """
         fresh = iter(outputs)
         self.results = [next(fresh) for _ in self.results]
         self.saved = [next(fresh) for _ in self.saved]

@@ -19,7 +19,7 @@ from adjoint.compiler.cache import plan_cache
 from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.llvm.jit import target
 from adjoint.compiler.llvm.types import F32
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion_rules import GroupMap
 from adjoint.core.op.matmul_precision import setting
 
 rounds = pytest.mark.skipif(choose_rounding(target.host(), F32, "medium") is None, reason="this machine rounds nothing")
@@ -75,7 +75,7 @@ def test_operands_computed_as_they_are_packed(tree: str, precision: str, monkeyp
     for function, arrays in functions:
         got, kernels = results(function, arrays)
         with monkeypatch.context() as patch:
-            patch.setattr(Fusion, "times_packed", lambda *_: 0)
+            patch.setattr(GroupMap, "times_packed", lambda *_: 0)
             patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
             expected, apart = results(function, arrays)
         np.testing.assert_array_equal(got[0], expected[0])

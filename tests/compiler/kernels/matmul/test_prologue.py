@@ -12,7 +12,8 @@ from tests.support.tracing import fused, ops
 
 import adjoint as ad
 from adjoint.compiler.cache import plan_cache
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.fusion import fuse
+from adjoint.compiler.passes.fusion_rules import GroupMap
 from adjoint.compiler.passes.inline_producers import inline_producers
 
 pytest.importorskip("llvmlite")
@@ -55,7 +56,7 @@ def check(function: Tree, arrays: list[Array], monkeypatch: pytest.MonkeyPatch) 
     """The kernels of a function, whose results have the bits that they have where every operand is stored."""
     got, kernels = results(function, arrays)
     with monkeypatch.context() as patch:
-        patch.setattr(Fusion, "times_packed", lambda *_: 0)
+        patch.setattr(GroupMap, "times_packed", lambda *_: 0)
         patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
         expected, apart = results(function, arrays)
     assert len(apart) > len(kernels)
@@ -75,7 +76,7 @@ def test_a_right_operand_that_is_transposed(
     arrays = [x, *leaves(n, k, dtype)]
     got, kernels = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     with monkeypatch.context() as patch:
-        patch.setattr(Fusion, "times_packed", lambda *_: 0)
+        patch.setattr(GroupMap, "times_packed", lambda *_: 0)
         patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
         expected, _ = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     np.testing.assert_array_equal(got[0], expected[0])
@@ -179,7 +180,7 @@ def test_the_reason_is_told() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
     made = inline_producers(graph, ())
-    (group,) = Fusion(made.graph, made.late).order
+    (group,) = fuse(made.graph, made.late).order
     assert group.reason.endswith("; mul computed as it is packed, which takes less time than to store it")
 
 

@@ -1,0 +1,184 @@
+"""Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason if not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import (
+    StridedView,
+    indexes_reduction_result,
+    iteration_shape,
+    keepdims_shape,
+    view_over,
+)
+from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.passes.fusion_group import Group
+from adjoint.core.dtype.dtype import is_bfloat16
+
+Shape = tuple[int, ...]
+MAX_KERNEL_EQUATIONS = 128  # LLVM's time grows faster than their number
+MAX_ELEMENTS_AFTER_FULL_REDUCTION = 1 << 15  # of what waits, in one kernel, for a reduction over all of them
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMap:
+    """The view that each value is of memory, and the group that computes it.
+
+    `precision`: of its products of float32 matrices.
+    """
+
+    precision: str
+    views: dict[Value, StridedView]
+    maker: dict[Value, Group]
+
+    def bases_of(self, value: Value) -> list[Value]:
+        """Return the values in memory that an equation reads, through views."""
+        return [self.views[o].base if o in self.views else o for o in value.operands]
+
+    def precision_of(self, root: Value) -> str:
+        """Return the precision of a product: rounding operands that were bfloat16 takes nothing from them."""
+        return "medium" if all(_is_upcast_bfloat16(self.views[o].base) for o in root.operands) else self.precision
+
+    def times_packed(self, root: Value, side: int, equations: list[Value]) -> int:
+        """Count how often a product would compute an operand from `equations` as it packs it; 0 if it cannot."""
+        if root.op.name not in ("mm", "bmm"):
+            return 0
+        from adjoint.compiler.kernels.matmul.packed_operand import count_packings, is_readable
+
+        views = [self.views[o] for o in root.operands]
+        if not is_readable(equations, self.views, views[side]):
+            return 0
+        return count_packings(root, views, side, host(), self.precision_of(root))
+
+    def can_merge(self, group: Group, other: Group) -> bool:
+        """True if a kernel can take in another, with which an equation has brought it together."""
+        if group.call or other.call or other.root is not None or not group.is_same_pass(other.again, other.backward):
+            return False
+        assert group.shape is not None
+        assert other.shape is not None
+        if group.closed or group.unit or group.concatenations or other.concatenations:
+            return False
+        root = group.root
+        if root is not None and (other.axes is not None or other in map(self.maker.get, self.bases_of(root))):
+            return False
+        small = is_reduced_shape(group, other.shape)
+        if None not in (group.axes, other.axes) and (small or group.axes != other.axes):
+            return False
+        if other.shape != group.shape and not self._can_run_over(other, group.keepdims_shape if small else group.shape):
+            return False
+        if len(group.equations) + len(other.equations) > MAX_KERNEL_EQUATIONS:
+            return False
+        between = (group.needs | other.needs) - {group, other}
+        if any(g.is_downstream_of(group) or g.is_downstream_of(other) for g in between):
+            return False
+        axes = group.axes if other.axes is None else other.axes
+        kept = group.kept | other.kept | (set(other.equations) if small else set())
+        apart = {group.root, *group.prologue}
+        return all(
+            _access_mismatch(view, value, group.shape, axes, value in kept, view.base in kept or view.base.op.combine)
+            is None
+            for value in (*group.equations, *other.equations)
+            if value not in apart
+            for view in (self.views[operand] for operand in value.operands)
+            if self.maker.get(view.base) in (group, other)
+        )
+
+    def _can_run_over(self, group: Group, space: Shape) -> bool:
+        """True if a kernel without folds can run over another shape."""
+        return (
+            group.axes is None
+            and prod(group.shape or ()) == prod(space)
+            and all(view_over(self.views[o], v.shape, space) is not None for v in group.equations for o in v.operands)
+        )
+
+    def why_not_fused(self, group: Group, value: Value, shape: Shape) -> str | None:
+        """Return why `value` cannot join `group`; None if it can."""
+        assert group.shape is not None
+        name, axes = value.op.name, group.axes
+        if not group.is_same_pass(*pass_flags(value)):
+            return f"{name} is computed again for the gradient, which the forward pass is to be over for"
+        if group.closed:
+            return f"{name} reads what {group.equations[0].op.name} has stored"
+        kept = not value.op.combine and is_reduced_shape(group, shape)
+        parts = group.has_gate_slices(shape)
+        if value.op.combine:
+            if group.root is not None:
+                return f"{name} folds what {group.root.op.name} makes block by block"
+            if group.shape != shape:
+                return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
+            axes = value.params["axes"]
+            if group.axes is not None and group.axes != axes:
+                return f"{name} folds axes {axes}, its operand's kernel {group.axes}"
+        elif not kept and not parts and prod(shape) != prod(group.shape):
+            return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
+        space = group.keepdims_shape if kept else shape if parts else group.shape
+        for operand in value.operands:
+            view = self.views[operand]
+            if view_over(view, shape, space) is None:
+                return f"{name} reads {list(view.shape)} in an order of its own"
+            maker = self.maker.get(view.base)
+            if view.base in group.concatenations or view.base in group.prologue:
+                return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
+            if maker is group and group.unit:
+                if not (parts and _are_gate_slices(view.expand(shape), group.unit)):
+                    return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
+            elif maker is group:
+                folded = view.base in group.kept or view.base.op.combine
+                misread = _access_mismatch(view, value, group.shape, axes, kept, folded)
+                if misread:
+                    return misread
+            elif maker is not None and maker.is_downstream_of(group):
+                return f"{name} also needs what comes after its operand's kernel"
+        if len(group.equations) >= MAX_KERNEL_EQUATIONS:
+            return f"its operand's kernel has {MAX_KERNEL_EQUATIONS} equations already"
+        return None
+
+
+def is_reduced_shape(group: Group, shape: Shape) -> bool:
+    """True if a value of this shape has one element for each fold of a group, and not for each that is folded."""
+    assert group.shape is not None
+    if group.axes is None or shape == group.shape or prod(shape) == prod(group.shape):
+        return False
+    return prod(shape) == prod(group.keepdims_shape)
+
+
+def _are_gate_slices(view: StridedView, unit: int) -> bool:
+    """True if a view is of neighbouring parts of `unit` columns of a value that has parts, in every row."""
+    columns = view.base.shape[-1]
+    lies = all(n == 1 or s == own for n, s, own in zip(view.shape, view.strides, (columns, 1), strict=True))
+    return lies and view.offset % unit == 0 and view.offset + view.shape[-1] <= columns
+
+
+def _access_mismatch(
+    view: StridedView, value: Value, shape: Shape, axes: Shape | None, kept: bool, folded: bool
+) -> str | None:
+    """Return why an equation of a kernel over `shape` cannot read a value of it; None if it can.
+
+    `kept`: the reader has one element for each fold; `folded`: so has what it reads.
+    """
+    name, made = value.op.name, view.base.op.name
+    if not folded:
+        seen = None if kept else view_over(view, iteration_shape(value), shape)
+        if seen is not None and seen.is_linear:
+            return None
+        return f"{name} reads other elements of {made} than the one being computed"
+    assert axes is not None
+    space = keepdims_shape(shape, axes) if kept else shape
+    seen = view_over(view, iteration_shape(value), space)
+    if seen is None or not indexes_reduction_result(seen, space, axes):
+        return f"{name} reads other results of {made} than the one being computed"
+    if not kept and prod(keepdims_shape(shape, axes)) == 1 and prod(shape) > MAX_ELEMENTS_AFTER_FULL_REDUCTION:
+        return f"{name} needs the finished {made}"
+    return None
+
+
+def pass_flags(value: Value) -> tuple[bool, bool]:
+    """Return whether an equation is computed again after the forward pass, and whether in the backward pass."""
+    return (False, False) if value.origin is None else (value.origin.again, value.origin.backward)
+
+
+def _is_upcast_bfloat16(value: Value) -> bool:
+    """True for what was bfloat16 before."""
+    return value.op is not None and value.op.name == "cast" and is_bfloat16(value.operands[0].dtype)
