@@ -109,6 +109,7 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.elementwise.pointwise import *
     from adjoint.functions.indexing import getitem as _index
     from adjoint.functions.indexing.gather import *
+    from adjoint.functions.indexing.masked_nonzero import *
     from adjoint.functions.linalg.matmul import *
     from adjoint.functions.linalg.norms import *
     from adjoint.functions.reduction.reduce import *
@@ -170,8 +171,8 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.memory_format import sparse_csc as sparse_csc
     from adjoint.core.tensor.memory_format import sparse_csr as sparse_csr
     from adjoint.functions.creation.buffers_dlpack import *
+    from adjoint.functions.creation.linspace_logspace import *
     from adjoint.functions.creation.random import *
-    from adjoint.functions.creation.ranges import *
     from adjoint.functions.creation.sampling import *
     from adjoint.functions.creation.typed_storage import *
     from adjoint.functions.creation.typed_storage import TypedStorage as TypedStorage
@@ -190,12 +191,16 @@ if TYPE_CHECKING:
     from adjoint.functions.nn.normalization import *
     from adjoint.functions.nn.pooling import *
     from adjoint.functions.reduction.cumulative import *
+    from adjoint.functions.reduction.histogram import *
     from adjoint.functions.reduction.numerical_calculus import *
     from adjoint.functions.reduction.segment_reduce import *
     from adjoint.functions.reduction.sort_quantile_unique import *
     from adjoint.functions.reduction.statistics import *
     from adjoint.functions.shape.as_strided import *
-    from adjoint.functions.shape.rearrange import *
+    from adjoint.functions.shape.diag_tril import *
+    from adjoint.functions.shape.flip_roll import *
+    from adjoint.functions.shape.meshgrid_combinations import *
+    from adjoint.functions.shape.repeat import *
     from adjoint.functions.shape.split import *
     from adjoint.functions.signal.stft import *
     from adjoint.functions.signal.windows import *

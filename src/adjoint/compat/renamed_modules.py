@@ -77,14 +77,17 @@ _MOVES = {
         return_types
     """,
     ("functions", "functions.creation"): """
-        buffers_dlpack=exchange linspace=even_steps random ranges sampling=distributions shared_memory=sharing
-        typed_storage=storages
+        buffers_dlpack=exchange creation=ranges linspace_logspace=even_steps linspace_logspace=ranges random
+        sampling=distributions shared_memory=sharing typed_storage=storages
     """,
     ("functions", "functions.elementwise"): """
         activation allclose=agreement complex dtype_conversion=conversion float_functions=elementary
         gated_activation=gating inplace_activation pointwise relu_variants=rectifiers special
     """,
-    ("functions", "functions.indexing"): "gather getitem=index scatter traced_masks=masked",
+    ("functions", "functions.indexing"): """
+        gather getitem=index masked_nonzero=gather masked_nonzero=order masked_nonzero=pointwise
+        masked_nonzero=ranges scatter scatter=arrangement traced_masks=masked
+    """,
     ("functions", "functions.linalg"): """
         checks=matrices distance eig_svd=linalg_spectrum einsum factorizations=linalg_factors low_rank
         lu_ldl=linalg_lu matmul=linear matrix_functions=linalg_products norms=reduce norms_det=linalg_norms
@@ -100,11 +103,14 @@ _MOVES = {
         normalization pad=framing pooling recurrent recurrent_fused=recurrent_sweep unpool_fold=placing
     """,
     ("functions", "functions.reduction"): """
-        cumulative=scan numerical_calculus=calculus reduce segment_reduce=segments sort_quantile_unique=order
-        statistics
+        cumulative=reduce cumulative=scan histogram=order histogram=statistics numerical_calculus=calculus
+        numerical_calculus=scan reduce reduce=elementary reduce=order segment_reduce=segments
+        sort_quantile_unique=order sort_quantile_unique=reduce statistics statistics=distance statistics=reduce
     """,
     ("functions", "functions.shape"): """
-        as_strided=strides join=joining rearrange=arrangement split=sections view_dtype=reinterpretation
+        as_strided=strides diag_tril=arrangement diag_tril=gather diag_tril=strides flip_roll=arrangement
+        join=arrangement join=joining meshgrid_combinations=arrangement repeat=joining shape=arrangement
+        split=joining split=sections view_dtype=reinterpretation
     """,
     ("functions", "functions.signal"): "fft=fourier fftfreq=frequencies stft=spectrogram windows",
     ("nn", "compat.stubs.nn"): "attention_kernels",
@@ -166,10 +172,10 @@ FOLDERS = {
     "core.op": "core.op.op",
     "core.tensor": "core.tensor.tensor",
     "distributions.kl": "distributions.kl.registry",
-    "functions.creation": "functions.creation.creation",
+    "functions.creation": "functions.creation.creation functions.creation.linspace_logspace",
     "functions.linalg": "functions.linalg.top_level_names functions.linalg.norms",
     "functions.loss": "functions.loss.regression",
-    "functions.shape": "functions.shape.shape",
+    "functions.shape": "functions.shape.shape functions.shape.flip_roll",
     "nn.containers": "nn.containers.containers",
     "nn.loss": "nn.loss.losses",
     "nn.module": "nn.module.module",

@@ -10,7 +10,7 @@ from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
-from adjoint.functions.shape.rearrange import broadcast_tensors
+from adjoint.functions.shape.shape import broadcast_tensors
 
 EULER_GAMMA = 0.57721566490153286061  # -Γ'(1)
 

@@ -18,7 +18,7 @@ from typing import Any
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
-from adjoint.functions.shape import join, shape
+from adjoint.functions.shape import join, repeat, shape
 
 BACKENDS = "einops._backends"
 LAYERS = ("EinMix", "Rearrange", "Reduce")
@@ -106,7 +106,7 @@ def register() -> type:
             return shape.expand(x, tuple(repeats))
 
         def tile(self, x: Tensor, repeats: Any) -> Tensor:
-            return join.tile(x, tuple(repeats))
+            return repeat.tile(x, tuple(repeats))
 
         def concat(self, tensors: Any, axis: int) -> Tensor:
             return join.cat(tensors, axis)

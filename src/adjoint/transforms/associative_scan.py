@@ -7,8 +7,8 @@ from typing import Any
 
 from adjoint.core.runtime.pytree import flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.shape.flip_roll import flip
 from adjoint.functions.shape.join import cat
-from adjoint.functions.shape.shape import flip
 from adjoint.transforms.vmap.vmap import vmap
 
 COMBINE_MODES = "pointwise", "generic"

@@ -120,3 +120,9 @@ def test_types_of_complex_numbers_have_names() -> None:
     z = ad.tensor([1j])
     assert z.type() == "adjoint.ComplexFloatTensor"
     assert z.type("adjoint.ComplexDoubleTensor").dtype is ad.complex128
+
+
+def test_names_of_types() -> None:
+    assert ad.typename(ad.zeros(1)) == "adjoint.FloatTensor"
+    assert ad.typename(ad.nn.Linear(1, 1)) == ad.typename(ad.nn.Linear) == "adjoint.nn.layers.linear.Linear"
+    assert ad.typename(1) == "int"

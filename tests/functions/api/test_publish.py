@@ -12,8 +12,10 @@ import adjoint as ad
 from adjoint.functions.api.publish import in_place, public
 
 MODULES = [
-    "creation.creation", "linalg.einsum", "indexing.gather", "shape.join", "linalg.matmul", "linalg.norms",
-    "elementwise.pointwise", "creation.random", "reduction.reduce", "shape.shape",
+    "creation.creation", "creation.linspace_logspace", "linalg.einsum", "indexing.gather", "indexing.masked_nonzero",
+    "shape.join", "linalg.matmul", "linalg.norms", "elementwise.pointwise", "creation.random", "reduction.cumulative",
+    "reduction.reduce", "reduction.sort_quantile_unique", "reduction.statistics", "shape.diag_tril", "shape.flip_roll",
+    "shape.repeat", "shape.shape", "shape.split",
 ]  # fmt: skip
 NAMES = [(m, name) for m in MODULES for name in importlib.import_module(f"adjoint.functions.{m}").__all__]
 

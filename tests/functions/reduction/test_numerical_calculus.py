@@ -1,4 +1,4 @@
-"""Slopes and areas against PyTorch: values, gradients, types, errors."""
+"""Differences, gradients and integrals against PyTorch: values, gradients, types, errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ GIVEN = {
     "i": np.array([1, 2, 4, 8]), "p": np.array([0.0, 1.0, 5.0]), "q": np.array([0.0, 1.0, 2.5, 3.0]),
     "r": np.array([0.0, 1.0, 3.0, 4.0, 8.0]), "b": np.array([True, False, True]), "u": np.array([1, 3, 2], np.uint8),
     "f": np.array([1.0, 2.0, 4.0], np.float32), "e": np.zeros((3, 0)), "s": np.array(2.0),
+    "w": np.array([1.0, 2.0]), "k": np.array([[True, False], [True, True]]),
 }  # fmt: skip
 
 
@@ -29,6 +30,7 @@ GIVEN = {
         "t.trapz(x, dx=2)", "t.trapz(x, p, dim=0)", "t.cumulative_trapezoid(x)", "t.cumulative_trapezoid(i)",
         "t.cumulative_trapezoid(x, q)", "t.cumulative_trapezoid(x, dx=3, dim=0)", "t.cumulative_trapezoid(y, x)",
         "t.cumulative_trapezoid(x[:, :1])", "t.cumulative_trapezoid(e)", "t.cumulative_trapezoid(f, dx=0.5)",
+        "v.diff()", "y.diff(2, 1)", "k.diff()", "v.diff(prepend=w)", "v.diff(append=w, n=1)", "w.diff(3)", "v.diff(0)",
     ],
 )  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
@@ -52,6 +54,7 @@ def test_values_and_gradients(expression: str) -> None:
         ("t.trapezoid(b)", "trapezoid: received a bool input for `y`, but bool is not supported"),
         ("t.trapezoid(x, q, dx=2)", "trapezoid() received an invalid combination of arguments"),
         ("t.trapezoid(s)", "Dimension specified as -1 but tensor has no dimensions"),
+        ("s.diff()", "diff expects input to be at least one-dimensional"),
         ("t.cumulative_trapezoid(x, p)", "There must be one `x` value for each sample point"),
     ],
 )

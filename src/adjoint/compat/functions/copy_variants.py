@@ -16,8 +16,9 @@ from adjoint.functions.api.publish import public
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import complex as numbers
 from adjoint.functions.elementwise import dtype_conversion
-from adjoint.functions.shape import as_strided, join, shape
-from adjoint.functions.shape.rearrange import _scatter_into_view
+from adjoint.functions.indexing.scatter import _scatter_into_view
+from adjoint.functions.shape import as_strided, diag_tril, shape
+from adjoint.functions.shape import split as sections
 from adjoint.functions.shape.split import split_with_sizes
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
@@ -61,17 +62,17 @@ def _make_copy_variant(view: Callable[..., Any], name: str) -> Callable[..., Any
 alias_copy = _make_copy_variant(_alias, "alias_copy")
 as_strided_copy = _make_copy_variant(as_strided.as_strided, "as_strided_copy")
 detach_copy = _make_copy_variant(Tensor.detach, "detach_copy")
-diagonal_copy = _make_copy_variant(as_strided.diagonal, "diagonal_copy")
+diagonal_copy = _make_copy_variant(diag_tril.diagonal, "diagonal_copy")
 expand_copy = _make_copy_variant(shape.expand, "expand_copy")
 permute_copy = _make_copy_variant(shape.permute, "permute_copy")
 select_copy = _make_copy_variant(shape.select, "select_copy")
 slice_copy = _make_copy_variant(_slice_dim, "slice_copy")
-split_copy = _make_copy_variant(join.split, "split_copy")
+split_copy = _make_copy_variant(sections.split, "split_copy")
 split_with_sizes_copy = _make_copy_variant(split_with_sizes, "split_with_sizes_copy")
 squeeze_copy = _make_copy_variant(shape.squeeze, "squeeze_copy")
 t_copy = _make_copy_variant(shape.t, "t_copy")
 transpose_copy = _make_copy_variant(shape.transpose, "transpose_copy")
-unbind_copy = _make_copy_variant(join.unbind, "unbind_copy")
+unbind_copy = _make_copy_variant(sections.unbind, "unbind_copy")
 unfold_copy = _make_copy_variant(as_strided.unfold, "unfold_copy")
 unsqueeze_copy = _make_copy_variant(shape.unsqueeze, "unsqueeze_copy")
 view_as_complex_copy = _make_copy_variant(numbers.view_as_complex, "view_as_complex_copy")

@@ -1151,7 +1151,7 @@ class GeqrfResult(NamedTuple):
     tau: Tensor
 
 class Histogram(NamedTuple):
-    """See adjoint.functions.reduction.statistics."""
+    """See adjoint.functions.reduction.histogram."""
 
     hist: Tensor
     bin_edges: Tensor

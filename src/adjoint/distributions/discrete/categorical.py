@@ -24,7 +24,7 @@ from adjoint.functions.creation import creation
 from adjoint.functions.creation.sampling import multinomial
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.loss.classification import one_hot
-from adjoint.functions.shape.rearrange import broadcast_tensors
+from adjoint.functions.shape.shape import broadcast_tensors
 
 
 class Categorical(Distribution):

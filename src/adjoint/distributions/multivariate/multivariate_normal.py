@@ -24,7 +24,7 @@ from adjoint.distributions.parameters import formula, lazy_property, standard_no
 from adjoint.functions.creation import creation
 from adjoint.functions.linalg.factorizations import cholesky
 from adjoint.functions.linalg.solve import solve_triangular
-from adjoint.functions.shape.rearrange import broadcast_shapes, broadcast_tensors
+from adjoint.functions.shape.shape import broadcast_shapes, broadcast_tensors
 
 # what programs import from here, by PyTorch's names
 _batch_mahalanobis, _batch_mv, _precision_to_scale_tril = mahalanobis, multiply_vector, cholesky_of_inverse

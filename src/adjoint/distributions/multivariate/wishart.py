@@ -23,7 +23,7 @@ from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.linalg.norms_det import slogdet
 from adjoint.functions.linalg.top_level_names import cholesky_solve
 from adjoint.functions.shape import join
-from adjoint.functions.shape.rearrange import broadcast_shapes
+from adjoint.functions.shape.shape import broadcast_shapes
 
 _LOG_2 = math.log(2)
 

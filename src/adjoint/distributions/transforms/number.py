@@ -12,7 +12,7 @@ from adjoint.distributions.parameters import broadcast_all, formula, lazy_proper
 from adjoint.distributions.transforms.transform import Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import softplus
-from adjoint.functions.shape.rearrange import broadcast_shapes
+from adjoint.functions.shape.shape import broadcast_shapes
 
 
 class _FixedTransform(Transform):

@@ -14,7 +14,6 @@ from adjoint.core.tensor.tensor import Tensor
 
 METHODS: dict[str, str] = {
     "creation.random": "bernoulli bernoulli_ exponential_ normal_ random_ uniform_",
-    "creation.ranges": "nonzero_static",
     "creation.sampling": "cauchy_ geometric_ log_normal_ multinomial",
     "creation.shared_memory": "is_shared share_memory_",
     "elementwise.allclose": "allclose equal isclose",
@@ -27,14 +26,14 @@ METHODS: dict[str, str] = {
         clamp_max_ clamp_min clamp_min_ copysign copysign_ deg2rad deg2rad_ digamma digamma_ erfc erfc_ erfinv
         erfinv_ fix fix_ float_power float_power_ fmax fmin frac frac_ frexp gcd gcd_ heaviside heaviside_ hypot
         hypot_ i0 i0_ igamma igamma_ igammac igammac_ isneginf isposinf isreal lcm lcm_ ldexp ldexp_ lgamma
-        lgamma_ logaddexp logaddexp2 logit logit_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nansum
-        nextafter nextafter_ polygamma polygamma_ positive rad2deg rad2deg_ signbit sinc sinc_ xlogy xlogy_
+        lgamma_ logaddexp logaddexp2 logit logit_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ nextafter nextafter_
+        polygamma polygamma_ positive rad2deg rad2deg_ signbit sinc sinc_ xlogy xlogy_
     """,
     "elementwise.relu_variants": "hardshrink prelu",
     "indexing.scatter": """
-        fill_diagonal_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_
-        index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_ scatter_reduce
-        scatter_reduce_ take
+        diagonal_scatter fill_diagonal_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put
+        index_put_ index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_ scatter_reduce
+        scatter_reduce_ select_scatter slice_scatter take
     """,
     "linalg.distance": "dist renorm renorm_",
     "linalg.products": """
@@ -44,32 +43,33 @@ METHODS: dict[str, str] = {
         cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp orgqr ormqr
         pinverse qr slogdet svd triangular_solve
     """,
-    "reduction.cumulative": "cummax cummin cumprod cumprod_ cumsum_ diff logcumsumexp",
+    "reduction.cumulative": "cummax cummin cumprod cumprod_ cumsum cumsum_ logcumsumexp",
+    "reduction.histogram": "bincount histc histogram",
+    "reduction.numerical_calculus": "diff",
     "reduction.sort_quantile_unique": """
-        aminmax argwhere bincount histc kthvalue median mode msort nanmedian nanquantile quantile unique
-        unique_consecutive
+        argsort kthvalue median mode msort nanmedian nanquantile quantile sort topk unique unique_consecutive
     """,
-    "reduction.statistics": "corrcoef cov histogram",
+    "reduction.statistics": "corrcoef cov std var",
     "shape.as_strided": """
-        as_strided as_strided_ diagonal narrow_copy resize resize_ resize_as resize_as_ set_ squeeze_ swapaxes_
+        as_strided as_strided_ narrow_copy resize resize_ resize_as resize_as_ set_ squeeze_ swapaxes_
         swapdims_ t_ transpose_ unfold unsqueeze_
     """,
-    "shape.rearrange": """
-        diag diag_embed diagflat diagonal_scatter fliplr flipud moveaxis roll rot90 select_scatter slice_scatter
-        trace
-    """,
+    "shape.diag_tril": "diag diag_embed diagflat diagonal trace tril tril_ triu triu_",
+    "shape.flip_roll": "flip fliplr flipud roll rot90",
+    "shape.repeat": "repeat repeat_interleave tile",
     "shape.split": """
-        dsplit hsplit split_with_sizes tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit
+        chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split unsafe_split_with_sizes
+        vsplit
     """,
     "signal.stft": "istft stft",
 }
 FUNCTIONS: dict[str, str] = {
     "creation.buffers_dlpack": "from_dlpack from_file frombuffer",
+    "creation.linspace_logspace": "linspace logspace range",
     "creation.random": """
         Generator default_generator get_rng_state initial_seed manual_seed normal rand rand_like randint
         randint_like randn randn_like randperm seed set_rng_state
     """,
-    "creation.ranges": "logspace range scalar_tensor unravel_index",
     "creation.sampling": """
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad binomial poisson
     """,
@@ -80,7 +80,7 @@ FUNCTIONS: dict[str, str] = {
     """,
     "elementwise.complex": "complex polar view_as_complex view_as_real",
     "elementwise.relu_variants": "celu celu_ rrelu rrelu_ selu_ threshold threshold_",
-    "linalg.distance": "cdist pdist std_mean var_mean",
+    "linalg.distance": "cdist pdist",
     "linalg.einsum": "einsum",
     "linalg.low_rank": "lobpcg pca_lowrank svd_lowrank",
     "linalg.products": "chain_matmul tensordot vander",
@@ -101,15 +101,14 @@ FUNCTIONS: dict[str, str] = {
         avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
         max_pool3d max_pool3d_with_indices
     """,
+    "reduction.histogram": "histogramdd",
     "reduction.numerical_calculus": "cumulative_trapezoid gradient trapezoid trapz",
     "reduction.segment_reduce": "segment_reduce",
     "reduction.sort_quantile_unique": "bucketize isin searchsorted",
-    "reduction.statistics": "histogramdd",
+    "reduction.statistics": "std_mean var_mean",
     "shape.as_strided": "empty_strided",
-    "shape.rearrange": """
-        atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod
-        column_stack combinations dstack meshgrid row_stack tril_indices triu_indices
-    """,
+    "shape.diag_tril": "block_diag tril_indices triu_indices",
+    "shape.meshgrid_combinations": "cartesian_prod combinations meshgrid",
     "signal.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
 }
 IN_PLACE = """

@@ -1,4 +1,4 @@
-"""Tensors from data, from a fill value, from a range."""
+"""Tensors from data or from a fill value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.device import is_meta
-from adjoint.core.dtype.dtype import as_dtype, default, is_floating, numpy_dtype, promote
+from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
@@ -19,19 +19,19 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import write_out
-from adjoint.functions.creation.linspace import linspace_values
 from adjoint.ops import creation as ops
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace",
-    "ones", "ones_like", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "ones",
+    "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
-def _finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+def finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+    """Return a new tensor on the requested device, as a leaf if `requires_grad`."""
     if device is not None:
         out = on_requested_device(out, device)
     if requires_grad and not is_floating(out.array):
@@ -63,7 +63,7 @@ def tensor(
     if hasattr(data, "untyped"):
         data = data.elements(dtype)
     array = np.array(as_array(data, dtype), copy=True, order="C")
-    return _finish_factory(constant(array), requires_grad, device)
+    return finish_factory(constant(array), requires_grad, device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -101,7 +101,7 @@ def asarray(
     unless `requires_grad` is False.
     """
     if isinstance(obj, Tensor):
-        return _finish_factory(_alias_or_copy(obj, dtype, copy, requires_grad), requires_grad is True, device)
+        return finish_factory(_alias_or_copy(obj, dtype, copy, requires_grad), requires_grad is True, device)
     given = _try_array_view(obj, dtype)
     if given is None:
         if copy is False:
@@ -205,7 +205,7 @@ def full(
                 [7, 7, 7]])
     """
     if out is not None:
-        return _finish_factory(
+        return finish_factory(
             write_out(out, full, size, fill_value, dtype=dtype_for_out(out, dtype)), requires_grad, device
         )
     if device is not None and is_meta(device):
@@ -214,7 +214,7 @@ def full(
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
     kind = numpy_dtype(dtype) if dtype is not None else _infer_fill_dtype(fill_value)
-    return _finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
+    return finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
 
 
 def _infer_fill_dtype(fill_value: Any) -> Any:
@@ -288,10 +288,10 @@ def zeros(
                 [0., 0., 0.]])
     """
     if "out" in named:
-        return _finish_factory(_create_with_out(zeros, size, dtype, **named), requires_grad, device)
+        return finish_factory(_create_with_out(zeros, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
         return call_on_meta(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return _finish_factory(
+    return finish_factory(
         _make_full(parse_named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device
     )
 
@@ -316,10 +316,10 @@ def ones(
                 [1, 1, 1]])
     """
     if "out" in named:
-        return _finish_factory(_create_with_out(ones, size, dtype, **named), requires_grad, device)
+        return finish_factory(_create_with_out(ones, size, dtype, **named), requires_grad, device)
     if device is not None and is_meta(device):
         return call_on_meta(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return _finish_factory(
+    return finish_factory(
         _make_full(parse_named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device
     )
 
@@ -333,7 +333,7 @@ def empty(
     if memory_format is not None and (order := dim_order_for_copy(out, memory_format)):
         out = copy_in_order(out, order=order)
     poison_uninitialized(out.array)
-    return _finish_factory(out, requires_grad, device)
+    return finish_factory(out, requires_grad, device)
 
 
 def full_like(
@@ -346,7 +346,7 @@ def full_like(
     order = dim_order_for_copy(input, memory_format)
     if order:
         out = copy_in_order(out, order=order)
-    return _finish_factory(out, requires_grad, device_like(input, device))
+    return finish_factory(out, requires_grad, device_like(input, device))
 
 
 def zeros_like(
@@ -402,6 +402,49 @@ def empty_like(
     return out
 
 
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return a matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        n: number of rows.
+        m: number of columns. Default: n.
+        dtype: element type. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Example:
+        >>> ad.eye(2, 3)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+    """
+    if out is not None:
+        return write_out(out, eye, n, m, dtype=dtype_for_out(out, dtype))
+    for name, size in (("n", n), ("m", m or 0)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    return finish_factory(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """One number as a 0-d tensor of the default type, whatever the number's own."""
+    if isinstance(s, complex) and not DTYPES[numpy_dtype(dtype or default.floating)].is_complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
+    return tensor(to_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)
+
+
+def to_number(value: Any) -> Any:
+    """Return the number that a 0-d tensor or NumPy scalar holds, and other values as they are."""
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value
+
+
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, out: Any = None,
@@ -450,102 +493,4 @@ def arange(
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
     made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
-    return _finish_factory(made, requires_grad, device)
-
-
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
-    """Return `steps` evenly spaced numbers from `start` to `end`, both included.
-
-    Args:
-        start, end: first and last number; numbers or 0-d tensors.
-        steps: how many numbers, at least 0.
-        dtype: element type. Default: the default dtype.
-        device: "cpu" (default), or "meta" for a tensor without elements.
-        requires_grad: True to record operations on the result. Default: False.
-        layout, pin_memory: ignored.
-        out: tensor that takes the result; its dtype is used.
-
-    Raises: RuntimeError for negative `steps`.
-
-    Example:
-        >>> ad.linspace(0, 1, 5)
-        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
-    """
-    if out is not None:
-        return write_out(out, linspace, start, end, steps, dtype=dtype_for_out(out, dtype))
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    start, end = check_range_ends("linspace", start, end)
-    kind = infer_range_dtype("linspace", start, end, dtype)
-    if kind.kind == "b":
-        raise NotImplementedError("linspace: not implemented for adjoint.bool")
-    whole = kind.kind in "iu"
-    array = (
-        _linspace_integers(int(start), int(end), steps).astype(kind)
-        if whole
-        else linspace_values(start, end, steps, kind)
-    )
-    return _finish_factory(constant(array), requires_grad, device)
-
-
-def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
-    """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
-    if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
-        ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
-        raise RuntimeError(
-            f"{name} only supports 0-dimensional start and end tensors, but got start with {ranks[0]} dimension(s) and "
-            f"end with {ranks[1]} dimension(s)."
-        )
-    first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
-    return first, last
-
-
-def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
-    """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
-    found = promote((0.0, start, end))
-    if dtype is None:
-        return found
-    if found.kind == "c" and numpy_dtype(dtype).kind != "c":
-        kind = "float" if found.itemsize == 8 else "double"
-        raise RuntimeError(
-            f"torch.{name}(): inferred dtype c10::complex<{kind}> can't be safely cast to passed dtype "
-            f"{scalar_type(as_dtype(dtype))}"
-        )
-    return numpy_dtype(dtype)
-
-
-def _linspace_integers(start: int, end: int, steps: int) -> Any:
-    """Evenly spaced from both ends to the middle, each without its fraction."""
-    gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
-    return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
-
-
-def eye(
-    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
-    """Return a matrix with ones on the diagonal and zeros elsewhere.
-
-    Args:
-        n: number of rows.
-        m: number of columns. Default: n.
-        dtype: element type. Default: the default dtype.
-        device: "cpu" (default), or "meta" for a tensor without elements.
-        requires_grad: True to record operations on the result. Default: False.
-        layout, pin_memory: ignored.
-        out: tensor that takes the result; its dtype is used.
-
-    Example:
-        >>> ad.eye(2, 3)
-        tensor([[1., 0., 0.],
-                [0., 1., 0.]])
-    """
-    if out is not None:
-        return write_out(out, eye, n, m, dtype=dtype_for_out(out, dtype))
-    for name, size in (("n", n), ("m", m or 0)):
-        if size < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return _finish_factory(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)
+    return finish_factory(made, requires_grad, device)

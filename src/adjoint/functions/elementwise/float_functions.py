@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import DTYPES, is_bfloat16, promote
-from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.dtype.dtype import is_bfloat16, promote
 from adjoint.core.op.families import restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -46,9 +45,8 @@ from adjoint.ops.special.normal_cdf import erfinv
 __all__ = [
     "acosh", "arccosh", "arcsinh", "arctanh", "asinh", "atanh", "clamp_max", "clamp_min", "copysign", "deg2rad",
     "digamma", "erfc", "erfinv", "fix", "float_power", "fmax", "fmin", "frac", "frexp", "gcd", "heaviside", "hypot",
-    "i0", "igamma", "igammac", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma", "logaddexp",
-    "logaddexp2", "logit", "mvlgamma", "nan_to_num", "nanmean", "nansum", "nextafter", "polygamma", "positive",
-    "rad2deg", "signbit", "sinc", "xlogy",
+    "i0", "igamma", "igammac", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma", "logaddexp", "logaddexp2",
+    "logit", "mvlgamma", "nan_to_num", "nextafter", "polygamma", "positive", "rad2deg", "signbit", "sinc", "xlogy",
 ]  # fmt: skip
 BFLOAT16_MAX = 3.3895313892515355e38
 
@@ -218,26 +216,3 @@ def isreal(input: Tensor) -> Tensor:
     if input.array.dtype.kind == "c":
         return constant(np.asarray(np.isreal(input.numpy_view("isreal()"))))
     return constant(np.ones(input.array.shape, np.bool_))
-
-
-def _replace_nan_by_zero(input: Tensor) -> Tensor:
-    return select.where(comparison.isnan(input), np.zeros((), input.array.dtype), input)
-
-
-@public()
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Σ over `dim`, NaN counting as 0."""
-    check_ordered("nansum", input)
-    x: Any = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
-    return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
-
-
-@public()
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over `dim` of what is not NaN."""
-    if DTYPES[input.array.dtype].rank < 2:
-        raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
-        )
-    there: Any = select.cast(comparison.logical_not(comparison.isnan(input.detach())), dtype=input.array.dtype)
-    return arithmetic.div(nansum(input, dim, keepdim, dtype=dtype), there.sum(dim, keepdim))

@@ -10,7 +10,7 @@ from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import in_place, rename_node
 from adjoint.functions.elementwise.activation import softplus
-from adjoint.functions.shape.join import split
+from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.movement import movement
 

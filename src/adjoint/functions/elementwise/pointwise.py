@@ -16,7 +16,7 @@ from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, operator_in_place, public, rename_node
-from adjoint.functions.indexing.gather import nonzero
+from adjoint.functions.indexing.masked_nonzero import nonzero
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select
 from adjoint.ops.elementwise import clamp as limiting
 from adjoint.ops.elementwise.arithmetic import (
@@ -36,7 +36,7 @@ from adjoint.ops.elementwise.arithmetic import (
     sqrt,
     square,
     trunc,
-)  # fmt: skip
+)
 from adjoint.ops.elementwise.bitwise import (
     bitwise_and,
     bitwise_left_shift,
@@ -59,7 +59,7 @@ from adjoint.ops.elementwise.comparison import (
     logical_xor,
     lt,
     ne,
-)  # fmt: skip
+)
 from adjoint.ops.elementwise.transcendental import (
     acos,
     asin,
@@ -80,19 +80,18 @@ from adjoint.ops.elementwise.transcendental import (
     sinh,
     tan,
     tanh,
-)  # fmt: skip
+)
 from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
-    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2",
-    "asin", "atan", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clip", "clone", "cos", "cosh", "div", "divide", "eq",
-    "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt",
-    "isfinite", "isinf", "isnan", "le", "lerp", "less", "less_equal", "log", "log10", "log1p", "log2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul",
-    "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
-    "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan", "tanh", "true_divide",
-    "trunc", "where",
+    "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2", "asin", "atan",
+    "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "ceil", "clamp", "clip", "clone", "cos", "cosh", "div", "divide", "eq", "erf", "exp", "exp2", "expm1", "floor",
+    "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "lerp", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
+    "maximum", "minimum", "mul", "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu",
+    "remainder", "round", "rsqrt", "rsub", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "sub", "subtract", "tan",
+    "tanh", "true_divide", "trunc", "where",
 ]  # fmt: skip
 
 atan2, maximum, minimum = restrict_scalars("", atan2, maximum, minimum)
@@ -371,38 +370,6 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     return arithmetic.sub(end, arithmetic.mul(gap, 1.0 - weight))
 
 
-@public(inplace=True)
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """Return a copy of `input` with `value` wherever `mask` is true.
-
-    Args:
-        input: tensor.
-        mask: bool tensor that broadcasts with `input`.
-        value: number or 0-d tensor.
-
-    Raises: RuntimeError for a mask that is not bool, and for a `value` with dimensions.
-
-    Example:
-        >>> x = ad.tensor([1.0, -2.0, 3.0])
-        >>> ad.masked_fill(x, x < 0, 0.0)
-        tensor([1., 0., 3.])
-    """
-    if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
-    if not isinstance(value, Tensor):
-        value = select.number_as_array(value, input.array.dtype)
-    elif value.ndim:
-        raise RuntimeError(
-            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
-        )
-    elif value.array.dtype != input.array.dtype:
-        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
-            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
-        value = select.cast(value, dtype=input.array.dtype)
-    out = select.choose(mask, value, input)  # of which PyTorch gives a row-major copy
-    return rename_node(out if out.is_contiguous() else select.copy(out), "MaskedFillBackward0")
-
-
 @with_out
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Return `input` where `condition` is true, else `other`; all three broadcast.
@@ -432,7 +399,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 
 def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
-    """`self` where `condition`, else `other`."""
+    """Return `self` where `condition` is true, else `other`."""
     return where(condition, self, other)
 
 
@@ -466,5 +433,5 @@ _IN_PLACE_OPERATORS = {
 }  # fmt: skip
 for _name, _f in _IN_PLACE_OPERATORS.items():
     setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
-setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010
 setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake
+setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010

@@ -5,6 +5,7 @@ Modules, in reading order:
 - `traced_masks`: Writing where a mask is true while its values are not known, for a step is traced: by `where`, and
   running counts.
 - `getitem`: Reading and writing in brackets: `x[…]` and `x[…] = value`.
-- `gather`: Elements at positions that are data themselves: gather, scatter, masks and triangles.
+- `gather`: Elements gathered from, and added at, positions along a dimension.
 - `scatter`: Writing, adding and folding at positions that are data: along one dimension, or at index arrays.
+- `masked_nonzero`: Choices by masks, and positions of the elements that are not zero.
 """

@@ -1,4 +1,4 @@
-"""Elements at positions that are data themselves: gather, scatter, masks and triangles."""
+"""Elements gathered from, and added at, positions along a dimension."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from adjoint.core.op.apply import apply, wrap_computed
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
-from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public, rename_node
-from adjoint.functions.indexing.getitem import getitem
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
-__all__ = [
-    "gather", "index_select", "masked_select", "nonzero", "scatter_add", "take_along_dim", "tril", "triu",
-]  # fmt: skip
+__all__ = ["gather", "index_select", "scatter_add", "take_along_dim"]
 
 
 def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
@@ -166,78 +162,3 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         return select.copy(input)
     op: Any = indexing.index
     return rename_node(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
-
-
-@public()
-def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
-    """Return the positions of the elements that are not zero, in row-major order.
-
-    Args:
-        input: tensor.
-        as_tuple: True for a tuple with one index vector per dimension. Default: False, a matrix (count, ndim).
-        out: int64 tensor that takes the matrix.
-
-    Example:
-        >>> ad.nonzero(ad.tensor([[0, 5], [7, 0]]))
-        tensor([[0, 1],
-                [1, 0]])
-    """
-    if out is not None:
-        if as_tuple:
-            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
-        return write_out(out, nonzero, input)
-    array = input.numpy_view("nonzero()")
-    if not array.ndim:
-        return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))
-    found = np.nonzero(array)
-    return tuple(map(wrap, found)) if as_tuple else wrap(np.stack(found, 1))
-
-
-@public()
-@with_out
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `input` where `mask` is true, as a vector."""
-    if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
-    shape = _broadcast_or_raise(input.array.shape, mask.array.shape)
-    if not shape:
-        shape = (1,)
-    chosen = getitem(movement.expand(input, shape=shape), movement.expand(mask, shape=shape))
-    return rename_node(chosen, "MaskedSelectBackward0")
-
-
-def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
-    if input.ndim < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    n, m = input.array.shape[-2:]
-    mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
-    out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))
-    return rename_node(out, f"{name.capitalize()}Backward0")
-
-
-@public(inplace=True)
-@with_out
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the elements on and below a diagonal of each matrix, and zeros above it.
-
-    Args:
-        input: tensor (*, n, m).
-        diagonal: 0 for the main diagonal, positive for one above it, negative for one below. Default: 0.
-        out: tensor that takes the result.
-
-    Raises: RuntimeError for fewer than two dimensions.
-
-    Example:
-        >>> ad.tril(ad.ones(3, 3))
-        tensor([[1., 0., 0.],
-                [1., 1., 0.],
-                [1., 1., 1.]])
-    """
-    return _mask_triangle("tril", input, True, diagonal)
-
-
-@public(inplace=True)
-@with_out
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The elements on and above the diagonal, zeros below."""
-    return _mask_triangle("triu", input, False, diagonal)

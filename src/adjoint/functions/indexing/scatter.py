@@ -25,6 +25,8 @@ from adjoint.functions.indexing.getitem import (
     assign_masked,
 )
 from adjoint.functions.indexing.traced_masks import masked_scatter_traced
+from adjoint.functions.shape import shape as shapes
+from adjoint.functions.shape.diag_tril import diagonal
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing import scatter as ops
@@ -32,8 +34,8 @@ from adjoint.ops.movement import movement
 from adjoint.ops.mutation import view_update
 
 __all__ = [
-    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put", "scatter",
-    "scatter_reduce", "take",
+    "diagonal_scatter", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
+    "scatter", "scatter_reduce", "select_scatter", "slice_scatter", "take",
 ]  # fmt: skip
 
 
@@ -346,3 +348,36 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         places = [rows, np.arange(rows.size) % count]
     self[tuple(places)] = fill_value
     return self
+
+
+@public()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` with src on a diagonal."""
+    return _scatter_into_view(input, src, lambda x: diagonal(x, offset, dim1, dim2))
+
+
+@public()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with src at position `index` of `dim`."""
+    return _scatter_into_view(input, src, lambda x: shapes.select(x, dim, index))
+
+
+@public()
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of `input` with src at the slice start:end:step of `dim`."""
+    d = one_dim(dim, input.ndim)
+    return _scatter_into_view(input, src, lambda x: x[(slice(None),) * d + (slice(start, end, step),)])
+
+
+def _scatter_into_view(input: Tensor, src: Tensor, view: Any) -> Tensor:
+    out = select.copy(input)
+    region = view(out)
+    if region.array.shape != src.array.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size = "
+            f"{list(region.array.shape)}"
+        )
+    region.copy_(src)
+    return out

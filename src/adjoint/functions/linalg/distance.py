@@ -1,4 +1,4 @@
-"""Distances between tensors and between rows; moments that come together."""
+"""Distances between tensors and between rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
-from adjoint.functions.api.dim_args import all_dims, one_dim
+from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.linalg import norms
 from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
-from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
-from adjoint.ops.multi_output import split_outputs
-from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction.variance import safe_sqrt
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 MAX_ROWS_WITHOUT_MATMUL = 25  # rows, beyond which a product of matrices pays
-__all__ = ["cdist", "dist", "pdist", "renorm", "std_mean", "var_mean"]
+__all__ = ["cdist", "dist", "pdist", "renorm"]
 
 
 @public()
@@ -140,35 +137,3 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     scale = arithmetic.div(maxnorm, arithmetic.add(length, 1e-7))
     factor = select.where(comparison.gt(length, maxnorm), scale, np.ones((), input.array.dtype))
     return rename_node(arithmetic.mul(input, factor), "RenormBackward0")
-
-
-@public(method=False)
-@in_float32
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Tensor, ...]:
-    """`var` and `mean` over `dim`."""
-    return _spread_and_mean(input, dim, unbiased, keepdim, correction, reduce.var, "VarMeanBackward0")
-
-
-@public(method=False)
-@in_float32
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Tensor, ...]:
-    """`std` and `mean` over `dim`."""
-    return _spread_and_mean(input, dim, unbiased, keepdim, correction, reduce.std, "StdMeanBackward0")
-
-
-def _spread_and_mean(
-    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Any, kind: str
-) -> tuple[Tensor, ...]:
-    if isinstance(dim, bool):
-        unbiased, dim = dim, None
-    first = spread(x, dim, unbiased, keepdim, correction=correction)
-    mean = reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
-    if is_complex(x):  # the spread of which is real
-        return first, mean
-    op: Any = movement.cat
-    both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
-    return split_outputs(both, ((), ()), kind)

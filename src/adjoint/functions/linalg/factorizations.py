@@ -9,10 +9,9 @@ import numpy as np
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.out import with_out
-from adjoint.functions.indexing import gather
 from adjoint.functions.linalg import matmul
 from adjoint.functions.linalg.checks import check_linalg_dtype, check_matrix_stack, check_square
-from adjoint.functions.shape import shape
+from adjoint.functions.shape import diag_tril, shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.linalg import cholesky_qr, matrices, packed_factors, triangular
 from adjoint.ops.multi_output import split_outputs
@@ -86,8 +85,8 @@ def symmetrize_from_triangle(A: Tensor, upper: bool = False) -> Tensor:
         return A
     x = A.detach()
     read = matrices.adjoint(x) if upper else x
-    above = matrices.adjoint(gather.tril(read, -1))
-    return arithmetic.add(A, arithmetic.sub(arithmetic.add(gather.tril(read), above), x))
+    above = matrices.adjoint(diag_tril.tril(read, -1))
+    return arithmetic.add(A, arithmetic.sub(arithmetic.add(diag_tril.tril(read), above), x))
 
 
 @with_out

@@ -13,7 +13,7 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.creation.linspace import linspace_values
+from adjoint.functions.creation.linspace_logspace import linspace_values
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement

@@ -13,7 +13,8 @@ from adjoint.functions.linalg.matmul import linear, matmul
 from adjoint.functions.nn.attention import scaled_dot_product_attention
 from adjoint.functions.nn.dropout import dropout
 from adjoint.functions.nn.pad import pad
-from adjoint.functions.shape.join import cat, split
+from adjoint.functions.shape.join import cat
+from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
 

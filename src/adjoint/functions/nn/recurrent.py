@@ -16,7 +16,8 @@ from adjoint.functions.elementwise.pointwise import relu
 from adjoint.functions.linalg.matmul import addmm, linear, mm
 from adjoint.functions.nn.dropout import dropout
 from adjoint.functions.nn.recurrent_fused import RecurrentSweep
-from adjoint.functions.shape.join import cat, chunk, split, stack
+from adjoint.functions.shape.join import cat, stack
+from adjoint.functions.shape.split import chunk, split
 from adjoint.ops.elementwise import arithmetic, transcendental
 from adjoint.ops.movement import movement
 

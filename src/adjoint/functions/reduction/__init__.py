@@ -3,10 +3,11 @@
 Modules, in reading order:
 
 - `reduce`: Sums, means, extremes and truths over dimensions.
-- `statistics`: Covariances, correlations, and histograms of one dimension and of several.
-- `cumulative`: Running products, sums of exponentials and extremes.
-- `sort_quantile_unique`: What follows from an order: medians, quantiles, modes, distinct elements, places in sorted
-  sequences, counts.
-- `numerical_calculus`: Slopes and areas of sampled functions: differences over distances, and sums of trapezoids.
+- `statistics`: Variances, standard deviations, covariances and correlations.
+- `cumulative`: Cumulative sums, products, extremes and log-sum-exps.
+- `sort_quantile_unique`: Sorting, the k largest, medians, quantiles, modes, distinct elements, and searches in sorted
+  sequences.
+- `numerical_calculus`: Differences, gradients and integrals of sampled functions.
 - `segment_reduce`: Reductions over segments: stretches of one dimension, of lengths of their own.
+- `histogram`: Counts of elements: of integers, and in bins of one dimension or several.
 """

@@ -1,4 +1,4 @@
-"""Slopes and areas of sampled functions: differences over distances, and sums of trapezoids."""
+"""Differences, gradients and integrals of sampled functions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,48 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import one_dim, some_dims
+from adjoint.functions.api.publish import public
 from adjoint.functions.creation import creation
-from adjoint.functions.reduction import cumulative
 from adjoint.functions.shape import join, shape
-from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.reduction import reduction
 
-__all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
+__all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
+
+
+@public()
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours along `dim`, n times; `prepend` and `append` are joined to the ends first."""
+    if n == 0:
+        return select.copy(input)
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    d = one_dim(dim, input.ndim)
+    out = input
+    for part in (prepend, append):
+        if part is not None and part.ndim != input.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for i, have in enumerate(input.array.shape):
+            given = have if part is None else part.array.shape[i]
+            if i != d and have != given:
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                    f"differencing dimension; input.size({i}) = {have}, but got tensor.size({i}) = {given}"
+                )
+    if prepend is not None or append is not None:
+        out = join.cat([part for part in (prepend, input, append) if part is not None], d)
+    for _ in range(n):
+        size = out.array.shape[d]
+        if size <= 1:
+            return shape.narrow(out, d, 0, 0)
+        later, earlier = shape.narrow(out, d, 1, size - 1), shape.narrow(out, d, 0, size - 1)
+        whole = out.array.dtype.kind == "b"
+        out = comparison.logical_xor(later, earlier) if whole else arithmetic.sub(later, earlier)
+    return out
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
@@ -71,7 +106,7 @@ def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> T
         raise RuntimeError(
             f"gradient: {places.array.shape[0]} coordinates for dimension {d}, which has size {x.array.shape[d]}"
         )
-    gaps: Any = cumulative.diff(places).reshape(-1, *(1 for _ in range(x.ndim - d - 1)))
+    gaps: Any = diff(places).reshape(-1, *(1 for _ in range(x.ndim - d - 1)))
     before, after = _slice_along(gaps, 0, 0, -1), _slice_along(gaps, 0, 1)
     inner = (
         _slice_along(x, d, 0, -2) * (-after / (before * (before + after)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import default, is_floating, numpy_dtype
-from adjoint.core.graph.source_location import warn_user
+from adjoint.core.dtype.dtype import DTYPES, default, is_floating, numpy_dtype
+from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op_errors import refuse_numbers
@@ -19,19 +19,19 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
+from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.elementwise.complex import imag, is_complex, real
 from adjoint.ops.indexing import indexing, take_along_row
-from adjoint.ops.indexing import sort as ordering
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction import variance as deviation
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumsum", "logsumexp", "max", "mean",
-    "min", "prod", "sort", "std", "sum", "topk", "var",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
+    "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
@@ -64,6 +64,14 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @public()
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Σ over `dim`, NaN counting as 0."""
+    check_ordered("nansum", input)
+    x: Any = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
+    return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
+
+
+@public()
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return the mean of all elements, or of those along `dim`.
 
@@ -89,11 +97,52 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 @public()
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over `dim` of what is not NaN."""
+    if DTYPES[input.array.dtype].rank < 2:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
+        )
+    there: Any = select.cast(comparison.logical_not(comparison.isnan(input.detach())), dtype=input.array.dtype)
+    return arithmetic.div(nansum(input, dim, keepdim, dtype=dtype), there.sum(dim, keepdim))
+
+
+def _replace_nan_by_zero(input: Tensor) -> Tensor:
+    return select.where(comparison.isnan(input), np.zeros((), input.array.dtype), input)
+
+
+@public()
 @autocast_float32
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Π over `dim`, or over all dimensions."""
     x = _cast_to_sum_dtype(input, dtype)
     return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+
+
+@public()
+@in_float32
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """Return ln Σ eˣ over `dim`, computed so that nothing overflows.
+
+    Args:
+        input: tensor; integers become the default dtype.
+        dim: dimension or tuple of dimensions.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+
+    Example:
+        >>> ad.logsumexp(ad.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
+    x = input if is_floating(input.array) else select.cast(input, dtype=default.floating.numpy)
+    axes = all_dims(dim, x.ndim)
+    if not x.numel():
+        return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
+    top = reduction.max(real(x.detach()), axes=axes, keepdims=True)
+    shift = select.where(comparison.isfinite(top), top, 0.0)
+    total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
+    if not keepdim:
+        shift = movement.reshape(shift, shape=total.array.shape)
+    return rename_node(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
 
 
 @public()
@@ -110,6 +159,23 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     check_ordered("amin", input)
     _check_not_empty("amin", input, dim, RuntimeError)
     return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
+
+
+class AminmaxResult(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Tensor
+    max: Tensor
+
+
+@public()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """`amin` and `amax` over `dim`, or over all dimensions."""
+    if out is not None:
+        return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
+    x: Any = input
+    over: Any = () if dim is None else dim
+    return AminmaxResult(x.amin(over, keepdim), x.amax(over, keepdim))
 
 
 def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]) -> None:
@@ -303,83 +369,6 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     return sum(comparison.ne(input.detach(), 0), dim)
 
 
-@public()
-@in_float32
-def var(
-    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> Tensor:
-    """Return the variance Σ(x - mean)² / max(0, n - correction) over `dim`.
-
-    Args:
-        input: floating or complex tensor.
-        dim: dimension or tuple of dimensions. Default: None, all of them.
-        unbiased: False for a correction of 0. Default: True, a correction of 1.
-        keepdim: True to keep the reduced dimensions with size 1. Default: False.
-        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
-
-    Raises: RuntimeError for integers. A UserWarning tells where n - correction is not positive.
-
-    Example:
-        >>> x = ad.tensor([1.0, 2.0, 3.0, 4.0])
-        >>> ad.var(x), ad.var(x, correction=0)
-        (tensor(1.6667), tensor(1.2500))
-    """
-    return _var_or_std(deviation.variance, input, dim, unbiased, keepdim, correction)
-
-
-@public()
-@in_float32
-def std(
-    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> Tensor:
-    """Return the standard deviation, the square root of `var`, over `dim`; its gradient at 0 is taken as 0.
-
-    Args:
-        input: floating or complex tensor.
-        dim: dimension or tuple of dimensions. Default: None, all of them.
-        unbiased: False for a correction of 0. Default: True, a correction of 1.
-        keepdim: True to keep the reduced dimensions with size 1. Default: False.
-        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
-
-    Raises: RuntimeError for integers.
-
-    Example:
-        >>> ad.std(ad.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
-        tensor([1.4142, 4.2426])
-    """
-    return _var_or_std(deviation.deviation, input, dim, unbiased, keepdim, correction)
-
-
-def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
-    if x.array.dtype.kind not in "fcV":
-        raise RuntimeError("std and var only support floating point and complex dtypes")
-    if isinstance(dim, bool):  # var(input, unbiased)
-        unbiased, dim = dim, None
-    axes, shape = all_dims(dim, x.ndim), x.array.shape
-    freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
-    if freedom <= 0:
-        warn_user(
-            f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
-            "strictly less than the reduction factor (input numel divided by output numel).",
-            UserWarning,
-        )
-    if freedom > 0 and x.array.dtype.kind == "f":
-        return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
-    centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
-    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
-    return variance if of is deviation.variance else deviation.safe_sqrt(variance)
-
-
-def cast_floats(input: Tensor, dtype: Any) -> Tensor:
-    """`input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
-    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
-    if not is_floating(x.array):
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
-    return x
-
-
 def squared_size(x: Any) -> Any:
     """|x|²: of complex numbers the sum of the squares of both parts, which is real."""
     if not is_complex(x):
@@ -421,108 +410,9 @@ def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = Fals
     return select.where(zero, nothing, arithmetic.pow(select.where(zero, 1.0, summed), 1.0 / power))
 
 
-@public()
-@in_float32
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """Return ln Σ eˣ over `dim`, computed so that nothing overflows.
-
-    Args:
-        input: tensor; integers become the default dtype.
-        dim: dimension or tuple of dimensions.
-        keepdim: True to keep the reduced dimensions with size 1. Default: False.
-
-    Example:
-        >>> ad.logsumexp(ad.tensor([1000.0, 1000.0]), dim=0)
-        tensor(1000.6932)
-    """
-    x = input if is_floating(input.array) else select.cast(input, dtype=default.floating.numpy)
-    axes = all_dims(dim, x.ndim)
-    if not x.numel():
-        return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
-    top = reduction.max(real(x.detach()), axes=axes, keepdims=True)
-    shift = select.where(comparison.isfinite(top), top, 0.0)
-    total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
-    if not keepdim:
-        shift = movement.reshape(shift, shape=total.array.shape)
-    return rename_node(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
-
-
-@public()
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Return the running sums along `dim`: element i is the sum of the first i + 1 elements.
-
-    Args:
-        input: tensor; integers and truths are summed as int64.
-        dim: dimension to sum along.
-        dtype: type to which the elements are converted first. Default: that of `input`.
-
-    Example:
-        >>> ad.cumsum(ad.tensor([1, 2, 3]), dim=0)
-        tensor([1, 3, 6])
-    """
-    x = _cast_to_sum_dtype(input, dtype)
-    axis = one_dim(dim, x.ndim)
-    return reduction.cumsum(x, axis=axis) if x.ndim else select.copy(x)
-
-
-@public()
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """Indices that sort `input` along `dim`; equal elements keep their order."""
-    check_ordered("sort", input)
-    if not input.ndim:
-        return _scalar_extreme(input, return_types.sort).indices
-    return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
-
-
-@public()
-def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
-    """Return the elements sorted along `dim`, and the indices that sort them, as (values, indices).
-
-    Equal elements keep their order, and NaN counts as the largest.
-
-    Args:
-        input: tensor of real numbers.
-        dim: dimension to sort along. Default: -1.
-        descending: True for the largest first. Default: False.
-        stable: ignored, since every sort is stable.
-
-    Example:
-        >>> values, indices = ad.sort(ad.tensor([3, 1, 2]))
-        >>> values, indices
-        (tensor([1, 2, 3]), tensor([1, 2, 0]))
-    """
-    if input.ndim == 0:
-        return _scalar_extreme(input, return_types.sort)
-    out = _gather_extremes(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
-    rename_node(out[0], "SortBackward0")
-    return out
-
-
-@public()
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
-    """Return the k largest elements along `dim`, and their indices, as (values, indices).
-
-    Args:
-        input: tensor of real numbers.
-        k: how many.
-        dim: dimension to look along. Default: -1.
-        largest: False for the k smallest. Default: True.
-        sorted: ignored, since the result is always in order.
-
-    Raises: RuntimeError if k is negative or greater than the size of `dim`.
-
-    Example:
-        >>> ad.topk(ad.tensor([1.0, 5.0, 3.0]), 2).values
-        tensor([5., 3.])
-    """
-    check_ordered("topk", input)
-    axis = one_dim(dim, input.ndim)
-    size = input.array.shape[axis] if input.ndim else 1
-    if not 0 <= k <= size:
-        raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
-    if not input.ndim:
-        return _scalar_extreme(input, return_types.topk)
-    leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
-    out = _gather_extremes(input, leading, axis, True, return_types.topk)
-    rename_node(out[0], "TopkBackward0")
-    return out
+def cast_floats(input: Tensor, dtype: Any) -> Tensor:
+    """`input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
+    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
+    if not is_floating(x.array):
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    return x

@@ -1,22 +1,21 @@
-"""What follows from an order: medians, quantiles, modes, distinct elements, places in sorted sequences, counts."""
+"""Sorting, the k largest, medians, quantiles, modes, distinct elements, and searches in sorted sequences."""
 
 from __future__ import annotations
 
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import with_out, write_out
+from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _check_not_empty, _gather_extremes, _scalar_extreme, check_ordered, sort
+from adjoint.functions.reduction.reduce import _check_not_empty, _gather_extremes, _scalar_extreme, check_ordered
 from adjoint.functions.shape.shape import ravel
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -25,16 +24,96 @@ from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
 __all__ = [
-    "aminmax", "argwhere", "bincount", "bucketize", "histc", "isin", "kthvalue", "median", "mode", "msort", "nanmedian",
-    "nanquantile", "quantile", "searchsorted", "unique", "unique_consecutive",
+    "argsort", "bucketize", "isin", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile",
+    "searchsorted", "sort", "topk", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 
-class AminmaxResult(NamedTuple):
-    """What `aminmax` returns."""
+@public()
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
+    """Return the elements sorted along `dim`, and the indices that sort them, as (values, indices).
 
-    min: Tensor
-    max: Tensor
+    Equal elements keep their order, and NaN counts as the largest.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension to sort along. Default: -1.
+        descending: True for the largest first. Default: False.
+        stable: ignored, since every sort is stable.
+
+    Example:
+        >>> values, indices = ad.sort(ad.tensor([3, 1, 2]))
+        >>> values, indices
+        (tensor([1, 2, 3]), tensor([1, 2, 0]))
+    """
+    if input.ndim == 0:
+        return _scalar_extreme(input, return_types.sort)
+    out = _gather_extremes(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    rename_node(out[0], "SortBackward0")
+    return out
+
+
+@public()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """Indices that sort `input` along `dim`; equal elements keep their order."""
+    check_ordered("sort", input)
+    if not input.ndim:
+        return _scalar_extreme(input, return_types.sort).indices
+    return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
+
+
+@public()
+@with_out
+def msort(input: Tensor) -> Tensor:
+    """Sorted along dimension 0."""
+    return sort(input, 0).values
+
+
+@public()
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
+    """Return the k largest elements along `dim`, and their indices, as (values, indices).
+
+    Args:
+        input: tensor of real numbers.
+        k: how many.
+        dim: dimension to look along. Default: -1.
+        largest: False for the k smallest. Default: True.
+        sorted: ignored, since the result is always in order.
+
+    Raises: RuntimeError if k is negative or greater than the size of `dim`.
+
+    Example:
+        >>> ad.topk(ad.tensor([1.0, 5.0, 3.0]), 2).values
+        tensor([5., 3.])
+    """
+    check_ordered("topk", input)
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
+    if not input.ndim:
+        return _scalar_extreme(input, return_types.topk)
+    leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
+    out = _gather_extremes(input, leading, axis, True, return_types.topk)
+    rename_node(out[0], "TopkBackward0")
+    return out
+
+
+@public()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
+    check_ordered("kthvalue", input)
+    k = index(k)
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis] if input.ndim else 1
+    _check_not_empty("kthvalue", input, dim, IndexError)
+    if not 1 <= k <= size:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
+    if not input.ndim:
+        return _scalar_extreme(input, return_types.kthvalue)
+    ranked = ordering.index_at_rank(input.detach(), axis=axis, rank=k - 1)
+    found = _gather_extremes(input, ranked, axis, keepdim, return_types.kthvalue)
+    return return_types.kthvalue(rename_node(found.values, "KthvalueBackward0"), found.indices)
 
 
 @public()
@@ -102,23 +181,6 @@ def _restore_exact_value(out: Tensor, value: Tensor) -> Tensor:
 
 
 @public()
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
-    """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
-    check_ordered("kthvalue", input)
-    k = index(k)
-    axis = one_dim(dim, input.ndim)
-    size = input.array.shape[axis] if input.ndim else 1
-    _check_not_empty("kthvalue", input, dim, IndexError)
-    if not 1 <= k <= size:
-        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
-    if not input.ndim:
-        return _scalar_extreme(input, return_types.kthvalue)
-    ranked = ordering.index_at_rank(input.detach(), axis=axis, rank=k - 1)
-    found = _gather_extremes(input, ranked, axis, keepdim, return_types.kthvalue)
-    return return_types.kthvalue(rename_node(found.values, "KthvalueBackward0"), found.indices)
-
-
-@public()
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     """The most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
     check_ordered("mode", input)
@@ -128,23 +190,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
     _check_not_empty("mode", input, dim, IndexError)
     found = _gather_extremes(input, ordering.most_frequent(input.detach(), axis=axis), axis, keepdim, return_types.mode)
     return return_types.mode(rename_node(found.values, "ModeBackward0"), found.indices)
-
-
-@public()
-@with_out
-def msort(input: Tensor) -> Tensor:
-    """Sorted along dimension 0."""
-    return sort(input, 0).values
-
-
-@public()
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
-    """`amin` and `amax` over `dim`, or over all dimensions."""
-    if out is not None:
-        return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
-    x: Any = input
-    over: Any = () if dim is None else dim
-    return AminmaxResult(x.amin(over, keepdim), x.amax(over, keepdim))
 
 
 @public()
@@ -344,46 +389,3 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """True where an element is among `test_elements`."""
     x, among = (v.detach() if isinstance(v, Tensor) else constant(np.asarray(v)) for v in (elements, test_elements))
     return ordering.isin(x, among, unique=assume_unique, invert=invert)
-
-
-@public()
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer occurs in a vector, or the sum of the weights at it."""
-    if input.array.dtype.kind not in "iu":
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
-    if input.ndim != 1:
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    array = input.numpy_view("bincount()")
-    if array.size and array.min() < 0:
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if minlength < 0:
-        raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
-    if weights is not None and weights.array.shape != input.array.shape:
-        raise RuntimeError(
-            f"bincount(): weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
-            f"{list(input.shape)}"
-        )
-    if weights is None:
-        return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
-    counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)
-    return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))
-
-
-@public()
-@with_out
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements lie in each of `bins` equal intervals of [min, max], or of their own range if both are 0.
-
-    Source: `torch.histc`; the last interval is closed.
-    """
-    if bins <= 0:
-        raise RuntimeError(f"torch.histc: bins must be > 0, but got {bins}")
-    return ordering.histogram(input.detach(), bins=bins, low=float(min), high=float(max))
-
-
-@public()
-def argwhere(input: Tensor) -> Tensor:
-    """The positions of the elements that are not zero: (count, ndim)."""
-    x: Any = input
-    found: Tensor = x.nonzero()
-    return found

@@ -1,27 +1,132 @@
-"""Covariances, correlations, and histograms of one dimension and of several."""
+"""Variances, standard deviations, covariances and correlations."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.api.out import with_out
+from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.dim_args import Dims, all_dims
 from adjoint.functions.api.publish import public
-from adjoint.functions.api.return_types import format_fields
-from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import pointwise
 from adjoint.functions.linalg import matmul
-from adjoint.functions.shape import rearrange, shape
-from adjoint.ops.elementwise import arithmetic, comparison, select
-from adjoint.ops.indexing import nonzero
+from adjoint.functions.reduction.reduce import squared_size
+from adjoint.functions.shape import shape
+from adjoint.functions.shape.diag_tril import diag
+from adjoint.ops.elementwise import arithmetic, comparison
+from adjoint.ops.elementwise.complex import is_complex
+from adjoint.ops.movement import movement
+from adjoint.ops.multi_output import split_outputs
 from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction import variance as deviation
 
-__all__ = ["corrcoef", "cov", "histogram", "histogramdd"]
+__all__ = ["corrcoef", "cov", "std", "std_mean", "var", "var_mean"]
+
+
+@public()
+@in_float32
+def var(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Return the variance Σ(x - mean)² / max(0, n - correction) over `dim`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        unbiased: False for a correction of 0. Default: True, a correction of 1.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
+
+    Raises: RuntimeError for integers. A UserWarning tells where n - correction is not positive.
+
+    Example:
+        >>> x = ad.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> ad.var(x), ad.var(x, correction=0)
+        (tensor(1.6667), tensor(1.2500))
+    """
+    return _var_or_std(deviation.variance, input, dim, unbiased, keepdim, correction)
+
+
+@public()
+@in_float32
+def std(
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Return the standard deviation, the square root of `var`, over `dim`; its gradient at 0 is taken as 0.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        unbiased: False for a correction of 0. Default: True, a correction of 1.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        correction: number to subtract from the count n; it overrides `unbiased`. Default: None.
+
+    Raises: RuntimeError for integers.
+
+    Example:
+        >>> ad.std(ad.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+        tensor([1.4142, 4.2426])
+    """
+    return _var_or_std(deviation.deviation, input, dim, unbiased, keepdim, correction)
+
+
+def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
+    if x.array.dtype.kind not in "fcV":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    if isinstance(dim, bool):  # var(input, unbiased)
+        unbiased, dim = dim, None
+    axes, shape = all_dims(dim, x.ndim), x.array.shape
+    freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
+    if freedom <= 0:
+        warn_user(
+            f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
+            "strictly less than the reduction factor (input numel divided by output numel).",
+            UserWarning,
+        )
+    if freedom > 0 and x.array.dtype.kind == "f":
+        return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
+    centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
+    total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = arithmetic.div(total, float(freedom) if freedom > 0 else 0.0)
+    return variance if of is deviation.variance else deviation.safe_sqrt(variance)
+
+
+@public(method=False)
+@in_float32
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, ...]:
+    """`var` and `mean` over `dim`."""
+    return _spread_and_mean(input, dim, unbiased, keepdim, correction, var, "VarMeanBackward0")
+
+
+@public(method=False)
+@in_float32
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> tuple[Tensor, ...]:
+    """`std` and `mean` over `dim`."""
+    return _spread_and_mean(input, dim, unbiased, keepdim, correction, std, "StdMeanBackward0")
+
+
+def _spread_and_mean(
+    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Any, kind: str
+) -> tuple[Tensor, ...]:
+    if isinstance(dim, bool):
+        unbiased, dim = dim, None
+    first = spread(x, dim, unbiased, keepdim, correction=correction)
+    mean = reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    if is_complex(x):  # the spread of which is real
+        return first, mean
+    op: Any = movement.cat
+    both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
+    return split_outputs(both, ((), ()), kind)
 
 
 @public()
@@ -112,124 +217,8 @@ def corrcoef(input: Tensor) -> Tensor:
     c: Any = cov(input)
     if not c.ndim:
         return c / c
-    variances: Any = rearrange.diag(c)
+    variances: Any = diag(c)
     complex_ones = c.array.dtype.kind == "c"
     deviations = (variances.real if complex_ones else variances).sqrt()
     c = c / deviations[:, None] / deviations[None, :]
     return c if complex_ones else pointwise.clamp(c, -1, 1)
-
-
-class Histogram(NamedTuple):
-    """What `histogram` returns."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-    def __repr__(self) -> str:
-        return format_fields(self, "histogram")
-
-
-class HistogramOfPoints(NamedTuple):
-    """What `histogramdd` returns."""
-
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
-
-
-@public()
-@with_out
-def histogram(
-    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
-) -> Histogram:
-    """How many elements, or how much `weight`, lie in each bin: so many of equal width, or between the edges given.
-
-    Of equal bins, `range` tells the first and last edge, else the elements do. `density`: over the total and the
-    width. Without a gradient. Raises RuntimeError for bins or a range that are none.
-    """
-    flat = shape.reshape(input.detach(), (input.numel(), 1))
-    if weight is not None:
-        if weight.array.shape != input.array.shape:
-            raise RuntimeError(
-                "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
-                f"excluding its innermost dimension, but got input with shape {[*input.array.shape, 1]} and weight "
-                f"with shape {list(weight.array.shape)}"
-            )
-        weight = shape.reshape(weight, (weight.numel(),))
-    found = _histogram("torch.histogram()", flat, [bins], range, weight, density)
-    return Histogram(found.hist, found.bin_edges[0])
-
-
-def histogramdd(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
-) -> HistogramOfPoints:
-    """How many points, the last dimension of `input` (…, D), lie in each bin of D dimensions.
-
-    `bins` are a number for all, or for each dimension a number or a tensor of edges; `range` the first and last edge of
-    the first dimension, then of the second, …; else as `histogram`.
-    """
-    if input.ndim < 2:
-        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
-    dims = input.array.shape[-1]
-    each = [bins] * dims if isinstance(bins, int) else list(bins)
-    if len(each) != dims:
-        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
-    points = math.prod(input.array.shape[:-1])
-    flat = shape.reshape(input.detach(), (points, dims))
-    if weight is not None:
-        if weight.array.shape != input.array.shape[:-1]:
-            raise RuntimeError(
-                "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
-                f"excluding its innermost dimension, but got input with shape {list(input.array.shape)} and weight "
-                f"with shape {list(weight.array.shape)}"
-            )
-        weight = shape.reshape(weight, (points,))
-    return _histogram("torch.histogramdd()", flat, each, range, weight, density)
-
-
-def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, density: bool) -> HistogramOfPoints:
-    if x.array.dtype.name not in ("float32", "float64"):
-        raise NotImplementedError(f'"histogramdd" not implemented for {x.dtype}')
-    if limits is not None and len(limits) != 2 * len(bins):
-        raise RuntimeError(
-            f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "
-            f"but got {len(limits)}"
-        )
-    for at, given in enumerate(bins):
-        if isinstance(given, Tensor) and given.array.dtype != x.array.dtype:
-            raise RuntimeError(
-                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{x.dtype.name} and bins for dimension {at} with dtype {given.dtype.name}"
-            )
-    edges = []
-    for at, given in enumerate(bins):
-        if isinstance(given, Tensor):
-            edges.append(_copy_bin_edges(x, given, at))
-            continue
-        if given <= 0:
-            raise RuntimeError(f"{name}: bins must be > 0, but got {given} for dimension {at}")
-        bounds = None if limits is None else (float(limits[2 * at]), float(limits[2 * at + 1]))
-        if bounds is not None and bounds[0] > bounds[1]:
-            raise RuntimeError(
-                "torch.histogramdd: min should not exceed max, but got "
-                f"min {bounds[0]:g} max {bounds[1]:g} for dimension {at}"
-            )
-        edges.append(nonzero.bin_edges(x, bins=int(given), at=at, bounds=bounds))
-    ones = creation.ones(x.array.shape[0], dtype=x.dtype)
-    hist: Any = nonzero.counts_in_bins(x, ones if weight is None else weight.detach(), *edges)
-    if density:
-        hist = hist / hist.sum()
-        for at, bounds_of in enumerate(edges):
-            widths: Any = bounds_of[1:] - bounds_of[:-1]
-            hist = hist / widths.reshape(-1, *([1] * (len(edges) - at - 1)))
-    return HistogramOfPoints(hist, tuple(edges))
-
-
-def _copy_bin_edges(x: Any, given: Tensor, at: int) -> Any:
-    if given.ndim != 1:
-        raise RuntimeError(
-            f"torch.histogramdd: bins tensor should have one dimension, but got {given.ndim} dimensions in the bins "
-            f"tensor for dimension {at}"
-        )
-    if not given.numel():
-        raise RuntimeError(f"torch.histogramdd: bins tensor should have at least 1 element for dimension {at}")
-    return select.copy(given.detach())

@@ -27,7 +27,7 @@ from adjoint.ops.movement import as_strided as strides
 from adjoint.ops.movement.movement import inverse
 from adjoint.ops.mutation.inplace import check_writable
 
-__all__ = ["as_strided", "diagonal", "empty_strided", "narrow_copy", "resize_as_"]
+__all__ = ["as_strided", "empty_strided", "narrow_copy", "resize_as_"]
 
 Sizes = tuple[int, ...]
 
@@ -66,15 +66,6 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return strides.apply_as_view(
         op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry
     )
-
-
-@public()
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The elements on a diagonal of two dimensions, as the last one: a view. Raises RuntimeError for equal dims."""
-    first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)
-    if first == second:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return strides.diagonal(input, at=(offset, first, second))
 
 
 @public()

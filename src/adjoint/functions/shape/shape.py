@@ -10,10 +10,12 @@ from typing import Any
 from numpy import ndarray
 
 from adjoint.core.dtype.dtype import dtype as DType
+from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, strided_stand_in
-from adjoint.functions.api.dim_args import one_dim, some_dims
+from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.ops.elementwise import select as selection
@@ -21,8 +23,9 @@ from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
-    "broadcast_to", "flatten", "flip", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
-    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten",
+    "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t",
+    "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 
@@ -284,6 +287,12 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 @public()
+def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """`movedim`, as NumPy calls it."""
+    return movedim(input, source, destination)
+
+
+@public()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with a dimension of size 1 inserted at `dim`.
 
@@ -369,20 +378,32 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     return expand(input, shape)
 
 
-@public(varargs_ints=True)
-def flip(input: Tensor, dims: Any) -> Tensor:
-    """Return a copy with the order of the elements reversed along `dims`.
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Tensors expanded to the shape to which all broadcast."""
+    parts = _as_tensor_list(tensors)
+    try:
+        full = _broadcast_shapes(*[part.array.shape for part in parts])
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+    return tuple(part if part.array.shape == full else expand(part, full) for part in parts)
 
-    Args:
-        input: tensor.
-        dims: dimensions to reverse, one by one or as a tuple.
 
-    Example:
-        >>> ad.flip(ad.tensor([[1, 2], [3, 4]]), (1,))
-        tensor([[2, 1],
-                [4, 3]])
-    """
-    return movement.flip(input, axes=some_dims(dims, input.ndim))
+def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which all broadcast. Raises RuntimeError if there is none, ValueError for a negative length."""
+    for shape in shapes:
+        if not isinstance(shape, (int, tuple, list)):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
+    given = [parse_shape((shape,)) for shape in shapes]
+    if any(n < 0 for shape in given for n in shape):
+        raise ValueError("Attempting to broadcast a dimension with negative length!")
+    try:
+        return Size(_broadcast_shapes(*given))
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
 
 
 @public()
@@ -437,3 +458,27 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
         return self
     order = dim_order_for_copy(self, memory_format or contiguous_format)
     return copy_in_order(self, order=order) if order else selection.copy(self)
+
+
+def _raise_rank(n: int, tensors: tuple[Any, ...], wrap: Any) -> Any:
+    out = tuple(wrap(part) if part.ndim < n else part for part in _as_tensor_list(tensors))
+    return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Tensors with at least one dimension."""
+    return _raise_rank(1, tensors, lambda x: reshape(x, (1,)))
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors with at least two dimensions; vectors become rows."""
+    return _raise_rank(2, tensors, lambda x: unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
+
+    def wrap(x: Tensor) -> Tensor:
+        return unsqueeze(x, -1) if x.ndim == 2 else reshape(x, (1, x.numel(), 1))
+
+    return _raise_rank(3, tensors, wrap)

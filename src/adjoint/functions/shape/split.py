@@ -1,4 +1,4 @@
-"""Tensors taken apart at given places: as views, or as tensors that may be written in place."""
+"""Tensors split along a dimension: into views, or into tensors that may be written in place."""
 
 from __future__ import annotations
 
@@ -12,23 +12,106 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public
-from adjoint.functions.shape import join, shape
+from adjoint.functions.shape import shape
 from adjoint.ops import multi_output
-from adjoint.ops.movement import split
+from adjoint.ops.movement import split as pieces
 
 __all__ = [
-    "dsplit", "hsplit", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
-    "vsplit",
+    "chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "vsplit",
 ]  # fmt: skip
 
 
-class UnsafeSplitBackward0(split.SplitBackward0):
+@public()
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Return the pieces of a tensor along `dim`, as a tuple of views.
+
+    Args:
+        tensor: tensor to cut.
+        split_size_or_sections: size of every piece but the last, which may be smaller; or the list of all sizes.
+        dim: dimension to cut. Default: 0.
+        split_size: another name of `split_size_or_sections`.
+
+    Raises: RuntimeError unless the listed sizes add up to that of `dim`.
+
+    Example:
+        >>> x = ad.arange(5)
+        >>> x.split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> x.split([1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+    """
+    if split_size_or_sections is None:
+        split_size_or_sections = split_size
+    if split_size_or_sections is None:
+        raise TypeError('split() missing 1 required positional arguments: "split_size"')
+    axis = one_dim(dim, tensor.ndim)
+    size = tensor.array.shape[axis]
+    called: type[pieces.SplitOutputs] = pieces.SplitBackward0
+    if isinstance(split_size_or_sections, int):
+        sections = _equal_sections(split_size_or_sections, size)
+    else:
+        called = pieces.SplitWithSizesBackward0
+        sections = list(split_size_or_sections)
+        if sum(sections) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+                f"{axis}), "
+                f"but got split_sizes={sections}"
+            )
+    return pieces.split(tensor, sections, axis, called)
+
+
+def _equal_sections(step: int, size: int) -> list[int]:
+    if step < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+    if step == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    return [min(step, size - i) for i in range(0, size, step or 1)] or [0]
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return at most `chunks` pieces of equal size along `dim`, as a tuple of views.
+
+    Args:
+        input: tensor to cut.
+        chunks: number of pieces; there are fewer if the size of `dim` rounded up to full pieces needs no more.
+        dim: dimension to cut. Default: 0.
+
+    Raises: RuntimeError unless `chunks` is positive.
+
+    Example:
+        >>> ad.chunk(ad.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = one_dim(dim, input.ndim)
+    size = input.array.shape[axis]
+    if size == 0:
+        return split(input, [0] * chunks, dim)
+    return pieces.split(input, _equal_sections(-(-size // chunks), size), axis, pieces.SplitBackward0)
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
+    axis = one_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return pieces.unbind(input, axis)
+
+
+class UnsafeSplitBackward0(pieces.SplitBackward0):
     """Of `unsafe_split` and `unsafe_chunk`."""
 
     __slots__ = ()
 
 
-class UnsafeSplitWithSizesBackward0(split.SplitWithSizesBackward0):
+class UnsafeSplitWithSizesBackward0(pieces.SplitWithSizesBackward0):
     """Of `unsafe_split_with_sizes`."""
 
     __slots__ = ()
@@ -37,13 +120,13 @@ class UnsafeSplitWithSizesBackward0(split.SplitWithSizesBackward0):
 @public()
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of these sizes along `dim`."""
-    return join.split(input, list(split_sizes), dim)
+    return split(input, list(split_sizes), dim)
 
 
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`, whose pieces may be written in place: each has memory of its own."""
-    return _separate_parts(join.split(input, split_size, dim), UnsafeSplitBackward0)
+    return _separate_parts(split(input, split_size, dim), UnsafeSplitBackward0)
 
 
 @public()
@@ -55,10 +138,10 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 @public()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk`, whose pieces may be written in place: each has memory of its own."""
-    return _separate_parts(join.chunk(input, chunks, dim), UnsafeSplitBackward0)
+    return _separate_parts(chunk(input, chunks, dim), UnsafeSplitBackward0)
 
 
-def _separate_parts(parts: tuple[Tensor, ...], called: type[split.SplitOutputs]) -> tuple[Tensor, ...]:
+def _separate_parts(parts: tuple[Tensor, ...], called: type[pieces.SplitOutputs]) -> tuple[Tensor, ...]:
     for part in parts:
         if part.node is not None:
             part.node.owner.__class__ = called

@@ -10,7 +10,7 @@ from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import Dims, one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.shape.rearrange import roll
+from adjoint.functions.shape.flip_roll import roll
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

@@ -12,8 +12,7 @@ from adjoint.core.dtype.dtype import default, dtype, promote
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.creation import buffers_dlpack
 from adjoint.functions.creation import creation as made
-from adjoint.functions.indexing import gather
-from adjoint.functions.shape import rearrange
+from adjoint.functions.shape import diag_tril, meshgrid_combinations
 from adjoint.interop.array_api.dtypes import result_type
 from adjoint.interop.array_api.operands import cast_to
 from adjoint.ops.elementwise import select
@@ -88,7 +87,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Each vector repeated over the grid that all of them span."""
     kind = result_type(*arrays).numpy
     parts = [cast_to(x, kind) for x in arrays]
-    return [select.copy(x) for x in rearrange.meshgrid(*parts, indexing=indexing)]
+    return [select.copy(x) for x in meshgrid_combinations.meshgrid(*parts, indexing=indexing)]
 
 
 def ones(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
@@ -103,12 +102,12 @@ def ones_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) -
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on and below the k-th diagonal of matrices, zeros above."""
-    return gather.tril(x, k)
+    return diag_tril.tril(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on and above the k-th diagonal of matrices, zeros below."""
-    return gather.triu(x, k)
+    return diag_tril.triu(x, k)
 
 
 def zeros(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:

@@ -14,7 +14,7 @@ from adjoint.functions.linalg import norms_det as norms
 from adjoint.functions.linalg import solve as solving
 from adjoint.functions.linalg.matmul import outer as _outer
 from adjoint.functions.linalg.products import matrix_power as _matrix_power
-from adjoint.functions.shape.as_strided import diagonal as _diagonal
+from adjoint.functions.shape.diag_tril import diagonal as _diagonal
 from adjoint.interop.array_api.creation import full_like
 from adjoint.interop.array_api.linear import matmul, matrix_transpose, tensordot, vecdot
 from adjoint.interop.array_api.operands import cast_to, promote_operands

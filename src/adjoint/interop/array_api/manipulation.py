@@ -8,8 +8,10 @@ from typing import Any
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.shape import join, rearrange
+from adjoint.functions.shape import flip_roll, join
+from adjoint.functions.shape import repeat as repetition
 from adjoint.functions.shape import shape as shapes
+from adjoint.functions.shape import split as sections
 from adjoint.interop.array_api.dtypes import result_type
 from adjoint.interop.array_api.operands import cast_to, normalize_axes
 from adjoint.ops.elementwise import select
@@ -67,10 +69,10 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element, or each slice along `axis`, so often in a row."""
     if not isinstance(repeats, Tensor):
-        return join.repeat_interleave(x, repeats, axis)
+        return repetition.repeat_interleave(x, repeats, axis)
     if repeats.numel() == 1:
-        return join.repeat_interleave(x, int(repeats), axis)
-    return join.repeat_interleave(x, repeats, axis)
+        return repetition.repeat_interleave(x, int(repeats), axis)
+    return repetition.repeat_interleave(x, repeats, axis)
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
@@ -90,10 +92,10 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
 def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """The elements moved by `shift` along `axis`, those beyond the end back to the beginning; flattened for None."""
     if axis is None:
-        return rearrange.roll(x, shift)
+        return flip_roll.roll(x, shift)
     dims = (axis,) if isinstance(axis, int) else tuple(axis)
     shifts = (shift,) * len(dims) if isinstance(shift, int) else tuple(shift)
-    return rearrange.roll(x, shifts, dims) if x.numel() else select.copy(x)
+    return flip_roll.roll(x, shifts, dims) if x.numel() else select.copy(x)
 
 
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
@@ -114,10 +116,10 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     """x repeated along each dimension, counted from the last."""
-    return join.tile(x, tuple(repetitions))
+    return repetition.tile(x, tuple(repetitions))
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, without it."""
-    found: Any = join.unbind(x, axis)
+    found: Any = sections.unbind(x, axis)
     return tuple(found)

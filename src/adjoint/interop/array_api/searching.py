@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.indexing import gather
+from adjoint.functions.indexing import gather, masked_nonzero
 from adjoint.functions.reduction import reduce as folded
 from adjoint.functions.reduction import sort_quantile_unique
 from adjoint.interop.array_api.operands import cast_to, normalize_axes, promote_operands
@@ -69,7 +69,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The positions of the elements that are not zero, one vector for each dimension. Raises ValueError for 0-d."""
     if not x.ndim:
         raise ValueError("nonzero: a 0-d tensor has no positions")
-    found: tuple[Tensor, ...] = gather.nonzero(x, as_tuple=True)
+    found: tuple[Tensor, ...] = masked_nonzero.nonzero(x, as_tuple=True)
     return found
 
 
@@ -91,12 +91,12 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Indices that sort x along `axis`; equal elements keep their order."""
-    return folded.argsort(x, axis, descending, stable=stable)
+    return sort_quantile_unique.argsort(x, axis, descending, stable=stable)
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """x sorted along `axis`."""
-    return folded.sort(x, axis, descending, stable=stable).values
+    return sort_quantile_unique.sort(x, axis, descending, stable=stable).values
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.reduction import cumulative as running
+from adjoint.functions.reduction import numerical_calculus, statistics
 from adjoint.functions.reduction import reduce as folded
 from adjoint.interop.array_api.creation import ones, zeros
 from adjoint.interop.array_api.manipulation import concat
@@ -71,12 +71,12 @@ def _nonempty_axes(name: str, x: Tensor, axis: Axes) -> tuple[int, ...]:
 
 def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Σ(x - mean)² / (n - correction) over `axis`; NaN unless n exceeds the correction."""
-    return _spread(folded.var, x, axis, correction, keepdims)
+    return _spread(statistics.var, x, axis, correction, keepdims)
 
 
 def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """√var; at 0 its gradient is taken as 0."""
-    return _spread(folded.std, x, axis, correction, keepdims)
+    return _spread(statistics.std, x, axis, correction, keepdims)
 
 
 def _spread(measure: Any, x: Tensor, axis: Axes, correction: float, keepdims: bool) -> Tensor:
@@ -133,5 +133,5 @@ def diff(
     x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """The differences of neighbours along `axis`, n times; `prepend` and `append` are joined to the ends first."""
-    out = running.diff(x, n, axis, prepend, append)
+    out = numerical_calculus.diff(x, n, axis, prepend, append)
     return select.copy(out) if out is x else out

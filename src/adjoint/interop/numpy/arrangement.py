@@ -13,8 +13,9 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose, dtype_conversion, float_functions, pointwise
 from adjoint.functions.elementwise import complex as parts
-from adjoint.functions.indexing import gather
-from adjoint.functions.shape import as_strided, join, rearrange
+from adjoint.functions.indexing import masked_nonzero
+from adjoint.functions.shape import diag_tril, flip_roll, join
+from adjoint.functions.shape import repeat as repetition
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.shape import split as sections
 from adjoint.interop.array_api import creation as standard
@@ -60,8 +61,8 @@ TABLE: dict[str, Function] = {
     "stack": lambda arrays, axis=0: join.stack(as_common_tensors(arrays), axis),
     "vstack": lambda tup: join.vstack(as_common_tensors(tup)),
     "hstack": lambda tup: join.hstack(as_common_tensors(tup)),
-    "dstack": lambda tup: rearrange.dstack(as_common_tensors(tup)),
-    "column_stack": lambda tup: rearrange.column_stack(as_common_tensors(tup)),
+    "dstack": lambda tup: join.dstack(as_common_tensors(tup)),
+    "column_stack": lambda tup: join.column_stack(as_common_tensors(tup)),
     "append": lambda arr, values, axis=None: manipulation.concat(as_common_tensors([arr, values]), axis=axis),
     "reshape": lambda a, /, shape, *, copy=None: manipulation.reshape(a, as_sizes(shape), copy=copy),
     "ravel": lambda a: shapes.ravel(a),
@@ -71,23 +72,23 @@ TABLE: dict[str, Function] = {
     "swapaxes": lambda a, axis1, axis2: shapes.transpose(a, axis1, axis2),
     "squeeze": lambda a, axis=None: shapes.squeeze(a) if axis is None else manipulation.squeeze(a, axis),
     "broadcast_to": lambda array, shape: manipulation.broadcast_to(array, as_sizes(shape)),
-    "tile": lambda A, reps: join.tile(A, as_sizes(reps)),
+    "tile": lambda A, reps: repetition.tile(A, as_sizes(reps)),
     "roll": lambda a, shift, axis=None: manipulation.roll(a, shift, axis=axis),
     "flip": lambda m, axis=None: manipulation.flip(m, axis=axis),
-    "fliplr": lambda m: rearrange.fliplr(m),
-    "flipud": lambda m: rearrange.flipud(m),
-    "rot90": lambda m, k=1, axes=(0, 1): rearrange.rot90(m, k, axes),
-    "atleast_1d": lambda *arys: rearrange.atleast_1d(*map(tensor_of, arys)),
-    "atleast_2d": lambda *arys: rearrange.atleast_2d(*map(tensor_of, arys)),
-    "atleast_3d": lambda *arys: rearrange.atleast_3d(*map(tensor_of, arys)),
+    "fliplr": lambda m: flip_roll.fliplr(m),
+    "flipud": lambda m: flip_roll.flipud(m),
+    "rot90": lambda m, k=1, axes=(0, 1): flip_roll.rot90(m, k, axes),
+    "atleast_1d": lambda *arys: shapes.atleast_1d(*map(tensor_of, arys)),
+    "atleast_2d": lambda *arys: shapes.atleast_2d(*map(tensor_of, arys)),
+    "atleast_3d": lambda *arys: shapes.atleast_3d(*map(tensor_of, arys)),
     "array_split": lambda ary, indices_or_sections, axis=0: _array_split(ary, indices_or_sections, axis),
     "unstack": lambda x, /, *, axis=0: manipulation.unstack(x, axis=axis),
-    "nonzero": lambda a: gather.nonzero(a, as_tuple=True),
-    "tril": lambda m, k=0: gather.tril(m, k),
-    "triu": lambda m, k=0: gather.triu(m, k),
-    "diag": lambda v, k=0: rearrange.diag(v, k),
-    "diagflat": lambda v, k=0: rearrange.diagflat(v, k),
-    "diagonal": lambda a, offset=0, axis1=0, axis2=1: as_strided.diagonal(a, offset, axis1, axis2),
+    "nonzero": lambda a: masked_nonzero.nonzero(a, as_tuple=True),
+    "tril": lambda m, k=0: diag_tril.tril(m, k),
+    "triu": lambda m, k=0: diag_tril.triu(m, k),
+    "diag": lambda v, k=0: diag_tril.diag(v, k),
+    "diagflat": lambda v, k=0: diag_tril.diagflat(v, k),
+    "diagonal": lambda a, offset=0, axis1=0, axis2=1: diag_tril.diagonal(a, offset, axis1, axis2),
     "meshgrid": lambda *xi, indexing="xy": tuple(standard.meshgrid(*map(tensor_of, xi), indexing=indexing)),
     "copy": lambda a: select.copy(a),
     "astype": lambda x, dtype, /, *, copy=True: dtype_conversion.to(x, np.dtype(dtype), copy=copy),
@@ -161,7 +162,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     mask = cast_to(tensor_of(condition), np.dtype(np.bool_))
     if x is None:
-        return gather.nonzero(mask, as_tuple=True)
+        return masked_nonzero.nonzero(mask, as_tuple=True)
     return searching.where(mask, *[v if isinstance(v, (bool, int, float, complex)) else tensor_of(v) for v in (x, y)])
 
 

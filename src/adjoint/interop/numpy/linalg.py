@@ -7,7 +7,7 @@ from typing import Any
 from adjoint.functions.linalg import eig_svd, matrix_functions, norms_det, products
 from adjoint.functions.linalg import einsum as contraction
 from adjoint.functions.linalg import solve as linalg_solving
-from adjoint.functions.shape import as_strided
+from adjoint.functions.shape import diag_tril
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.signal import fft
 from adjoint.interop.array_api import fft as transforms
@@ -21,7 +21,7 @@ TABLE: dict[str, Function] = {
     "outer": lambda a, b: linalg.outer(*map(shapes.ravel, as_common_tensors([a, b]))),
     "kron": lambda a, b: products.kron(*as_common_tensors([a, b])),
     "cross": lambda a, b, *, axis=-1: linalg.cross(*as_common_tensors([a, b]), axis=axis),
-    "trace": lambda a, offset=0, axis1=0, axis2=1: as_strided.diagonal(a, offset, axis1, axis2).sum(-1),
+    "trace": lambda a, offset=0, axis1=0, axis2=1: diag_tril.diagonal(a, offset, axis1, axis2).sum(-1),
     "vander": lambda x, N=None, increasing=False: products.vander(x, N, increasing),
 }
 LINALG: dict[str, Function] = {

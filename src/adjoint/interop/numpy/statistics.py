@@ -8,8 +8,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.functions.elementwise.float_functions import _replace_nan_by_zero
 from adjoint.functions.reduction import numerical_calculus, sort_quantile_unique
+from adjoint.functions.reduction.reduce import _replace_nan_by_zero
 from adjoint.functions.shape import shape as shapes
 from adjoint.interop.array_api import searching, statistical
 from adjoint.interop.array_api.operands import cast_to

@@ -11,7 +11,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import ones_like, zeros_like
 from adjoint.functions.creation.random import rand, rand_like
 from adjoint.functions.linalg.norms import norm
-from adjoint.functions.reduction.reduce import topk
+from adjoint.functions.reduction.sort_quantile_unique import topk
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",

@@ -1,10 +1,10 @@
-"""`linspace`, and the grids made of it: PyTorch's bits."""
+"""`linspace`, `logspace` and `range` against PyTorch, and the grids made of `linspace`: PyTorch's bits."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.oracle import torch
+from tests.support.oracle import same, same_error, torch
 
 import adjoint as ad
 from adjoint.nn import functional as F
@@ -38,3 +38,36 @@ def test_the_identity_of_a_spatial_transformer_has_the_same_gradient(aligned: bo
     (grid, gradient), (same_grid, same_gradient) = found
     np.testing.assert_array_equal(grid, same_grid)
     np.testing.assert_allclose(gradient, same_gradient, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "t.logspace(0, 2, 3)", "t.logspace(0, 2, 3, base=2, dtype=t.int64)", "t.logspace(0, 2, 0)",
+        "t.logspace(1, 2, 1)", "t.logspace(-1, 1.5, 7, 3.0, dtype=t.float64)", "t.logspace(2, 0, 4)",
+        "t.logspace(0, 2, 3, 2, dtype=t.complex64)", "t.logspace(t.tensor(0.0), t.tensor(2.0), 4)",
+        "t.logspace(0, 2, 3, out=t.empty(3, dtype=t.float64))", "t.logspace(0, 2, 3, requires_grad=True)",
+        "t.range(0, 5)", "t.range(1, 2, 0.25)", "t.range(3, 1, -1)", "t.range(0, 3, dtype=t.int64)",
+        "t.range(0, 0.9999)", "t.range(0, 3, out=t.empty(4, dtype=t.int64))",
+    ],
+)  # fmt: skip
+def test_values(expression: str) -> None:
+    same(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.logspace(0, 2, -1)", "number of steps must be non-negative"),
+        ("t.range(5)", 'range() missing 1 required positional arguments: "end"'),
+        ("t.range(3, 1)", "upper bound and lower bound inconsistent with step sign"),
+        ("t.range(1, 3, 0)", "step must be nonzero"),
+    ],
+)
+def test_errors(expression: str, head: str) -> None:
+    same_error(expression, head)
+
+
+def test_range_is_deprecated() -> None:
+    with pytest.warns(UserWarning, match=r"torch\.range is deprecated"):
+        ad.range(0, 1)

@@ -1,0 +1,155 @@
+"""Ranges of numbers that include both ends: in equal steps, or in equal ratios."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import as_dtype, default, numpy_dtype, promote
+from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.out import write_out
+from adjoint.functions.creation.creation import dtype_for_out, finish_factory, to_number
+
+__all__ = ["linspace", "logspace", "range"]
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return `steps` evenly spaced numbers from `start` to `end`, both included.
+
+    Args:
+        start, end: first and last number; numbers or 0-d tensors.
+        steps: how many numbers, at least 0.
+        dtype: element type. Default: the default dtype.
+        device: "cpu" (default), or "meta" for a tensor without elements.
+        requires_grad: True to record operations on the result. Default: False.
+        layout, pin_memory: ignored.
+        out: tensor that takes the result; its dtype is used.
+
+    Raises: RuntimeError for negative `steps`.
+
+    Example:
+        >>> ad.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    if out is not None:
+        return write_out(out, linspace, start, end, steps, dtype=dtype_for_out(out, dtype))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = check_range_ends("linspace", start, end)
+    kind = infer_range_dtype("linspace", start, end, dtype)
+    if kind.kind == "b":
+        raise NotImplementedError("linspace: not implemented for adjoint.bool")
+    whole = kind.kind in "iu"
+    array = (
+        _linspace_integers(int(start), int(end), steps).astype(kind)
+        if whole
+        else linspace_values(start, end, steps, kind)
+    )
+    return finish_factory(constant(array), requires_grad, device)
+
+
+def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
+    """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
+    if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
+        ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {ranks[0]} dimension(s) and "
+            f"end with {ranks[1]} dimension(s)."
+        )
+    first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
+    return first, last
+
+
+def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
+    """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
+    found = promote((0.0, start, end))
+    if dtype is None:
+        return found
+    if found.kind == "c" and numpy_dtype(dtype).kind != "c":
+        kind = "float" if found.itemsize == 8 else "double"
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype c10::complex<{kind}> can't be safely cast to passed dtype "
+            f"{scalar_type(as_dtype(dtype))}"
+        )
+    return numpy_dtype(dtype)
+
+
+def _linspace_integers(start: int, end: int, steps: int) -> Any:
+    """Evenly spaced from both ends to the middle, each without its fraction."""
+    gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
+    return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from base^start to base^end, both included, each the same factor beyond the one before.
+
+    Raises RuntimeError for a negative number of steps.
+    """
+    if out is not None:
+        return write_out(out, logspace, start, end, steps, base, dtype=dtype_for_out(out, dtype))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = check_range_ends("logspace", start, end)
+    kind = infer_range_dtype("logspace", start, end, dtype)
+    with np.errstate(invalid="ignore"):
+        powers = np.power(base + 0j if kind.kind == "c" else float(base), np.linspace(start, end, steps))
+    return finish_factory(constant(powers.astype(kind)), requires_grad, device)
+
+
+def range(
+    start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """start, start + step, … up to and including `end`. Deprecated: `arange` leaves the end out, as Python does.
+
+    Raises RuntimeError for a step of zero or away from `end`.
+    """
+    warn_user(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+    )
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    start, end, step = (to_number(v) for v in (start, end, step))
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    kind = numpy_dtype(dtype or (out.dtype if out is not None else default.floating))
+    steps = np.arange(math.floor((end - start) / step) + 1)
+    made = constant((start + step * steps).astype(kind))
+    if out is None:
+        return finish_factory(made, requires_grad, device)
+
+    def return_made() -> Tensor:
+        return made
+
+    return_made.__name__ = "range"
+    return write_out(out, return_made)
+
+
+WIDER_DTYPE = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}  # hold a product of two exactly
+
+
+def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Any:
+    """`steps` elements of the dtype `kind` from `start` to `end`, both included."""
+    wider: Any = WIDER_DTYPE.get(kind)
+    if wider is None or steps < 2:
+        return np.linspace(start, end, steps).astype(kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, last = kind.type(start), kind.type(end)
+        step, half = (last - first) / kind.type(steps - 1), steps // 2
+        below = wider(first) + wider(step) * np.arange(half)
+        above = wider(last) - wider(step) * np.arange(steps - 1 - half, -1, -1)
+        return np.concatenate([below, above]).astype(kind)

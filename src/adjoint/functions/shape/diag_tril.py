@@ -1,0 +1,148 @@
+"""Diagonals and triangles of matrices: taken, made, and their positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import numpy_dtype, promote
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.api.compute_dtype import autocast_float32
+from adjoint.functions.api.dim_args import one_dim
+from adjoint.functions.api.out import with_out
+from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.shape import join
+from adjoint.functions.shape import shape as shapes
+from adjoint.functions.shape.shape import _as_tensor_list, atleast_2d
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import as_strided as strides
+from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
+
+__all__ = [
+    "block_diag", "diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "tril_indices", "triu", "triu_indices",
+]  # fmt: skip
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The elements on a diagonal of two dimensions, as the last one: a view. Raises RuntimeError for equal dims."""
+    first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return strides.diagonal(input, at=(offset, first, second))
+
+
+_diagonal = diagonal  # which is a parameter of diag
+
+
+@public()
+@with_out
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return rename_node(select.copy(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
+
+
+@public()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension laid on a diagonal of the new dimensions dim1 and dim2."""
+    first, second = one_dim(dim1, input.ndim + 1), one_dim(dim2, input.ndim + 1)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    side = input.array.shape[-1] + abs(offset)
+    full = list(input.array.shape[:-1])
+    for d in sorted((first, second)):
+        full.insert(d, side)
+    return strides.diagonal_back(input, shape=tuple(full), at=(offset, first, second))
+
+
+@public()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The elements as the diagonal of a matrix of zeros."""
+    return diag_embed(shapes.ravel(input), offset)
+
+
+def block_diag(*tensors: Any) -> Tensor:
+    """Matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
+    parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
+    for i, part in enumerate(parts):
+        if part.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {part.ndim} dimensions"
+            )
+    kind = promote(part.array for part in parts)
+    width = sum(part.array.shape[1] for part in parts)
+    rows, start = [], 0
+    for part in parts:
+        n = part.array.shape[1]
+        part = part if part.array.dtype == kind else select.cast(part, dtype=kind)
+        rows.append(movement.pad(part, widths=((0, 0), (start, width - start - n)), value=0))
+        start += n
+    return join.cat(rows)
+
+
+@public()
+@autocast_float32
+def trace(input: Tensor) -> Tensor:
+    """Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    total = reduction.sum(_diagonal(_widen_integers(input)), axes=(0,), keepdims=False)
+    return rename_node(total, "TraceBackward0")
+
+
+@public(inplace=True)
+@with_out
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return the elements on and below a diagonal of each matrix, and zeros above it.
+
+    Args:
+        input: tensor (*, n, m).
+        diagonal: 0 for the main diagonal, positive for one above it, negative for one below. Default: 0.
+        out: tensor that takes the result.
+
+    Raises: RuntimeError for fewer than two dimensions.
+
+    Example:
+        >>> ad.tril(ad.ones(3, 3))
+        tensor([[1., 0., 0.],
+                [1., 1., 0.],
+                [1., 1., 1.]])
+    """
+    return _mask_triangle("tril", input, True, diagonal)
+
+
+@public(inplace=True)
+@with_out
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The elements on and above the diagonal, zeros below."""
+    return _mask_triangle("triu", input, False, diagonal)
+
+
+def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    n, m = input.array.shape[-2:]
+    mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
+    out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))
+    return rename_node(out, f"{name.capitalize()}Backward0")
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
+    """The positions on and below a diagonal of a matrix: (2, count)."""
+    return constant(np.array(np.tril_indices(row, offset, col)).astype(numpy_dtype(dtype)))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
+    """The positions on and above a diagonal of a matrix: (2, count)."""
+    return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))
+
+
+def _widen_integers(x: Tensor) -> Tensor:
+    """Integers and truths as int64, in which they are summed."""
+    return select.cast(x, dtype=np.dtype(np.int64)) if x.array.dtype.kind in "iub" else x

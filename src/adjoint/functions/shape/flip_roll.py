@@ -1,0 +1,97 @@
+"""Elements reversed, rolled and rotated along dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.op.apply import apply
+from adjoint.core.tensor.storage import View
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
+from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.shape import shape as shapes
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+
+__all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
+
+
+@public(varargs_ints=True)
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """Return a copy with the order of the elements reversed along `dims`.
+
+    Args:
+        input: tensor.
+        dims: dimensions to reverse, one by one or as a tuple.
+
+    Example:
+        >>> ad.flip(ad.tensor([[1, 2], [3, 4]]), (1,))
+        tensor([[2, 1],
+                [4, 3]])
+    """
+    return movement.flip(input, axes=some_dims(dims, input.ndim))
+
+
+@public()
+def fliplr(input: Tensor) -> Tensor:
+    """Reversed along dimension 1."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, (1,))
+
+
+@public()
+def flipud(input: Tensor) -> Tensor:
+    """Reversed along dimension 0."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, (0,))
+
+
+@public()
+def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+    """The elements moved by `shifts` along `dims`, those beyond the end back to the start; flattened without dims."""
+    steps = parse_shape((shifts,))
+    axes = parse_shape((dims,)) if dims is not None else ()
+    if not steps:
+        raise RuntimeError("`shifts` required")
+    if not axes:
+        if len(steps) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
+        return rename_node(shapes.reshape(roll(shapes.ravel(input), steps, (0,)), input.array.shape), "RollBackward0")
+    if len(steps) != len(axes):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(axes)}")
+    out = input
+    for by, dim in zip(steps, axes, strict=True):
+        d = one_dim(dim, input.ndim)
+        n = input.array.shape[d]
+        if n == 0 or by % n == 0:
+            continue
+        cut = n - by % n
+        op: Any = movement.cat
+        out = apply(op.op, (shapes.narrow(out, d, cut, n - cut), shapes.narrow(out, d, 0, cut)), {"axis": d})
+    return rename_node(select.copy(input) if out is input else out, "RollBackward0")
+
+
+@public()
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """The plane of two dimensions turned k times by 90°, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    first, second = (one_dim(d, input.ndim) for d in dims)
+    if first == second:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = k % 4
+    if turns == 0:
+        out: Any = select.copy(input)
+    elif turns == 2:
+        out = movement.flip(input, axes=tuple(sorted((first, second))))
+    else:
+        flipped = select.copy(movement.flip(input, axes=(second if turns == 1 else first,)))
+        out = movement.swap(flipped, first, second)
+        if type(out.memory) is View:  # it lies as PyTorch's does, and nobody else sees the memory
+            out.memory = None
+    return rename_node(out, "Rot90Backward0")
