@@ -59,8 +59,7 @@ class OneCycleLR(LRScheduler):
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.total_steps = _count_total_steps(total_steps, epochs, steps_per_epoch)
-        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        _check_fraction(pct_start)
         check_anneal_strategy(anneal_strategy)
         if cycle_momentum:
             self.use_beta1 = has_first_beta(optimizer)
@@ -119,6 +118,11 @@ def _check_positive_int(name: str, count: Any) -> int:
     if not isinstance(count, int) or count <= 0:
         raise ValueError(f"Expected positive integer {name}, but got {count}")
     return count
+
+
+def _check_fraction(pct_start: Any) -> None:
+    if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
+        raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
 
 
 def _make_phases(steps: int, rise: float, three_phase: bool) -> list[dict[str, Any]]:
