@@ -157,7 +157,7 @@ _MOVES = {
         per_parameter_state=entries state_dict=state
     """,
     ("serialization", "serialization"): """
-        format_sniffing=foreign inert_classes=inert mmap_options=mapping pickle_globals=naming
+        load_options=byte_order load_options=mapping pickle_globals=naming safe_globals=inert safetensors=foreign
         safetensors_tree=checkpoint tensor_rebuild=rebuilding torch_reader=reading torch_writer=writing
         zip_archive=archive
     """,

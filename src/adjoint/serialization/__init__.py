@@ -2,32 +2,27 @@
 
 Modules, in reading order:
 
-- `atomic`: Replace a file whole or not at all, whatever happens to the process, the disk or the machine meanwhile.
-- `format_sniffing`: Recognise files that are no safetensors files by their first bytes, and say how to turn them into
-  one.
-- `inert_classes`: Which classes a file may have instances of though nobody named them: those that run nothing when
-  they are made.
-- `mmap_options`: How `load(..., mmap=True)` maps a file into memory: what is written there stays there, or goes into
-  the file.
+- `atomic`: Atomic replacement of files, and loops that write or read all bytes.
 - `safetensors`: Safetensors: named arrays as plain data, an 8-byte length, a JSON header of that length, then every
   tensor's bytes.
 - `zip_archive`: ZIP archives of uncompressed records, the container of PyTorch's files: written aligned, read with
   distrust.
 - `numpy_values`: NumPy's arrays and scalars in pickles: numbers only, made without NumPy's own reconstruction.
-- `safe_globals`: What files may refer to by name: the list that users extend, and the names of PyTorch that stand for
-  ours.
+- `safe_globals`: Classes and functions that files may name: plain ones, those that users allow, and classes that run
+  nothing.
 - `safetensors_tree`: Tensors and nested Python containers of them in a safetensors file: `save_safetensors(obj, f)`
   and its inverse.
 - `torch_writer`: Write files as PyTorch does: a pickle of the value, in which tensors refer to storages, and those
   beside it.
 - `unpickler`: Read pickles without Python's own unpickler: a small stack machine that can call nothing but what it is
   given.
-- `tensor_rebuild`: Tensors from what PyTorch's pickles say of them: a storage, an offset, sizes and strides.
+- `tensor_rebuild`: Tensors rebuilt as PyTorch's pickles describe them, by a storage, an offset, sizes and strides.
 - `torch_reader`: Read PyTorch's files: ZIP archives of a pickle and its storages, and the streams that were written
   before 1.6.
 - `files`: `save` and `load`: PyTorch's files, which no file's author can make run code, and safetensors.
-- `pickle_globals`: What a file names, read without making any of it.
-- `byte_order`: In which byte order files are read that do not say theirs: those PyTorch wrote before 2.1.
+- `pickle_globals`: Names in a file that `load` would refuse, read without making any object.
+- `load_options`: Process-wide defaults of `load`: the byte order of files that do not say theirs, and how files are
+  mapped.
 """
 
 from __future__ import annotations
@@ -36,9 +31,14 @@ import os
 import pickle as pickle  # programs name it as torch.serialization.pickle
 from typing import Any, BinaryIO
 
-from adjoint.serialization.byte_order import LoadEndianness, get_default_load_endianness, set_default_load_endianness
 from adjoint.serialization.files import load, save
-from adjoint.serialization.mmap_options import get_default_mmap_options, set_default_mmap_options
+from adjoint.serialization.load_options import (
+    LoadEndianness,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+)
 from adjoint.serialization.pickle_globals import get_unsafe_globals_in_checkpoint
 from adjoint.serialization.safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from adjoint.serialization.safetensors import ChecksumError, SafetensorsError

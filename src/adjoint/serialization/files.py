@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from adjoint.core.dtype.device import META, device, is_meta
 from adjoint.core.tensor.shape_tracer import move_to_device
-from adjoint.serialization.mmap_options import writes_through
+from adjoint.serialization.load_options import writes_through
 from adjoint.serialization.safetensors import Path
 from adjoint.serialization.safetensors_tree import check_binary, load_safetensors, write_file
 from adjoint.serialization.torch_reader import read_archive, read_stream
@@ -104,7 +104,7 @@ def load(
 
 
 def resolve_weights_only(given: bool | None) -> bool | None:
-    """`weights_only` as it was given, unless PyTorch's variables of the environment say otherwise."""
+    """Return `weights_only` as given, unless PyTorch's environment variables say otherwise."""
     forced, released = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
     strict, free = (os.environ.get(name, "0") in ("1", "y", "yes", "true") for name in (forced, released))
     if strict and free:
@@ -122,13 +122,7 @@ def resolve_weights_only(given: bool | None) -> bool | None:
     return given
 
 
-def _escape_message(message: str) -> str:
-    """A message for the screen, whatever text of the file is in it."""
-    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    return clean if len(clean) <= 800 else f"{clean[:780]}…"
-
-
-def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mapped: bool, absent: bool) -> Any:
+def _load(file: BinaryIO, name: str, encoding: str, trusted: bool, mapped: bool, absent: bool) -> Any:
     begin = file.tell()
     start = file.read(262)
     file.seek(begin)
@@ -140,6 +134,8 @@ def _load(file: BinaryIO, name: str | bytes, encoding: str, trusted: bool, mappe
         if start[257:] == TAR_MAGIC:
             raise FileError("this is a tar archive, perhaps of PyTorch 0.1: load and save it with PyTorch")
     except FileError as error:
-        raise FileError(f"{os.fsdecode(name)}: {_escape_message(str(error))}") from None
-    found = load_safetensors(name if mapped else file, mmap=mapped)  # type: ignore[arg-type]
-    return {key: move_to_device(tensor, META) for key, tensor in found.items()} if absent else found
+        # Text of the file is in the message: for the screen, whatever it is
+        message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error))
+        raise FileError(f"{os.fsdecode(name)}: {message if len(message) <= 800 else f'{message[:780]}…'}") from None
+    value = load_safetensors(name if mapped else file, mmap=mapped)
+    return {key: move_to_device(tensor, META) for key, tensor in value.items()} if absent else value

@@ -29,7 +29,7 @@ class NumpyType:
 
 
 def numpy_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
-    """What pickles of arrays and scalars name, and what is called in its place."""
+    """Return the globals that pickles of arrays and scalars name, and the functions that stand for them."""
     named: dict[str, Any] = {"numpy.dtype": np.dtype, "numpy.ndarray": np.ndarray}
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
         named |= {f"{module}.scalar": _make_scalar, f"{module}._reconstruct": _make_empty}
@@ -37,7 +37,7 @@ def numpy_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
 
 
 def fill_array(array: np.ndarray[Any, Any], state: Any) -> None:
-    """Make an array what the state that NumPy gives its arrays says."""
+    """Fill an array from the state that NumPy gives its arrays."""
     if not isinstance(state, tuple) or len(state) != 5:
         raise FileError("an array of NumPy has a state of an unknown form")
     _, shape, kind, fortran, data = state
@@ -46,7 +46,8 @@ def fill_array(array: np.ndarray[Any, Any], state: Any) -> None:
     dtype = _dtype_of(kind)
     if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize or math.prod(shape or (1,)) < 0:
         raise FileError("an array of NumPy has more or fewer bytes than its sizes need")
-    array.__setstate__((1, shape, dtype, fortran is True, data))  # type: ignore[arg-type]  # the stub wants NumPy's bool
+    numpy_state: Any = (1, shape, dtype, fortran is True, data)  # NumPy's stub wants its own bool
+    array.__setstate__(numpy_state)
 
 
 def _make_type(code: Any, *_: Any) -> NumpyType:

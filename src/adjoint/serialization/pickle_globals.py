@@ -1,4 +1,4 @@
-"""What a file names, read without making any of it."""
+"""Names in a file that `load` would refuse, read without making any object."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ PICKLES_PER_STREAM = 5  # in a stream: two numbers, facts of the system, the val
 
 
 def get_unsafe_globals_in_checkpoint(f: Path | BinaryIO) -> list[str]:
-    """The names in a file of `save` or `torch.save` that `load` would refuse unless `add_safe_globals` allows them.
+    """Return the names in a file of `save` or `torch.save` that `load` refuses unless `add_safe_globals` allows them.
 
-    The pickle is read as text: nothing is made or imported. FileError for a file that is not sound.
+    The pickle is read as text: nothing is made or imported.
+
+    Raises: FileError for a file that is not sound.
     """
     check_binary("get_unsafe_globals_in_checkpoint", f, "read")
     if isinstance(f, (str, os.PathLike)):
@@ -39,7 +41,7 @@ def get_unsafe_globals_in_checkpoint(f: Path | BinaryIO) -> list[str]:
 
 
 def _iterate_names(data: bytes) -> Iterator[str]:
-    """The full names that one pickle, or those of a stream, look up."""
+    """Yield the full names that one pickle, or those of a stream, look up."""
     file = io.BytesIO(data)
     try:
         for _ in range(PICKLES_PER_STREAM):

@@ -1,15 +1,18 @@
-"""What files may refer to by name: the list that users extend, and the names of PyTorch that stand for ours."""
+"""Classes and functions that files may name: plain ones, those that users allow, and classes that run nothing."""
 
 from __future__ import annotations
 
 import codecs
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 from adjoint.core.dtype import dtype as types
 from adjoint.core.dtype.device import device
+from adjoint.core.runtime.lazy_import import module_name_slot
 from adjoint.core.tensor.memory_format import strided
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
@@ -33,6 +36,10 @@ TYPES = {
         types.int64, types.float16, types.bfloat16, types.float32, types.float64, types.complex64, types.complex128,
     )
 }  # fmt: skip
+# What Python or a pickle calls by itself, and what would make an instance more than data
+ACTING_METHODS = ("__del__", "__setstate__", "__new__")
+HEAP_TYPE_FLAG = 1 << 9  # CPython sets this flag of a type on the heap
+TENSOR_FUNCTION_FOLDERS = {"functions", "ops"}  # their functions compute tensors, and do nothing else
 _allowed: list[SafeGlobal] = []
 
 
@@ -55,18 +62,18 @@ def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
 
 
 def get_safe_globals() -> list[SafeGlobal]:
-    """What `add_safe_globals` was given."""
+    """Return the classes and functions of `add_safe_globals`."""
     return list(_allowed)
 
 
 def clear_safe_globals() -> None:
-    """Forget what `add_safe_globals` was given."""
+    """Forget the classes and functions of `add_safe_globals`."""
     _allowed.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: list[SafeGlobal]) -> Iterator[None]:
-    """A block in which `add_safe_globals` holds for these."""
+    """Let files name these classes and functions within a `with` block."""
     added = [given for given in safe_globals if given not in _allowed]
     add_safe_globals(added)
     try:
@@ -78,22 +85,22 @@ def safe_globals(safe_globals: list[SafeGlobal]) -> Iterator[None]:
 
 
 def user_globals() -> dict[str, Any]:
-    """What users allow, by full name. Raises ValueError or TypeError for what is no such pair."""
-    found = {}
+    """Return the globals that users allow, by full name. Raises ValueError or TypeError for a malformed pair."""
+    named = {}
     for given in _allowed:
         if not isinstance(given, tuple):
-            found[f"{given.__module__}.{given.__qualname__}"] = given
+            named[f"{given.__module__}.{given.__qualname__}"] = given
             continue
         if len(given) != 2:
             raise ValueError(f"add_safe_globals: a pair (global, full name) was expected, but got {len(given)} items")
         if type(given[1]) is not str:
             raise TypeError(f"add_safe_globals: the full name must be a str, but got {type(given[1]).__name__}")
-        found[given[1]] = given[0]
-    return found
+        named[given[1]] = given[0]
+    return named
 
 
 def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
-    """What every file may name, and with what `load` calls it where it may be called."""
+    """Return the globals that every file may name, and the functions that stand for those it may call."""
     named: dict[str, Any] = {
         "collections.OrderedDict": OrderedDict,
         "collections.Counter": Counter,
@@ -113,16 +120,61 @@ def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
     named |= {f"torch.{name}": kind for name, kind in TYPES.items()}
     named |= {f"torch.{name}": StorageType(kind) for name, kind in STORAGE_DTYPES.items()}
     calls: dict[Any, Callable[..., Any]] = {
-        OrderedDict: _make_ordered_dict, Counter: _make_counter, set: _make_set, frozenset: _make_frozenset,
+        OrderedDict: _make_ordered_dict,
+        Counter: _make_counter,
+        set: _make_set,
+        frozenset: lambda items=(): frozenset(_make_set(items)),
         bytearray: _make_bytearray,
-        bytes: _make_empty_bytes, complex: complex, codecs.encode: _encode, Size: _make_size, device: _make_cpu_device,
+        bytes: _make_empty_bytes,
+        complex: complex,
+        codecs.encode: _encode,
+        Size: lambda items=(): Size([_check_integer(item) for item in _check_sequence(items)]),
+        device: lambda *spec: device(),  # the CPU, where the tensors go, whatever device the file names
         _find_layout: _find_layout,
-    }  # fmt: skip
+    }
     return named, calls
 
 
+def find_inert_class(module: str, name: str) -> Any:
+    """Return the class of this name, if it is imported already and its instances are data only; else None.
+
+    Network modules and optimizers are such classes, and plain ones whose instances cannot be called and run nothing
+    when they are made or dropped.
+    """
+    cls = _find_imported(module, name)
+    if not isinstance(cls, type) or not all(base.__flags__ & HEAP_TYPE_FLAG for base in cls.__mro__[:-1]):
+        return None
+    is_module = _is_subclass_of(cls, "adjoint.nn.module.module", "Module")
+    is_known = is_module or _is_subclass_of(cls, "adjoint.optim.step.optimizer", "Optimizer")
+    bases = [base for base in cls.__mro__[:-1] if not (is_known and base.__module__.startswith("adjoint."))]
+    methods = ACTING_METHODS if is_module else (*ACTING_METHODS, "__call__")
+    acts = any(method in vars(base) for base in bases for method in methods)
+    return None if acts or not any("__dict__" in vars(base) for base in cls.__mro__) else cls
+
+
+def find_inert_function(module: str, name: str) -> Any:
+    """Return the function of this name, if it is one of the library's functions of tensors; else None."""
+    package, *folders = module.split(".")
+    if package != "adjoint" or (TENSOR_FUNCTION_FOLDERS.isdisjoint(folders) and folders != ["nn", "functional"]):
+        return None
+    function = _find_imported(module, name)
+    return function if isinstance(function, FunctionType) else None
+
+
+def _find_imported(module: str, name: str) -> Any:
+    found: Any = sys.modules.get(module_name_slot.call(module))
+    for part in name.split("."):
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    return found
+
+
+def _is_subclass_of(kind: type, module: str, name: str) -> bool:
+    base = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    return base is not None and issubclass(kind, base)
+
+
 def full_name(module: str, name: str) -> str:
-    """The name by which the lists have a global. FileError for those that no list can allow."""
+    """Return the name by which the lists have a global. Raises FileError for modules that no list can allow."""
     module = PYTHON2_MODULE_NAMES.get(module, module)
     if module.partition(".")[0] in BLOCKED_MODULES:
         raise FileError(f"unsupported GLOBAL {module}.{name} whose module {module} is blocked: it could run code")
@@ -130,7 +182,7 @@ def full_name(module: str, name: str) -> str:
 
 
 def check_key(value: Any) -> int:
-    """How many parts beyond one a key of a dict has: its hash must be quick, and run no code. FileError for others."""
+    """Count the parts beyond one of a dict's key: its hash must be quick, and run no code. FileError for others."""
     if type(value) is str:
         return 0
     if type(value) is int:
@@ -144,15 +196,10 @@ def check_key(value: Any) -> int:
         elif (
             type(part) not in KEY_TYPES
             and not isinstance(part, (types.dtype, type))
-            and not _is_hashed_by_identity(part)
+            and not (isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__)  # of an optimizer's state
         ):
             raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
     return seen - 1
-
-
-def _is_hashed_by_identity(part: Any) -> bool:
-    """True for a tensor, as optimizers have them for keys: its hash is where it lies."""
-    return isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__
 
 
 MAX_KEY_PARTS = 200  # of tuples within tuples
@@ -160,36 +207,28 @@ KEY_TYPES = {type(None), bool, int, float, complex, str, bytes, device, Size}
 
 
 def _make_ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
-    found: OrderedDict[Any, Any] = OrderedDict()
+    items_by_key: OrderedDict[Any, Any] = OrderedDict()
     for pair in _check_sequence(items):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise FileError("an OrderedDict is made of something else than pairs")
         check_key(pair[0])
-        found[pair[0]] = pair[1]
-    return found
+        items_by_key[pair[0]] = pair[1]
+    return items_by_key
 
 
 def _make_counter(items: Any = ()) -> Counter[Any]:
-    found: Counter[Any] = Counter()
     if not isinstance(items, dict):
         raise FileError("a Counter is made of something else than a dict")
-    for key, count in items.items():
-        found[key] = count
-    return found
+    counter: Counter[Any] = Counter()
+    for key, count in items.items():  # whatever type the counts are of
+        counter[key] = count
+    return counter
 
 
 def _make_set(items: Any = ()) -> set[Any]:
     for item in _check_sequence(items):
         check_key(item)
     return set(items)
-
-
-def _make_frozenset(items: Any = ()) -> frozenset[Any]:
-    return frozenset(_make_set(items))
-
-
-def _make_size(items: Any = ()) -> Size:
-    return Size([_check_integer(item) for item in _check_sequence(items)])
 
 
 def _make_bytearray(data: Any = b"", encoding: Any = "latin1") -> bytearray:
@@ -208,11 +247,6 @@ def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "ascii", "utf-8", "utf8"):
         raise FileError("bytes are made of something else than text")
     return text.encode(encoding)
-
-
-def _make_cpu_device(*spec: Any) -> device:
-    """The CPU, whatever device the file names: that is where its tensors go."""
-    return device()
 
 
 def _find_layout(name: Any) -> Any:

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from adjoint.serialization.atomic import Chunk
-from adjoint.serialization.format_sniffing import describe_foreign
+from adjoint.serialization.atomic import Chunk, read_into
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Path: TypeAlias = str | os.PathLike[str]
@@ -35,6 +34,8 @@ METADATA_KEY = "__metadata__"
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 SIZE_LIMIT = 2**63 - 1
 RANK_LIMIT = 64  # NumPy's
+TORCH_ADVICE = "adjoint.load reads files of torch.save"
+NUMPY_ADVICE = "Read it with numpy.load(old, allow_pickle=False) and save its arrays, each as a tensor"
 CHECKSUM_KEY = "adjoint.crc32"  # of names, shapes, dtypes and metadata; with ":NAME" behind it, of a tensor's bytes
 
 
@@ -47,7 +48,7 @@ class ChecksumError(SafetensorsError):
 
 
 class TensorEntry(NamedTuple):
-    """Where a tensor lies, `begin` and `end` counted from the end of the header."""
+    """Dtype, shape and place of a tensor; `begin` and `end` count from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -56,12 +57,13 @@ class TensorEntry(NamedTuple):
 
 
 def read(source: Path | bytes | BinaryIO, *, mapped: bool = False) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays by name, in the header's order, and the metadata of a file given by path, content or open binary file.
+    """Return the arrays by name, in the header's order, and the metadata of a file given by path, content or itself.
 
     Arrays are writable, in native byte order, and share no memory. With `mapped` (paths only) they are private views of
     the file, which must then not be cut short while they live. Sizes are checked against the file before memory is
     taken, checksums where the file has them.
-    Errors: SafetensorsError (a ValueError), of which ChecksumError for damaged data; OSError from the file itself.
+
+    Raises: SafetensorsError (a ValueError), ChecksumError for damaged data; OSError from the file itself.
     """
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as file:
@@ -77,12 +79,13 @@ def read(source: Path | bytes | BinaryIO, *, mapped: bool = False) -> tuple[dict
 
 
 def write(tensors: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> Iterator[Chunk]:
-    """The file as chunks, header first; everything is checked before the first chunk is handed out.
+    """Return the file as chunks, header first; all checks precede the first chunk.
 
     Every array is stored whole, also where arrays share memory, in little-endian C order; larger element sizes lie
     first, so that each tensor is aligned. An array changed before its chunk is taken no longer fits its checksum.
-    Errors: TypeError for a dtype the format lacks and for names or metadata that are not strings, ValueError for
-    reserved or unencodable ones and for a header over 100 MB.
+
+    Raises: TypeError for a dtype that the format lacks, and for names or metadata that are not strings. ValueError for
+    reserved or unencodable ones, and for a header over 100 MB.
     """
     stored = {_check_writable_name(name): _encode_array(name, array) for name, array in tensors.items()}
     order = sorted(stored, key=lambda name: -stored[name][1].itemsize)
@@ -136,13 +139,13 @@ def _read(file: BinaryIO, mapped: bool) -> tuple[dict[str, Array], dict[str, str
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
-    """The header as JSON gives it, and its length in bytes."""
+    """Return the parsed header, and its length in bytes."""
     start = file.read(min(size, 128))
     if len(start) < 8:
         raise SafetensorsError(f"{len(start)} bytes are too few for a safetensors file, which has 8 and a header")
     length = int.from_bytes(start[:8], "little")
     if length > min(HEADER_LIMIT, size - 8) or start[8 : 8 + length][:1] != b"{":
-        raise SafetensorsError(describe_foreign(start) or _describe_bad_start(length, size))
+        raise SafetensorsError(_describe_foreign(start) or _describe_bad_start(length, size))
     file.seek(8 - len(start), os.SEEK_CUR)
     text = file.read(length)
     if len(text) < length:
@@ -154,6 +157,28 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number too long, nesting too deep
         raise SafetensorsError(f"the header is not valid JSON: {error}") from None
     return header, length
+
+
+def _describe_foreign(start: bytes) -> str | None:
+    """Describe the other format whose files begin with these bytes (128 suffice); None for an unknown one."""
+    if start.startswith(b"PK\x03\x04"):
+        if b".npy" in start:
+            return f"this is a NumPy .npz archive, not a safetensors file. {NUMPY_ADVICE}"
+        by_torch = b"/data.pkl" in start or b"/.format_version" in start
+        kind = "a ZIP archive of torch.save" if by_torch else "a ZIP archive, perhaps of torch.save"
+        return f"this is {kind}, not a safetensors file. {TORCH_ADVICE}"
+    if start[:1] == b"\x80" and 2 <= start[1] <= 5:
+        return (
+            "this is a Python pickle, perhaps of torch.save, not a safetensors file; unpickling runs code that the "
+            f"file chooses. {TORCH_ADVICE}"
+        )
+    if start.startswith(b"\x93NUMPY"):
+        return f"this is a NumPy .npy file, not a safetensors file. {NUMPY_ADVICE}"
+    if start.startswith(b"\x89HDF"):
+        return "this is an HDF5 file, not a safetensors file. Read it with h5py and save its arrays as tensors"
+    if start.startswith(b"version https://git-lfs"):
+        return "this is a Git LFS pointer, not the file itself. Fetch the file with `git lfs pull`"
+    return None
 
 
 def _describe_bad_start(length: int, size: int) -> str:
@@ -253,15 +278,9 @@ def _check_cover(entries: list[tuple[str, TensorEntry]], size: int) -> None:
 
 
 def _read_array(file: BinaryIO, entry: TensorEntry) -> Array | None:
-    """The next array of the file, None when the file ends within it."""
+    """Return the next array of the file, or None if the file ends within it."""
     array = np.empty(entry.shape, _parse_dtype(entry.dtype, ""))
-    rest = _as_bytes(array)
-    while rest:
-        taken = file.readinto(rest)  # type: ignore[attr-defined]
-        if not taken:
-            return None
-        rest = rest[taken:]
-    return array
+    return array if read_into(file, array) else None
 
 
 def _map_array(view: mmap.mmap, entry: TensorEntry, start: int) -> Array:
@@ -314,7 +333,7 @@ def _check_writable_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _encode_array(name: str, array: Array) -> tuple[str, Array]:
-    """The format's dtype name and the array in little-endian C order, copied only where it is not so already."""
+    """Return the format's dtype name, and the array in little-endian C order, copied only if needed."""
     dtype = "BF16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype.str[1:])
     if dtype is None:
         raise TypeError(f"tensor {name!r}: a safetensors file cannot hold dtype {array.dtype}")

@@ -39,7 +39,8 @@ def save_safetensors(obj: Any, f: Path | BinaryIO) -> None:
     written to. A state dict saved alone has its keys as tensor names, for other tools to read. Values are stored and
     nothing else: neither requires_grad nor graphs nor which tensors share memory. Each tensor has a checksum. Another
     thread must not write the tensors meanwhile; if it does, loading reports it.
-    Errors: TypeError naming place and type for anything else, before anything is written; OSError from the file.
+
+    Raises: TypeError naming place and type for anything else, before anything is written; OSError from the file.
     """
     tensors: dict[str, Array] = {}
     structure = _encode_structure(obj, (), tensors, ())
@@ -49,11 +50,12 @@ def save_safetensors(obj: Any, f: Path | BinaryIO) -> None:
 
 
 def load_safetensors(f: Path | BinaryIO, *, mmap: bool = False) -> Any:
-    """What `save_safetensors` was given, with new tensors; for a file by another tool, a dict of its tensors.
+    """Return the value that `save_safetensors` wrote, with new tensors; of another tool's file, a dict of its tensors.
 
     With `mmap` (paths only) tensors are private views of the file, which are read once for their checksums and copied
     where they are written; the file must not be cut short while they live, `save` never does.
-    Errors: SafetensorsError (a ValueError) for a file that is not sound, ChecksumError for a damaged one.
+
+    Raises: SafetensorsError (a ValueError) for a file that is not sound, ChecksumError for a damaged one.
     """
     check_binary("load_safetensors", f, "read")
     arrays, metadata = safetensors.read(f, mapped=mmap)
@@ -96,7 +98,7 @@ def check_binary(function: str, f: Any, method: str) -> None:
 
 
 def _encode_structure(value: Any, path: tuple[Any, ...], tensors: dict[str, Array], parents: tuple[int, ...]) -> Any:
-    """The JSON that stands for `value`, which lies at `path`; its tensors are added to `tensors`."""
+    """Return the JSON that stands for `value`, which lies at `path`; its tensors are added to `tensors`."""
     kind = type(value)
     if isinstance(value, Tensor):
         name = _free_name(path, tensors)
@@ -148,7 +150,7 @@ def _conversion_hint(value: Any) -> str:
 
 
 def _free_name(path: tuple[Any, ...], tensors: dict[str, Array]) -> str:
-    """The keys that lead to a tensor, dotted, with a number behind where two tensors would have one name."""
+    """Return the dotted keys that lead to a tensor, with a number behind where two tensors would have one name."""
     name = ".".join(map(str, path)) if path else "tensor"
     name = name.encode(errors="backslashreplace").decode()  # half a surrogate pair is no Unicode text
     unique, number = name, 2
@@ -167,7 +169,7 @@ def _wrap_array(file: str, name: str, array: Array) -> Tensor:
 
 
 def _decode_structure(node: Any, tensors: dict[str, Tensor], depth: int) -> Any:
-    """The value a JSON node stands for; the tensors it names are taken out of `tensors`."""
+    """Return the value that a JSON node stands for; the tensors it names are taken out of `tensors`."""
     if depth < 0:
         raise ValueError(f"it is nested more than {DEPTH_LIMIT} deep")
     if isinstance(node, list):

@@ -1,9 +1,8 @@
-"""Tensors from what PyTorch's pickles say of them: a storage, an offset, sizes and strides."""
+"""Tensors rebuilt as PyTorch's pickles describe them, by a storage, an offset, sizes and strides."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -15,28 +14,10 @@ from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.storage import share_storage
 from adjoint.core.tensor.tensor import Tensor, init_slots, wrap
 from adjoint.functions.creation.typed_storage import TypedStorage
-from adjoint.serialization.inert_classes import find_inert_class, find_inert_function
-from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
-from adjoint.serialization.safe_globals import full_name, plain_globals, user_globals
-from adjoint.serialization.unpickler import Rules
 from adjoint.serialization.zip_archive import FileError
 
 RANK_LIMIT = 64  # NumPy's
 SIZE_LIMIT = 2**63 - 1
-WHOLE_OBJECT_ERROR = (
-    "The file has {} whole: save its state_dict() instead, and give what load returns to load_state_dict()"
-)
-UNSUPPORTED_LAYOUT_ERROR = (
-    "The file has a {} tensor, and there are strided ones only: make it dense in PyTorch and save that"
-)
-ADVICE_BY_PREFIX = {  # for names that files of PyTorch have
-    "torch.nn.modules.": WHOLE_OBJECT_ERROR.format("a module of PyTorch"),
-    "torch.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
-    "adjoint.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
-    "torch._utils._rebuild_sparse": UNSUPPORTED_LAYOUT_ERROR.format("sparse"),
-    "torch._utils._rebuild_qtensor": UNSUPPORTED_LAYOUT_ERROR.format("quantised"),
-    "torch._utils._rebuild_nested_tensor": UNSUPPORTED_LAYOUT_ERROR.format("nested"),
-}
 LAZY_BIT_UFUNCS: dict[str, Any] = {"conj": np.conjugate, "neg": np.negative}
 
 
@@ -66,7 +47,7 @@ class LoadedStorage(TypedStorage):
             self.bools_are_sound = True
 
     def resolve_lazy_bits(self, kind: dtype, metadata: Any) -> LoadedStorage:
-        """The memory with what PyTorch had left to do, the conjugation or the sign: done once for all views of it."""
+        """Return the storage with the conjugation or sign that PyTorch left to do, done once for all views of it."""
         wanted = [name for name in LAZY_BIT_UFUNCS if isinstance(metadata, dict) and metadata.get(name) is True]
         if not wanted:
             return self
@@ -82,52 +63,8 @@ class LoadedStorage(TypedStorage):
         return self.resolved_copies[way]
 
 
-def make_rules(persistent_load: Callable[[Any], Any], encoding: str, trusted: bool) -> Rules:
-    """What the pickle of a file of tensors may do.
-
-    `trusted` files may also name classes that are imported already and whose instances run nothing when they are made.
-    """
-    (named, calls), (arrays, makers) = plain_globals(), numpy_globals()
-    tensors = rebuilders()
-    named |= tensors | arrays
-    parameter = named["torch.nn.Parameter"]
-    calls |= {rebuild: rebuild for rebuild in tensors.values() if rebuild is not parameter} | makers
-    news = dict(calls) | {parameter: _rebuild_parameter}
-    allowed = {name: given for name, given in user_globals().items() if name not in arrays}  # read with more care
-    named |= allowed
-    for given in allowed.values():
-        calls[given] = given
-        if isinstance(given, type):
-            news[given] = _make_bare_constructor(given)
-
-    def find(module: str, name: str) -> Any:
-        full = full_name(module, name)
-        if full in named:
-            return named[full]
-        if trusted and (found := find_inert_class(module, name)) is not None:
-            news[found] = calls[found] = _make_bare_constructor(found)
-            return found
-        if trusted and (function := find_inert_function(module, name)) is not None:
-            return function
-        refused = _refusal_message(full, not trusted and find_inert_class(module, name) is not None)
-        raise FileError(refused if trusted else f"Weights only load failed. {refused}")
-
-    def build(instance: Any, state: Any) -> Any:
-        if type(instance) is NumpyType:
-            instance.set_order(state)
-            return instance
-        if type(instance) is np.ndarray:
-            fill_array(instance, state)
-            return instance
-        if type(instance) is OrderedDict or type(instance) in news:
-            return _set_instance_state(instance, state, slotted=type(instance) in allowed.values())
-        raise FileError(f"the pickle sets the state of a {type(instance).__name__}, which is not allowed")
-
-    return Rules(find, calls, news, build, persistent_load, encoding)
-
-
 def rebuilders() -> dict[str, Callable[..., Any]]:
-    """What every file may name to have its tensors and parameters made."""
+    """Return the functions that rebuild tensors and parameters, by the names that every file may use."""
     from adjoint.nn.module.parameter import Parameter
 
     return {
@@ -135,52 +72,12 @@ def rebuilders() -> dict[str, Callable[..., Any]]:
         "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
         "torch._utils._rebuild_tensor_v3": _rebuild_tensor_of_bytes,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
-        "torch._utils._rebuild_parameter": _rebuild_parameter,
+        "torch._utils._rebuild_parameter": rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
         "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
         "torch.nn.parameter.Parameter": Parameter,
         "torch.nn.Parameter": Parameter,
     }
-
-
-def _refusal_message(full: str, inert: bool) -> str:
-    """Why the file may not name this, and what to do; `inert` if a trusted file might."""
-    name = full.removeprefix("builtins.")[:200]
-    refused = f"Unsupported global: GLOBAL {name} was not an allowed global by default, so that no file can run code. "
-    for part, advice in ADVICE_BY_PREFIX.items():
-        if name.startswith(part):
-            return refused + advice
-    other = "load(..., weights_only=False) allows classes that are imported and run nothing, as this. " if inert else ""
-    allowing = (
-        f"If you trust it with any arguments, use adjoint.serialization.add_safe_globals([{name}]) or the context "
-        f"manager adjoint.serialization.safe_globals([{name}])"
-    )
-    return refused + other + allowing
-
-
-def _make_bare_constructor(kind: Any) -> Callable[..., Any]:
-    def make(*arguments: Any) -> Any:
-        return kind.__new__(kind, *arguments)
-
-    return make
-
-
-def _set_instance_state(instance: Any, state: Any, slotted: bool) -> Any:
-    """`instance` with its attributes, as pickles set them; `slotted` ones through descriptors of its class."""
-    if hasattr(type(instance), "__setstate__"):
-        instance.__setstate__(state)
-        return instance
-    slots = None
-    if slotted and isinstance(state, tuple) and len(state) == 2:
-        state, slots = state
-    for attributes in (state, slots):
-        if attributes is not None and (type(attributes) is not dict or any(type(k) is not str for k in attributes)):
-            raise FileError("the state of an object is something else than a dict of its attributes")
-    if state:
-        instance.__dict__.update(state)
-    for name, value in (slots or {}).items():
-        setattr(instance, name, value)
-    return instance
 
 
 def _rebuild_tensor(
@@ -204,7 +101,7 @@ def _rebuild_tensor_of_bytes(
 
 
 def _rebuild_meta_tensor(kind: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
-    """A tensor of the device "meta"; what it is without values lies in the order of its dimensions."""
+    """Return a tensor of the device "meta", laid out in the order of its dimensions."""
     if not isinstance(kind, dtype):
         raise FileError("the type of a tensor without values is something else")
     if not isinstance(size, tuple) or any(type(n) is not int or not 0 <= n <= SIZE_LIMIT for n in size):
@@ -247,7 +144,8 @@ def _view_storage(storage: LoadedStorage, kind: dtype, offset: Any, size: Any, s
     return tensor
 
 
-def _rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: Any = None) -> Any:
+def rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: Any = None) -> Any:
+    """Return the parameter that a pickle describes by a tensor."""
     from adjoint.nn.module.parameter import Parameter
 
     if not isinstance(data, Tensor):
@@ -256,16 +154,16 @@ def _rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: Any =
 
 
 def _rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
-    return _set_attributes(_rebuild_parameter(data, requires_grad), state)
+    return _set_attributes(rebuild_parameter(data, requires_grad), state)
 
 
 def _rebuild_from_type(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Any:
-    """A tensor with attributes, or of a subclass, which must have been allowed."""
+    """Return a tensor with attributes, or of a subclass, which must have been allowed."""
     if rebuild not in (
         _rebuild_tensor,
         _rebuild_tensor_of_bytes,
         _rebuild_meta_tensor,
-        _rebuild_parameter,
+        rebuild_parameter,
     ) or not isinstance(arguments, tuple):
         raise FileError("a tensor is rebuilt by what does not rebuild tensors")
     tensor = rebuild(*arguments)

@@ -5,28 +5,49 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import uint8
-from adjoint.serialization.byte_order import assumed_byte_order
-from adjoint.serialization.mmap_options import writes_through
-from adjoint.serialization.safe_globals import StorageType
-from adjoint.serialization.tensor_rebuild import LoadedStorage, make_rules
-from adjoint.serialization.unpickler import unpickle
-from adjoint.serialization.zip_archive import Archive, FileError, read_into
+from adjoint.serialization.atomic import read_into
+from adjoint.serialization.load_options import assumed_byte_order, writes_through
+from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
+from adjoint.serialization.safe_globals import (
+    StorageType,
+    find_inert_class,
+    find_inert_function,
+    full_name,
+    plain_globals,
+    user_globals,
+)
+from adjoint.serialization.tensor_rebuild import LoadedStorage, rebuild_parameter, rebuilders
+from adjoint.serialization.unpickler import Rules, unpickle
+from adjoint.serialization.zip_archive import Archive, FileError
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a stream; then come PROTOCOL, facts of the system, and the value
 PROTOCOL = 1001
 HOST_IS_LITTLE_ENDIAN = sys.byteorder == "little"
+WHOLE_OBJECT_ERROR = (
+    "The file has {} whole: save its state_dict() instead, and give what load returns to load_state_dict()"
+)
+UNSUPPORTED_LAYOUT_ERROR = (
+    "The file has a {} tensor, and there are strided ones only: make it dense in PyTorch and save that"
+)
+ADVICE_BY_PREFIX = {  # for names that files of PyTorch have
+    "torch.nn.modules.": WHOLE_OBJECT_ERROR.format("a module of PyTorch"),
+    "torch.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
+    "adjoint.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
+    "torch._utils._rebuild_sparse": UNSUPPORTED_LAYOUT_ERROR.format("sparse"),
+    "torch._utils._rebuild_qtensor": UNSUPPORTED_LAYOUT_ERROR.format("quantised"),
+    "torch._utils._rebuild_nested_tensor": UNSUPPORTED_LAYOUT_ERROR.format("nested"),
+}
 
 
 def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool, absent: bool = False) -> Any:
-    """The value that an archive stands for; with `mapped` its tensors are private views of the file.
-
-    They have no values if `absent`.
-    """
+    """Return the value of an archive; `mapped` tensors are private views of the file, `absent` ones have no values."""
     archive = Archive(file)
     folder = record_folder(archive)
     access = mmap.ACCESS_WRITE if writes_through() else mmap.ACCESS_COPY
@@ -48,17 +69,16 @@ def read_archive(file: BinaryIO, encoding: str, trusted: bool, mapped: bool, abs
         return storage
 
     pickled = archive.read_array(f"{folder}/data.pkl").data
-    archive.verifies_checksums = archive.verifies_checksums and not (
-        mapped and writes_through()
-    )  # others may have written the storages
-    value, end = unpickle(pickled, make_rules(load_storage, encoding, trusted))
+    if mapped and writes_through():  # others may have written the storages
+        archive.verifies_checksums = False
+    value, end = unpickle(pickled, _make_rules(load_storage, encoding, trusted))
     if end != len(pickled):
         raise FileError(f"{len(pickled) - end} bytes follow the pickle")
     return value
 
 
 def read_stream(file: BinaryIO, encoding: str, trusted: bool, absent: bool = False) -> Any:
-    """The value that a stream of pickles and storages stands for, the format before PyTorch 1.6."""
+    """Return the value of a stream of pickles and storages, the format before PyTorch 1.6."""
     start = file.tell()
     size = file.seek(0, os.SEEK_END) - start
     file.seek(start)
@@ -78,7 +98,7 @@ def read_stream(file: BinaryIO, encoding: str, trusted: bool, absent: bool = Fal
         return storages[key]
 
     data = memoryview(file.read(size))
-    rules = make_rules(load_storage, encoding, trusted)
+    rules = _make_rules(load_storage, encoding, trusted)
     magic, at = unpickle(data, rules)
     if type(magic) is not int or magic != MAGIC:
         raise FileError("this is a Python pickle, but none of torch.save: unpickling it could run code")
@@ -111,7 +131,7 @@ def _read_storage(file: BinaryIO, storage: LoadedStorage, little: bool) -> None:
 
 
 def record_folder(archive: Archive) -> str:
-    """The folder in which all records of the archive lie."""
+    """Return the folder of all records of the archive."""
     found = [name.removesuffix("/data.pkl") for name in archive.records if name.endswith("/data.pkl")]
     folders = [name for name in found if "/" not in name]
     if len(folders) != 1:
@@ -132,7 +152,7 @@ def _is_byteswapped(archive: Archive, folder: str) -> bool:
 
 
 def _parse_storage_id(identity: Any, fields: int) -> tuple[Any, str, int]:
-    """Element type, key and length of the storage that a pickle refers to."""
+    """Return element type, key and length of the storage that a pickle refers to."""
     if isinstance(identity, tuple) and len(identity) == fields and identity[0] in ("storage", b"storage"):
         kind, key, _, count = identity[1:5]
         key = _key_as_text(key)
@@ -144,14 +164,98 @@ def _parse_storage_id(identity: Any, fields: int) -> tuple[Any, str, int]:
 
 
 def _key_as_text(key: Any) -> Any:
-    """A key as text: with `encoding="bytes"` those that Python 2 wrote are bytes."""
+    """Return a key as text: with `encoding="bytes"` the keys of Python 2 are bytes."""
     return key.decode("latin1") if type(key) is bytes else key
 
 
 def _check_storage_agrees(storage: LoadedStorage, kind: Any, count: int) -> None:
-    """Every mention of a storage must agree with its memory."""
+    """Raise FileError where a mention of a storage disagrees with its memory."""
     if storage.dtype is not kind and kind is not None:
         raise FileError(f"storage {storage.key!r} is of type {storage.dtype!r} and of {kind!r}")
     size = count * (1 if kind is None else kind.itemsize)
     if size != storage.memory.nbytes:
         raise FileError(f"storage {storage.key!r} of {size} bytes is announced, but it has {storage.memory.nbytes}")
+
+
+def _make_rules(persistent_load: Callable[[Any], Any], encoding: str, trusted: bool) -> Rules:
+    """Return the rules for the pickle of a file of tensors.
+
+    `trusted` files may also name classes that are imported already and whose instances run nothing when they are made.
+    """
+    (named, calls), (arrays, makers) = plain_globals(), numpy_globals()
+    tensors = rebuilders()
+    named |= tensors | arrays
+    parameter = named["torch.nn.Parameter"]
+    calls |= {rebuild: rebuild for rebuild in tensors.values() if rebuild is not parameter} | makers
+    news = dict(calls) | {parameter: rebuild_parameter}
+    allowed = {name: given for name, given in user_globals().items() if name not in arrays}  # read with more care
+    named |= allowed
+    for given in allowed.values():
+        calls[given] = given
+        if isinstance(given, type):
+            news[given] = _make_bare_constructor(given)
+
+    def find(module: str, name: str) -> Any:
+        full = full_name(module, name)
+        if full in named:
+            return named[full]
+        if trusted and (found := find_inert_class(module, name)) is not None:
+            news[found] = calls[found] = _make_bare_constructor(found)
+            return found
+        if trusted and (function := find_inert_function(module, name)) is not None:
+            return function
+        refused = _refusal_message(full, not trusted and find_inert_class(module, name) is not None)
+        raise FileError(refused if trusted else f"Weights only load failed. {refused}")
+
+    def build(instance: Any, state: Any) -> Any:
+        if type(instance) is NumpyType:
+            instance.set_order(state)
+            return instance
+        if type(instance) is np.ndarray:
+            fill_array(instance, state)
+            return instance
+        if type(instance) is OrderedDict or type(instance) in news:
+            return _set_instance_state(instance, state, slotted=type(instance) in allowed.values())
+        raise FileError(f"the pickle sets the state of a {type(instance).__name__}, which is not allowed")
+
+    return Rules(find, calls, news, build, persistent_load, encoding)
+
+
+def _refusal_message(full: str, inert: bool) -> str:
+    """Explain why the file may not name this, and what to do; `inert` if a trusted file might."""
+    name = full.removeprefix("builtins.")[:200]
+    refused = f"Unsupported global: GLOBAL {name} was not an allowed global by default, so that no file can run code. "
+    for part, advice in ADVICE_BY_PREFIX.items():
+        if name.startswith(part):
+            return refused + advice
+    other = "load(..., weights_only=False) allows classes that are imported and run nothing, as this. " if inert else ""
+    allowing = (
+        f"If you trust it with any arguments, use adjoint.serialization.add_safe_globals([{name}]) or the context "
+        f"manager adjoint.serialization.safe_globals([{name}])"
+    )
+    return refused + other + allowing
+
+
+def _make_bare_constructor(kind: Any) -> Callable[..., Any]:
+    def make(*arguments: Any) -> Any:
+        return kind.__new__(kind, *arguments)
+
+    return make
+
+
+def _set_instance_state(instance: Any, state: Any, slotted: bool) -> Any:
+    """Set an instance's attributes as pickles do, `slotted` ones through descriptors of its class, and return it."""
+    if hasattr(type(instance), "__setstate__"):
+        instance.__setstate__(state)
+        return instance
+    slots = None
+    if slotted and isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    for attributes in (state, slots):
+        if attributes is not None and (type(attributes) is not dict or any(type(k) is not str for k in attributes)):
+            raise FileError("the state of an object is something else than a dict of its attributes")
+    if state:
+        instance.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        setattr(instance, name, value)
+    return instance

@@ -46,9 +46,9 @@ class StorageReference:
 
 
 def write(value: Any, folder: str) -> Iterator[Chunk]:
-    """The file as chunks, its records in this folder; the value is looked at before the first chunk is handed out.
+    """Return the file as chunks, its records in this folder; pickling precedes the first chunk.
 
-    Raises what pickling raises for a value that cannot be pickled.
+    Raises: the error of pickling for a value that cannot be pickled.
     """
     text = io.BytesIO()
     pickler = TorchPickler(text)
@@ -67,6 +67,8 @@ def write(value: Any, folder: str) -> Iterator[Chunk]:
 class TorchPickler(pickle._Pickler):
     """Python's pickler in protocol 2, with tensors and their like as PyTorch writes them."""
 
+    write: Callable[[bytes], Any]  # these two are Python's
+    memoize: Callable[[Any], None]
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -97,8 +99,8 @@ class TorchPickler(pickle._Pickler):
     def save_named(self, obj: Any) -> None:
         """Write the name of something of PyTorch's, or of an element type."""
         module, name = ("torch", obj.name) if isinstance(obj, dtype) else (obj.module, obj.name)
-        self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())  # type: ignore[attr-defined]
-        self.memoize(obj)  # type: ignore[attr-defined]
+        self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
 
     dispatch[NamedGlobal] = dispatch[dtype] = dispatch[type(bfloat16)] = save_named
 
@@ -126,13 +128,12 @@ class TorchPickler(pickle._Pickler):
     def _storage_reference(self, storage: UntypedStorage) -> StorageReference:
         if isinstance(storage, TypedStorage):
             return self._memory_reference(storage.array, storage.dtype)[0]
-        own = self._memory_reference(storage.bytes().copy(), uint8)[
-            0
-        ]  # what is bytes and numbers at once cannot be read
+        # The copy: memory that is bytes and numbers at once cannot be read
+        own, *_ = self._memory_reference(storage.bytes().copy(), uint8)
         return StorageReference(("storage", UNTYPED_STORAGE, *own.identity[2:]))
 
     def _memory_reference(self, array: Any, kind: dtype) -> tuple[StorageReference, int, tuple[int, ...]]:
-        """The storage of an array, how many of its elements come before it, and the strides in elements."""
+        """Return the storage of an array, its offset and its strides in elements."""
         memory = owner(array)
         whole = memory.dtype == array.dtype and (memory.flags.c_contiguous or memory.flags.f_contiguous)
         if not whole or array.size == 0:  # also memory of others, and what sees it as another type

@@ -15,9 +15,8 @@ from adjoint.serialization.safe_globals import check_key
 from adjoint.serialization.zip_archive import FileError
 
 MARK = object()
-MAX_COPIES_PER_BYTE = (
-    3  # items that calls may copy, for each byte of the pickle: none that Python writes copies more than two
-)
+# Items that calls may copy, for each byte of the pickle: none that Python writes copies more than two
+MAX_COPIES_PER_BYTE = 3
 ENTRY_COST = 4  # what an entry of a dict or set is counted as, which takes more memory than one of a tuple
 NUMBER_FORMATS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
 SIZED_FORMATS = {  # what follows is a length in this format, and so many bytes
@@ -37,7 +36,7 @@ MEMO_GET_FORMATS = {"h": "<B", "j": "<I"}
 
 
 class Rules(NamedTuple):
-    """What a pickle may do.
+    """Permissions and values of a pickle.
 
     `find(module, name)` gives what a name stands for, or raises; `calls` has what is called where the pickle calls it,
     `news` where it asks for a bare instance of a class; `build(instance, state)` sets an instance's state and returns
@@ -53,7 +52,7 @@ class Rules(NamedTuple):
 
 
 def unpickle(data: memoryview, rules: Rules, at: int = 0) -> tuple[Any, int]:
-    """The value that the pickle at a place of `data` stands for, and where it ends. FileError if it is not sound."""
+    """Return the value of the pickle at a place of `data`, and its end. Raises FileError if it is not sound."""
     machine = _PickleMachine(data, rules, at)
     try:
         return machine.run(), machine.at
@@ -124,7 +123,7 @@ class _PickleMachine:
         return bytearray(data) if code == "\x96" else data
 
     def line(self) -> str:
-        """Text up to the end of the line."""
+        """Return the text up to the end of the line."""
         end = self.at
         while self.data[end] != 10:
             end += 1
@@ -135,7 +134,7 @@ class _PickleMachine:
         return text
 
     def pop_mark(self) -> list[Any]:
-        """The values above the last mark, which go."""
+        """Remove the last mark and the values above it, and return these."""
         stack, i = self.stack, len(self.stack) - 1
         while stack[i] is not MARK:
             i -= 1
@@ -152,7 +151,7 @@ class _PickleMachine:
         return value
 
     def top(self, *kinds: type) -> Any:
-        """The uppermost value, which must be of one of these very types."""
+        """Return the uppermost value, which must be of one of these very types."""
         value = self.stack[-1]
         if type(value) not in kinds:
             raise FileError(f"the pickle adds items to a {type(value).__name__}")
@@ -185,7 +184,7 @@ class _PickleMachine:
         self.stack.append(self.rules.find(module, name))
 
     def call(self, allowed: dict[Any, Callable[..., Any]]) -> None:
-        """f, arguments → f(arguments), if f is among what may be called."""
+        """Replace f and its arguments by f(*arguments), if f is allowed."""
         arguments = self.pop()
         function = self.pop()
         call = allowed.get(function) if callable(function) else None

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from adjoint.serialization.atomic import Chunk
+from adjoint.serialization.atomic import Chunk, read_into
 
 ALIGNMENT = 64
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
@@ -34,16 +34,15 @@ class FileError(pickle.UnpicklingError, RuntimeError, ValueError):
 
 
 class Record(NamedTuple):
-    """Where a record's bytes lie in the file, and their checksum."""
+    """Place of a record's bytes in the file, and their checksum."""
 
     begin: int
     size: int
     crc: int
 
 
-CHECKSUM_RECORD = (
-    ".checksum"  # a record of ours, in the folder of the others: the checksum of their names, sizes and checksums
-)
+# A record of ours, in the folder of the others: the checksum of their names, sizes and checksums
+CHECKSUM_RECORD = ".checksum"
 
 
 class Archive:
@@ -54,19 +53,13 @@ class Archive:
         self.start = file.tell()
         self.size = file.seek(0, os.SEEK_END) - self.start
         self.records = _read_directory(self)
-        self.verifies_checksums = any(
-            record.crc for record in self.records.values()
-        )  # PyTorch can be told to write none
-        self._check_archive_checksum()
-
-    def _check_archive_checksum(self) -> None:
-        """Refuse records that are not those which were written together, though each is sound in itself."""
-        for name in self.records:
+        self.verifies_checksums = any(each.crc for each in self.records.values())  # PyTorch may write none
+        for name in self.records:  # each may be sound in itself, but of another file
             if name.endswith(f"/{CHECKSUM_RECORD}") and self.read(name) != checksum_records(self.records):
                 raise FileError("records are missing, added or exchanged: they do not have the checksum of the whole")
 
     def at(self, offset: int, count: int) -> bytes:
-        """The bytes at a place."""
+        """Return the bytes at a place."""
         self.file.seek(self.start + offset)
         found = self.file.read(count)
         if len(found) < count:
@@ -74,12 +67,11 @@ class Archive:
         return found
 
     def read(self, name: str) -> bytes:
-        """A record's bytes."""
-        found: bytes = self.read_array(name).tobytes()
-        return found
+        """Return a record's bytes."""
+        return bytes(self.read_array(name))
 
     def read_array(self, name: str, kind: Any = np.uint8, mapped: mmap.mmap | None = None) -> Any:
-        """A record as (n,) elements of a type, new, or those of the file that `mapped` is the memory of."""
+        """Return a record as (n,) elements of a type: new ones, or views of `mapped`, the memory of the file."""
         record = self.records.get(name)
         if record is None:
             raise FileError(f"the archive has no record {name!r}")
@@ -100,19 +92,8 @@ class Archive:
         return array if array.flags.aligned else array.copy()
 
 
-def read_into(file: BinaryIO, array: Any) -> bool:
-    """Read the bytes of a contiguous array; False if the file ends before."""
-    rest = array.reshape(-1).view(np.uint8).data
-    while rest:
-        taken = file.readinto(rest)  # type: ignore[attr-defined]
-        if not taken:
-            return False
-        rest = rest[taken:]
-    return True
-
-
 def checksum_records(records: Mapping[str, Record]) -> bytes:
-    """The checksum of all records but itself, as text; folders, which tools for archives add, are none."""
+    """Return the checksum of all other records as text; folders, which archive tools add, do not count."""
     lines = [
         f"{name} {record.size} {record.crc:08x}\n"
         for name, record in sorted(records.items())
@@ -122,16 +103,15 @@ def checksum_records(records: Mapping[str, Record]) -> bytes:
 
 
 def write_archive(records: Iterable[tuple[str, Chunk]], checksum_name: str = "") -> Iterator[Chunk]:
-    """The archive as chunks, record by record, aligned to 64 bytes; with the name of a last one if it is
-    `checksum_name`.
-    """
+    """Return the archive as chunks, record by record, aligned to 64 bytes; `checksum_name` adds a last record."""
     offset, entries = 0, []
     written: dict[str, Record] = {}
     for name, data in chain(records, _checksum_record(checksum_name, written)):
         title, size, crc = name.encode(), len(data), zlib.crc32(data)
         written[name] = Record(offset, size, crc)
         wide = struct.pack("<2H2Q", 1, 16, size, size) if size >= ZIP64_SIZE else b""
-        extra = wide + _alignment_field(offset + LOCAL_HEADER.size + len(title) + len(wide))
+        gap = -(offset + LOCAL_HEADER.size + len(title) + len(wide) + 4) % ALIGNMENT
+        extra = wide + struct.pack("<2sH", b"FB", gap) + b"Z" * gap  # an extra field after which the data are aligned
         sizes = (ZIP64_SIZE, ZIP64_SIZE) if wide else (size, size)
         yield LOCAL_HEADER.pack(b"PK\3\4", 45 if wide else 20, UTF8, 0, 0, 33, crc, *sizes, len(title), len(extra))
         yield title + extra
@@ -144,28 +124,14 @@ def write_archive(records: Iterable[tuple[str, Chunk]], checksum_name: str = "")
     if count >= ZIP64_COUNT or offset >= ZIP64_SIZE or length >= ZIP64_SIZE:
         yield ZIP64_END_RECORD.pack(b"PK\6\6", ZIP64_END_RECORD.size - 12, 45, 45, 0, 0, count, count, length, offset)
         yield ZIP64_LOCATOR.pack(b"PK\6\7", 0, offset + length, 1)
-    yield END_RECORD.pack(
-        b"PK\5\6",
-        0,
-        0,
-        min(count, ZIP64_COUNT),
-        min(count, ZIP64_COUNT),
-        min(length, ZIP64_SIZE),
-        min(offset, ZIP64_SIZE),
-        0,
-    )
+    counts = min(count, ZIP64_COUNT), min(count, ZIP64_COUNT)
+    yield END_RECORD.pack(b"PK\5\6", 0, 0, *counts, min(length, ZIP64_SIZE), min(offset, ZIP64_SIZE), 0)
 
 
 def _checksum_record(name: str, written: dict[str, Record]) -> Iterator[tuple[str, Chunk]]:
     """The last record, made when all others are written."""
     if name:
         yield name, checksum_records(written)
-
-
-def _alignment_field(offset: int) -> bytes:
-    """An extra field after which the data are aligned."""
-    gap = (-offset - 4) % ALIGNMENT
-    return struct.pack("<2sH", b"FB", gap) + b"Z" * gap
 
 
 def _directory_entry(title: bytes, size: int, crc: int, offset: int) -> bytes:
@@ -212,7 +178,7 @@ def _read_directory(archive: Archive) -> dict[str, Record]:
 
 
 def _read_end_record(archive: Archive) -> tuple[int, int, int]:
-    """Where the directory lies, its length, and how many entries it has."""
+    """Return the place of the directory, its length, and the count of its entries."""
     tail = archive.at(
         max(archive.size - END_RECORD.size - ZIP64_COUNT, 0), min(archive.size, END_RECORD.size + ZIP64_COUNT)
     )
@@ -249,7 +215,7 @@ def _decode_name(title: bytes) -> str:
 
 
 def _read_zip64_fields(name: str, extra: bytes, values: list[int]) -> list[int]:
-    """Sizes and offset, of which those that need 64 bits stand in an extra field."""
+    """Return the sizes and the offset; an extra field holds those that need 64 bits."""
     missing = [i for i, value in enumerate(values) if value == ZIP64_SIZE]
     at = 0
     while missing and at + 4 <= len(extra):
