@@ -186,6 +186,7 @@ if TYPE_CHECKING:
     from adjoint.functions.linalg.low_rank import *
     from adjoint.functions.linalg.products import *
     from adjoint.functions.linalg.top_level_names import *
+    from adjoint.functions.loss.similarity import cosine_similarity as cosine_similarity
     from adjoint.functions.nn.convolution import *
     from adjoint.functions.nn.dropout import *
     from adjoint.functions.nn.normalization import *

@@ -189,8 +189,18 @@ FOLDERS = {
 # Functions that pickles call by a name which has changed.
 FUNCTIONS = {
     "core.generator._restored": "core.random.generator:_rebuild_generator",
+    "functions.channels.gumbel_softmax": "functions.elementwise.gated_activation:gumbel_softmax",
+    "functions.channels.local_response_norm": "functions.nn.normalization:local_response_norm",
+    "functions.classification.one_hot": "functions.nn.embedding:one_hot",
+    "functions.comparing_loss.bilinear": "functions.linalg.matmul:bilinear",
     "functions.convolution.pad": "functions.nn.pad:pad",
     "functions.convolution.unfold": "functions.nn.unpool_fold:unfold",
+    "functions.normalization.cosine_similarity": "functions.loss.similarity:cosine_similarity",
+    "functions.resampling.adaptive_avg_pool1d": "functions.nn.adaptive_pooling:adaptive_avg_pool1d",
+    "functions.resampling.adaptive_avg_pool2d": "functions.nn.adaptive_pooling:adaptive_avg_pool2d",
+    "functions.resampling.adaptive_avg_pool3d": "functions.nn.adaptive_pooling:adaptive_avg_pool3d",
+    "functions.resampling.pixel_shuffle": "functions.nn.channel_ops:pixel_shuffle",
+    "functions.resampling.pixel_unshuffle": "functions.nn.channel_ops:pixel_unshuffle",
 }
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adjoint.functions.elementwise.gated_activation import (
         celu,
         glu,
+        gumbel_softmax,
         hardshrink,
         hardsigmoid,
         hardswish,
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from adjoint.functions.elementwise.pointwise import sigmoid, tanh
     from adjoint.functions.elementwise.relu_variants import celu_, rrelu_, selu_, threshold, threshold_
     from adjoint.functions.linalg.distance import pdist
-    from adjoint.functions.linalg.matmul import linear
-    from adjoint.functions.loss.classification import cross_entropy, nll_loss, one_hot
+    from adjoint.functions.linalg.matmul import bilinear, linear
+    from adjoint.functions.loss.classification import cross_entropy, nll_loss
     from adjoint.functions.loss.ctc import ctc_loss
     from adjoint.functions.loss.margin import (
         gaussian_nll_loss,
@@ -67,8 +68,8 @@ if TYPE_CHECKING:
         smooth_l1_loss,
     )  # fmt: skip
     from adjoint.functions.loss.similarity import (
-        bilinear,
         cosine_embedding_loss,
+        cosine_similarity,
         hinge_embedding_loss,
         kl_div,
         margin_ranking_loss,
@@ -77,6 +78,9 @@ if TYPE_CHECKING:
         triplet_margin_loss,
     )
     from adjoint.functions.nn.adaptive_pooling import (
+        adaptive_avg_pool1d,
+        adaptive_avg_pool2d,
+        adaptive_avg_pool3d,
         adaptive_max_pool1d,
         adaptive_max_pool1d_with_indices,
         adaptive_max_pool2d,
@@ -94,30 +98,26 @@ if TYPE_CHECKING:
     from adjoint.functions.nn.attention import scaled_dot_product_attention
     from adjoint.functions.nn.channel_ops import (
         channel_shuffle,
-        gumbel_softmax,
-        local_response_norm,
         native_channel_shuffle,
+        pixel_shuffle,
+        pixel_unshuffle,
     )
     from adjoint.functions.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
     from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d
     from adjoint.functions.nn.dropout import dropout, dropout1d, dropout2d, dropout3d
-    from adjoint.functions.nn.embedding import embedding
+    from adjoint.functions.nn.embedding import embedding, one_hot
     from adjoint.functions.nn.embedding_bag import embedding_bag
     from adjoint.functions.nn.grid_sample import affine_grid, grid_sample
     from adjoint.functions.nn.group_norm import group_norm, rms_norm
-    from adjoint.functions.nn.interpolate import (
-        adaptive_avg_pool1d,
-        adaptive_avg_pool2d,
-        adaptive_avg_pool3d,
-        interpolate,
-        pixel_shuffle,
-        pixel_unshuffle,
-        upsample,
-        upsample_bilinear,
-        upsample_nearest,
-    )
+    from adjoint.functions.nn.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
     from adjoint.functions.nn.multihead_attention import multi_head_attention_forward
-    from adjoint.functions.nn.normalization import batch_norm, cosine_similarity, instance_norm, layer_norm, normalize
+    from adjoint.functions.nn.normalization import (
+        batch_norm,
+        instance_norm,
+        layer_norm,
+        local_response_norm,
+        normalize,
+    )
     from adjoint.functions.nn.pad import pad
     from adjoint.functions.nn.pooling import (
         avg_pool1d,
@@ -160,14 +160,14 @@ _HOMES = {
         elu gelu hardtanh leaky_relu log_softmax logsigmoid relu6 selu silu softmax softmin softplus tanhshrink
     """,
     "elementwise.gated_activation": """
-        celu glu hardshrink hardsigmoid hardswish mish prelu softshrink softsign
+        celu glu gumbel_softmax hardshrink hardsigmoid hardswish mish prelu softshrink softsign
     """,
     "elementwise.inplace_activation": "alpha_dropout elu_ feature_alpha_dropout hardtanh_ leaky_relu_ rrelu",
     "elementwise.pointwise": "sigmoid tanh",
     "elementwise.relu_variants": "celu_ rrelu_ selu_ threshold threshold_",
     "linalg.distance": "pdist",
-    "linalg.matmul": "linear",
-    "loss.classification": "cross_entropy nll_loss one_hot",
+    "linalg.matmul": "bilinear linear",
+    "loss.classification": "cross_entropy nll_loss",
     "loss.ctc": "ctc_loss",
     "loss.margin": """
         gaussian_nll_loss linear_cross_entropy multi_margin_loss multilabel_margin_loss
@@ -177,31 +177,29 @@ _HOMES = {
         binary_cross_entropy binary_cross_entropy_with_logits huber_loss l1_loss mse_loss smooth_l1_loss
     """,
     "loss.similarity": """
-        bilinear cosine_embedding_loss hinge_embedding_loss kl_div margin_ranking_loss pairwise_distance
-        soft_margin_loss triplet_margin_loss
+        cosine_embedding_loss cosine_similarity hinge_embedding_loss kl_div margin_ranking_loss
+        pairwise_distance soft_margin_loss triplet_margin_loss
     """,
     "nn.adaptive_pooling": """
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
         adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices
         fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
         fractional_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d
     """,
     "nn.attention": "scaled_dot_product_attention",
-    "nn.channel_ops": "channel_shuffle gumbel_softmax local_response_norm native_channel_shuffle",
+    "nn.channel_ops": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle",
     "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
     "nn.convolution": "conv1d conv2d conv3d",
     "nn.pad": "pad",
     "nn.dropout": "dropout dropout1d dropout2d dropout3d",
-    "nn.embedding": "embedding",
+    "nn.embedding": "embedding one_hot",
     "nn.embedding_bag": "embedding_bag",
     "nn.grid_sample": "affine_grid grid_sample",
     "nn.group_norm": "group_norm rms_norm",
-    "nn.interpolate": """
-        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d interpolate pixel_shuffle pixel_unshuffle
-        upsample upsample_bilinear upsample_nearest
-    """,
+    "nn.interpolate": "interpolate upsample upsample_bilinear upsample_nearest",
     "nn.multihead_attention": "multi_head_attention_forward",
-    "nn.normalization": "batch_norm cosine_similarity instance_norm layer_norm normalize",
+    "nn.normalization": "batch_norm instance_norm layer_norm local_response_norm normalize",
     "nn.pooling": """
         avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
         max_pool3d max_pool3d_with_indices

@@ -16,7 +16,7 @@ from adjoint.functions.creation import creation
 from adjoint.functions.creation.sampling import _sample_dirichlet
 from adjoint.functions.elementwise.float_functions import xlogy
 from adjoint.functions.elementwise.pointwise import where
-from adjoint.functions.loss.classification import one_hot
+from adjoint.functions.nn.embedding import one_hot
 from adjoint.functions.shape import join
 
 

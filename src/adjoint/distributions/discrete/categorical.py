@@ -23,7 +23,7 @@ from adjoint.distributions.parameters import (
 from adjoint.functions.creation import creation
 from adjoint.functions.creation.sampling import multinomial
 from adjoint.functions.elementwise.pointwise import where
-from adjoint.functions.loss.classification import one_hot
+from adjoint.functions.nn.embedding import one_hot
 from adjoint.functions.shape.shape import broadcast_tensors
 
 

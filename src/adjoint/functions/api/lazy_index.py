@@ -85,16 +85,16 @@ FUNCTIONS: dict[str, str] = {
     "linalg.low_rank": "lobpcg pca_lowrank svd_lowrank",
     "linalg.products": "chain_matmul tensordot vander",
     "linalg.top_level_names": "lu_unpack",
-    "loss.similarity": "bilinear pairwise_distance",
-    "nn.channel_ops": "channel_shuffle native_channel_shuffle",
+    "loss.similarity": "cosine_similarity pairwise_distance",
+    "nn.adaptive_pooling": "adaptive_avg_pool1d",
+    "nn.channel_ops": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle",
     "nn.conv_transpose": "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
     "nn.convolution": "conv1d conv2d conv3d",
     "nn.dropout": """
         alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_
         feature_dropout feature_dropout_
     """,
-    "nn.interpolate": "adaptive_avg_pool1d pixel_shuffle pixel_unshuffle",
-    "nn.normalization": "batch_norm cosine_similarity instance_norm layer_norm",
+    "nn.normalization": "batch_norm instance_norm layer_norm",
     "nn.pad": "pad",
     "nn.unpool_fold": "unfold",
     "nn.pooling": """

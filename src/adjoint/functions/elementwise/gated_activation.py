@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.graph.source_location import warn_user
+from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import in_place, rename_node
-from adjoint.functions.elementwise.activation import softplus
+from adjoint.functions.elementwise.activation import softmax, softplus
 from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.indexing import scatter
 from adjoint.ops.movement import movement
+from adjoint.ops.random import draws
 
-__all__ = ["celu", "glu", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink", "softsign"]
+__all__ = [
+    "celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink",
+    "softsign",
+]  # fmt: skip
 
 
 def _write_if_inplace(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
@@ -110,3 +117,24 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim and len(shape) != 1:
         weight = movement.reshape(weight, shape=(1, weight.numel(), *(1 for _ in shape[2:])) if len(shape) > 1 else ())
     return select.where(comparison.gt(input, 0.0), input, arithmetic.mul(weight, input))
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """softmax((x + g) / tau) along `dim`, g standard Gumbel; `hard` gives 1 for the largest, with the same gradient.
+
+    Source: Jang et al., 2017; Maddison et al., 2017.
+    """
+    if eps != 1e-10:
+        warn_user("`eps` parameter is deprecated and has no effect.")
+    drawn: Any = draws.exponential(
+        shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator
+    )
+    noise = arithmetic.neg(transcendental.log(drawn))
+    soft = softmax(arithmetic.div(arithmetic.add(logits, noise), tau), dim)
+    if not hard:
+        return soft
+    axis = one_dim(dim, logits.ndim)
+    best = soft.detach().argmax(axis, True)
+    zeros = arithmetic.mul(soft.detach(), 0.0)
+    chosen = scatter.scatter(select.copy(zeros), 1.0, best, axis=axis)
+    return arithmetic.add(arithmetic.sub(chosen, soft.detach()), soft)

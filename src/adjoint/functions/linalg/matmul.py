@@ -13,15 +13,16 @@ from adjoint.core.op.families import OPERANDS, with_eager_fast_path
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.functions.api.compute_dtype import autocast_lower
+from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.legacy_overloads import with_leading_factors
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.linalg import matmul as contraction
 from adjoint.ops.movement import movement
+from adjoint.ops.reduction import reduction
 
-__all__ = ["addmm", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
+__all__ = ["addmm", "bilinear", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
 
 
 def _check_same_dtype(name: str, x: Tensor, y: Tensor) -> None:
@@ -301,3 +302,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         row = movement.reshape(input, shape=(1, *input.array.shape))
         return movement.reshape_unshared(linear(row, weight, bias), (weight.array.shape[0],))
     return _linear(input, weight, bias)
+
+
+@in_float32
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
+    if weight.ndim != 3:
+        raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got {tuple(weight.array.shape)}")
+    lead = input1.array.shape[:-1]
+    o, i, j = weight.array.shape
+    for name, x, size in (("input1", input1, i), ("input2", input2, j)):
+        if x.array.shape[:-1] != lead or x.array.shape[-1] != size:
+            raise RuntimeError(
+                f"bilinear(): {name} is {tuple(x.array.shape)}, but (…, {size}) is expected by the weight "
+                f"{tuple(weight.array.shape)}, with leading sizes {tuple(lead)}"
+            )
+    rows = movement.reshape(weight, shape=(o * i, j))
+    inner = movement.reshape(linear(input2, rows), shape=(*lead, o, i))
+    each = movement.reshape(input1, shape=(*lead, 1, i))
+    out = reduction.sum(arithmetic.mul(inner, each), axes=(len(lead) + 1,), keepdims=False)
+    return out if bias is None else arithmetic.add(out, bias)

@@ -11,7 +11,7 @@ from adjoint.core.op.apply import apply, wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import nondefault
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import log_softmax
@@ -21,7 +21,7 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
-__all__ = ["cross_entropy", "nll_loss", "one_hot"]
+__all__ = ["cross_entropy", "nll_loss"]
 
 NLL_NODE = "NllLossBackward0"
 MEAN_NLL, MEAN_NLL_DX = SmallArrayKernel("mean_nll"), SmallArrayKernel("mean_nll_dx")
@@ -255,22 +255,3 @@ def _gather_at_target(input: Tensor, target: Tensor, axis: int) -> Any:
     shape = target.array.shape
     at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))
     return movement.reshape(indexing.gather(input, at, axis=axis), shape=shape)
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
-
-    Raises RuntimeError for other types than int64, for classes outside [0, classes), and for no elements without a
-    number of classes.
-    """
-    if tensor.array.dtype != np.int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if isinstance(num_classes, Tensor):
-        num_classes = num_classes.item()
-    if num_classes == -1 and not tensor.numel():
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)
-    complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
-    indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
-    column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
-    return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

@@ -1,24 +1,27 @@
-"""Losses that compare distributions, directions and distances."""
+"""Similarities and distances, and the losses that compare distributions, directions and distances."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.dtype.dtype import result_type
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
+from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.pointwise import clamp
-from adjoint.functions.linalg.matmul import linear as _linear
 from adjoint.functions.linalg.norms import norm
 from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
+from adjoint.functions.nn.normalization import normalize
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
 __all__ = [
-    "bilinear", "cosine_embedding_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss", "pairwise_distance",
-    "soft_margin_loss", "triplet_margin_loss",
+    "cosine_embedding_loss", "cosine_similarity", "hinge_embedding_loss", "kl_div", "margin_ranking_loss",
+    "pairwise_distance", "soft_margin_loss", "triplet_margin_loss",
 ]  # fmt: skip
 _sum = reduction.sum
 
@@ -134,20 +137,14 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 @in_float32
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1ᵀ W[o] x2 + b[o]: (…, I) and (…, J) with W (O, I, J) give (…, O). Raises RuntimeError where sizes differ."""
-    if weight.ndim != 3:
-        raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got {tuple(weight.array.shape)}")
-    lead = input1.array.shape[:-1]
-    o, i, j = weight.array.shape
-    for name, x, size in (("input1", input1, i), ("input2", input2, j)):
-        if x.array.shape[:-1] != lead or x.array.shape[-1] != size:
-            raise RuntimeError(
-                f"bilinear(): {name} is {tuple(x.array.shape)}, but (…, {size}) is expected by the weight "
-                f"{tuple(weight.array.shape)}, with leading sizes {tuple(lead)}"
-            )
-    rows = movement.reshape(weight, shape=(o * i, j))
-    inner = movement.reshape(_linear(input2, rows), shape=(*lead, o, i))
-    each = movement.reshape(input1, shape=(*lead, 1, i))
-    out = reduction.sum(arithmetic.mul(inner, each), axes=(len(lead) + 1,), keepdims=False)
-    return out if bias is None else arithmetic.add(out, bias)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast. Raises RuntimeError if none is floating."""
+    kind = result_type(x1, x2)
+    if kind.rank < 2:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
+    x1, x2 = (x if x.dtype is kind else select.cast(x, dtype=kind.numpy) for x in (x1, x2))
+    shape = broadcast_shapes(x1.array.shape, x2.array.shape)
+    x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
+    product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
+    axis = one_dim(dim, product.ndim)
+    return _sum(product, axes=(axis,) if product.ndim else (), keepdims=False)

@@ -2,9 +2,9 @@
 
 Modules, in reading order:
 
-- `channel_ops`: Channels beside each other: their order, how they hold each other back.
+- `channel_ops`: Rearrangements of channels: channel shuffle, and pixel shuffle and unshuffle.
 - `dropout`: Dropout of whole channels.
-- `embedding`: Rows of a table, looked up by number.
+- `embedding`: Encodings of integers: rows of a table (embedding), and one-hot vectors.
 - `grid_sample`: Images looked up between their elements, at places that a grid says.
 - `normalization`: Normalisation to mean 0 and variance 1, over a layer's features or over a batch.
 - `pad`: `pad`: frames of one value, or made of the tensor itself: mirrored, repeated at the edges, joined into a

@@ -13,7 +13,7 @@ from adjoint.core.op.apply import apply
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import in_float32
+from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.nn.per_rank import per_rank
 from adjoint.functions.nn.pooling import (
@@ -25,16 +25,19 @@ from adjoint.functions.nn.pooling import (
     max_pool2d,
     max_pool3d,
 )
+from adjoint.functions.shape.join import cat
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.random import draws
+from adjoint.ops.reduction import reduction
 
 __all__ = [
-    "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
-    "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
-    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d",
+    "lp_pool2d", "lp_pool3d",
 ]  # fmt: skip
 MAX_POOLS = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}
 AVG_POOLS = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
@@ -76,6 +79,48 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(
 adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = per_rank(
     _adaptive_max_pool_with_indices, "adaptive_max_pool{rank}d_with_indices"
 )
+
+
+@preserve_channels_last
+def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
+    """Return the means over as many windows as `output_size` asks for.
+
+    Along each dimension window i covers the elements ⌊i·n / n_out⌋ to ⌈(i + 1)·n / n_out⌉, the last excluded.
+
+    Args:
+        input: tensor of floating point numbers.
+        output_size: int or tuple, the number of windows; None keeps the size of that dimension.
+
+    Shapes:
+        input (…, C, {sizes}) -> (…, C, {out_sizes})
+
+    Raises: ValueError or RuntimeError for other numbers of dimensions.
+
+    Example:
+        >>> F.adaptive_avg_pool{rank}d(ad.ones(1, {fours}), 2).shape
+        adjoint.Size([1, {twos}])
+    """
+    name = f"adaptive_avg_pool{rank}d"
+    sizes = adaptive_sizes(name, rank, input, output_size)
+    return average_parts(input, sizes) if all(sizes) else make_empty_pool(name, input, sizes)
+
+
+def average_parts(x: Any, sizes: Sequence[int]) -> Any:
+    """Average the last dimensions of x over parts, of which there are `sizes`."""
+    for d, parts in enumerate(sizes, x.ndim - len(sizes)):
+        shape = x.array.shape
+        n = shape[d]
+        if n % parts == 0:
+            apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
+            x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
+            continue
+        bounds = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
+        x = cat([reduction.mean(x.narrow(d, a, b - a), axes=(d,), keepdims=True) for a, b in bounds], d)
+    return x
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d = per_rank(in_float32(_adaptive_avg_pool), "adaptive_avg_pool{rank}d")[:2]
+adaptive_avg_pool3d = per_rank(autocast_float32(_adaptive_avg_pool), "adaptive_avg_pool{rank}d")[2]
 
 
 def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:

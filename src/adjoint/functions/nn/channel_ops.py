@@ -1,24 +1,13 @@
-"""Channels beside each other: their order, how they hold each other back; and a choice of classes at random."""
+"""Rearrangements of channels: channel shuffle, and pixel shuffle and unshuffle."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from adjoint.core.graph.source_location import warn_user
-from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import in_float32
-from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.elementwise.activation import softmax
-from adjoint.ops.elementwise import arithmetic, select, transcendental
-from adjoint.ops.indexing import scatter
 from adjoint.ops.movement import movement
-from adjoint.ops.nn.pooling import window_sum
-from adjoint.ops.random import draws
 
-__all__ = ["channel_shuffle", "gumbel_softmax", "local_response_norm", "native_channel_shuffle"]
+__all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 
 @preserve_channels_last
@@ -46,44 +35,49 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return channel_shuffle(input, groups)
 
 
-@in_float32
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """x / (k + alpha mean x²)ᵇᵉᵗᵃ of (N, C, …), the mean over `size` neighbouring channels.
+@preserve_channels_last
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
 
-    Channels that are missing at the ends count as 0. Raises ValueError below three dimensions. Source: Krizhevsky et
-    al., 2012.
+    Source: Shi et al., 2016.
     """
+    r = upscale_factor
+    *lead, c, h, w = _check_image_shape("pixel_shuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return rename_node(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
+
+
+@preserve_channels_last
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
+    r = downscale_factor
+    *lead, c, h, w = _check_image_shape("pixel_unshuffle", input)
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    for name, d, n in (("height", -2, h), ("width", -1, w)):
+        if n % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({d})={n} is not "
+                f"divisible by {r}"
+            )
+    k = len(lead)
+    apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
+    mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return rename_node(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
+
+
+def _check_image_shape(name: str, input: Tensor) -> tuple[int, ...]:
     if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
-    if not input.numel():
-        return input
-    rest = tuple(range(2, input.ndim))
-    squared = arithmetic.mul(input, input)
-    framed = movement.pad(squared, widths=((0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in rest)))
-    last = movement.permute(framed, axes=(0, *rest, 1))
-    none = (0,)
-    total: Any = window_sum(last, size=(size,), stride=(1,), padding=none, dilation=(1,), extra=none)
-    total = movement.permute(total, axes=(0, input.ndim - 1, *range(1, input.ndim - 1)))
-    mean = total / float(size) if input.array.dtype.kind in "fV" else arithmetic.floor_divide(total, size)
-    return arithmetic.div(input, arithmetic.pow(mean * alpha + k, beta))
-
-
-def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """softmax((x + g) / tau) along `dim`, g standard Gumbel; `hard` gives 1 for the largest, with the same gradient.
-
-    Source: Jang et al., 2017; Maddison et al., 2017.
-    """
-    if eps != 1e-10:
-        warn_user("`eps` parameter is deprecated and has no effect.")
-    drawn: Any = draws.exponential(
-        shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator
-    )
-    noise = arithmetic.neg(transcendental.log(drawn))
-    soft = softmax(arithmetic.div(arithmetic.add(logits, noise), tau), dim)
-    if not hard:
-        return soft
-    axis = one_dim(dim, logits.ndim)
-    best = soft.detach().argmax(axis, True)
-    zeros = arithmetic.mul(soft.detach(), 0.0)
-    chosen = scatter.scatter(select.copy(zeros), 1.0, best, axis=axis)
-    return arithmetic.add(arithmetic.sub(chosen, soft.detach()), soft)
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    return tuple(input.array.shape)

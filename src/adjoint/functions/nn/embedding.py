@@ -1,4 +1,4 @@
-"""Rows of a table, looked up by number."""
+"""Encodings of integers: rows of a table (embedding), and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
-__all__ = ["embedding", "embedding_renorm_"]
+__all__ = ["embedding", "embedding_renorm_", "one_hot"]
 
 
 def embedding(
@@ -90,3 +90,22 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
         long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
         weight.detach().mul_(select.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
     return weight
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
+
+    Raises RuntimeError for other types than int64, for classes outside [0, classes), and for no elements without a
+    number of classes.
+    """
+    if tensor.array.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if isinstance(num_classes, Tensor):
+        num_classes = num_classes.item()
+    if num_classes == -1 and not tensor.numel():
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)
+    complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
+    indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
+    column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
+    return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

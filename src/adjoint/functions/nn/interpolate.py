@@ -12,20 +12,13 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
+from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
-from adjoint.functions.nn.adaptive_pooling import adaptive_sizes, make_empty_pool
-from adjoint.functions.shape.join import cat
+from adjoint.functions.nn.adaptive_pooling import average_parts
 from adjoint.ops.elementwise import arithmetic, select
-from adjoint.ops.movement import movement
-from adjoint.ops.reduction import reduction
 
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
-    "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
-]  # fmt: skip
-
+__all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in elements of the coarser grid
 
@@ -137,7 +130,7 @@ def interpolate(
             f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
         )
     if mode == "area":
-        return _average_parts(input, new)
+        return average_parts(input, new)
     if recompute_scale_factor:
         scales = [None] * rank
     whole = input.array.dtype
@@ -245,89 +238,3 @@ def _cubic_kernel_inner(x: Any) -> Any:
 def _cubic_kernel_outer(x: Any) -> Any:
     """The cubic kernel for distances from 1 to 2."""
     return ((-0.75 * x + 3.75) * x - 6) * x + 3
-
-
-@in_float32
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """(…, L) to (…, output_size): the means over as many parts of equal length, which overlap where none divides L."""
-    return _adaptive("adaptive_avg_pool1d", input, output_size, 1)
-
-
-@in_float32
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """(…, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
-    return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
-
-
-@autocast_float32
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """(…, D, H, W) to (…, *output_size): the means over as many parts of equal size; None keeps a dimension."""
-    return _adaptive("adaptive_avg_pool3d", input, output_size, 3)
-
-
-@preserve_channels_last
-def _adaptive(name: str, input: Tensor, output_size: Any, rank: int) -> Tensor:
-    sizes = adaptive_sizes(name, rank, input, output_size)
-    return _average_parts(input, sizes) if all(sizes) else make_empty_pool(name, input, sizes)
-
-
-def _average_parts(x: Any, sizes: Sequence[int]) -> Any:
-    """x with its last dimensions averaged over parts, of which there are `sizes`."""
-    for d, parts in enumerate(sizes, x.ndim - len(sizes)):
-        shape = x.array.shape
-        n = shape[d]
-        if n % parts == 0:
-            apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
-            x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
-            continue
-        bounds = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
-        x = cat([reduction.mean(x.narrow(d, a, b - a), axes=(d,), keepdims=True) for a, b in bounds], d)
-    return x
-
-
-@preserve_channels_last
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
-
-    Source: Shi et al., 2016.
-    """
-    r = upscale_factor
-    *lead, c, h, w = _check_image_shape("pixel_shuffle", input)
-    if r <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
-    if c % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            f"but input.size(-3)={c} is not divisible by {r * r}"
-        )
-    k = len(lead)
-    apart = movement.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
-    mixed = movement.permute(apart, axes=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return rename_node(movement.reshape(mixed, shape=(*lead, c // (r * r), h * r, w * r)), "PixelShuffleBackward0")
-
-
-@preserve_channels_last
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
-    r = downscale_factor
-    *lead, c, h, w = _check_image_shape("pixel_unshuffle", input)
-    if r <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
-    for name, d, n in (("height", -2, h), ("width", -1, w)):
-        if n % r:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({d})={n} is not "
-                f"divisible by {r}"
-            )
-    k = len(lead)
-    apart = movement.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
-    mixed = movement.permute(apart, axes=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return rename_node(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
-
-
-def _check_image_shape(name: str, input: Tensor) -> tuple[int, ...]:
-    if input.ndim < 3:
-        raise RuntimeError(
-            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
-        )
-    return tuple(input.array.shape)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.dtype.dtype import result_type
-from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32, in_float32
-from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import write_out
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
 from adjoint.ops.nn.normalization import moments, standardize, standardize_by_ops, with_moments
-from adjoint.ops.reduction import reduction
+from adjoint.ops.nn.pooling import window_sum
 
-__all__ = ["batch_norm", "cosine_similarity", "instance_norm", "layer_norm"]
+__all__ = ["batch_norm", "instance_norm", "layer_norm"]
 
 
 @float16_in_float32
@@ -182,14 +179,22 @@ def normalize(
 
 
 @in_float32
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
-    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast. Raises RuntimeError if none is floating."""
-    kind = result_type(x1, x2)
-    if kind.rank < 2:
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
-    x1, x2 = (x if x.dtype is kind else select.cast(x, dtype=kind.numpy) for x in (x1, x2))
-    shape = broadcast_shapes(x1.array.shape, x2.array.shape)
-    x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
-    product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
-    axis = one_dim(dim, product.ndim)
-    return reduction.sum(product, axes=(axis,) if product.ndim else (), keepdims=False)
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha mean x²)ᵇᵉᵗᵃ of (N, C, …), the mean over `size` neighbouring channels.
+
+    Channels that are missing at the ends count as 0. Raises ValueError below three dimensions. Source: Krizhevsky et
+    al., 2012.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    rest = tuple(range(2, input.ndim))
+    squared = arithmetic.mul(input, input)
+    framed = movement.pad(squared, widths=((0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in rest)))
+    last = movement.permute(framed, axes=(0, *rest, 1))
+    none = (0,)
+    total: Any = window_sum(last, size=(size,), stride=(1,), padding=none, dilation=(1,), extra=none)
+    total = movement.permute(total, axes=(0, input.ndim - 1, *range(1, input.ndim - 1)))
+    mean = total / float(size) if input.array.dtype.kind in "fV" else arithmetic.floor_divide(total, size)
+    return arithmetic.div(input, arithmetic.pow(mean * alpha + k, beta))
