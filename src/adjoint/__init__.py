@@ -40,6 +40,7 @@ from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compat import finder as _finder
+from adjoint.compat import lazy_table as _compat_table
 from adjoint.compat import namespace as _namespace
 from adjoint.core.dtype.device import device as device
 from adjoint.core.dtype.dtype import bfloat16 as bfloat16
@@ -109,7 +110,6 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.elementwise.pointwise import *
     from adjoint.functions.indexing import getitem as _index
     from adjoint.functions.indexing.gather import *
-    from adjoint.functions.indexing.masked_nonzero import *
     from adjoint.functions.linalg.matmul import *
     from adjoint.functions.linalg.norms import *
     from adjoint.functions.reduction.reduce import *
@@ -118,7 +118,8 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.interop.einops import watch_import as _watch_import_of_einops
 
     _watch_import_of_einops()
-    _late.add_lazy_names(_namespace.METHODS, _namespace.FUNCTIONS, "adjoint.compat.functions")
+    _late.add_lazy_names(_compat_table.METHODS, _compat_table.FUNCTIONS, "adjoint.compat")
+    _late.FUNCTIONS_IN_PLACE.update(_namespace.IN_PLACE_FUNCTIONS.split())
 
 if TYPE_CHECKING:
     from adjoint import amp as amp
@@ -141,8 +142,12 @@ if TYPE_CHECKING:
     from adjoint.autograd.debug.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from adjoint.autograd.debug.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from adjoint.compat import torch_function as overrides
+    from adjoint.compat.functions.checks import *
+    from adjoint.compat.functions.copy_variants import *
+    from adjoint.compat.functions.foreach import *
     from adjoint.compat.functions.legacy_types import *
     from adjoint.compat.functions.removed import *
+    from adjoint.compat.functions.settings import *
     from adjoint.compat.functions.sym_int import *
     from adjoint.compat.functions.tensor_queries import *
     from adjoint.compat.functions.torch_signatures import *
@@ -160,6 +165,7 @@ if TYPE_CHECKING:
     from adjoint.compat.stubs.devices import cuda as cuda
     from adjoint.compat.stubs.devices import mps as mps
     from adjoint.compat.stubs.devices import xpu as xpu
+    from adjoint.compat.unsupported_dtypes import *
     from adjoint.core.dtype.dtype_info import finfo as finfo
     from adjoint.core.dtype.dtype_info import iinfo as iinfo
     from adjoint.core.runtime.threads import get_num_threads as get_num_threads
@@ -177,6 +183,7 @@ if TYPE_CHECKING:
     from adjoint.functions.creation.typed_storage import *
     from adjoint.functions.creation.typed_storage import TypedStorage as TypedStorage
     from adjoint.functions.creation.typed_storage import UntypedStorage as UntypedStorage
+    from adjoint.functions.elementwise.allclose import *
     from adjoint.functions.elementwise.complex import *
     from adjoint.functions.elementwise.float_functions import *
     from adjoint.functions.elementwise.relu_variants import *
@@ -187,10 +194,23 @@ if TYPE_CHECKING:
     from adjoint.functions.linalg.products import *
     from adjoint.functions.linalg.top_level_names import *
     from adjoint.functions.loss.similarity import cosine_similarity as cosine_similarity
+    from adjoint.functions.loss.similarity import pairwise_distance as pairwise_distance
+    from adjoint.functions.nn.adaptive_pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+    from adjoint.functions.nn.channel_ops import *
+    from adjoint.functions.nn.conv_transpose import *
     from adjoint.functions.nn.convolution import *
-    from adjoint.functions.nn.dropout import *
+    from adjoint.functions.nn.dropout import alpha_dropout as alpha_dropout
+    from adjoint.functions.nn.dropout import alpha_dropout_ as alpha_dropout_
+    from adjoint.functions.nn.dropout import dropout as dropout
+    from adjoint.functions.nn.dropout import dropout_ as dropout_
+    from adjoint.functions.nn.dropout import feature_alpha_dropout as feature_alpha_dropout
+    from adjoint.functions.nn.dropout import feature_alpha_dropout_ as feature_alpha_dropout_
+    from adjoint.functions.nn.dropout import feature_dropout as feature_dropout
+    from adjoint.functions.nn.dropout import feature_dropout_ as feature_dropout_
     from adjoint.functions.nn.normalization import *
+    from adjoint.functions.nn.pad import *
     from adjoint.functions.nn.pooling import *
+    from adjoint.functions.nn.unpool_fold import unfold as unfold
     from adjoint.functions.reduction.cumulative import *
     from adjoint.functions.reduction.histogram import *
     from adjoint.functions.reduction.numerical_calculus import *
@@ -215,37 +235,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
+_LAZY_MODULES = """
+    amp compiler data distributions fft func interop library linalg nn optim quasirandom serialization signal special
+    testing utils
+"""
 _LAZY_NAMES = {
-    "GradScaler": "adjoint.amp:GradScaler",
-    "amp": "adjoint.amp",
-    "compiler": "adjoint.compiler",
-    "data": "adjoint.data",
-    "distributions": "adjoint.distributions",
-    "fft": "adjoint.fft",
-    "finfo": "adjoint.core.dtype.dtype_info:finfo",
-    "func": "adjoint.func",
-    "get_num_threads": "adjoint.core.runtime.threads:get_num_threads",
-    "iinfo": "adjoint.core.dtype.dtype_info:iinfo",
-    "interop": "adjoint.interop",
-    "is_anomaly_check_nan_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_check_nan_enabled",
-    "is_anomaly_enabled": "adjoint.autograd.debug.anomaly_mode:is_anomaly_enabled",
-    "library": "adjoint.library",
-    "linalg": "adjoint.linalg",
-    "load": "adjoint.serialization.files:load",
-    "nn": "adjoint.nn",
-    "optim": "adjoint.optim",
-    "quasirandom": "adjoint.quasirandom",
-    "save": "adjoint.serialization.files:save",
-    "serialization": "adjoint.serialization",
-    "set_num_threads": "adjoint.core.runtime.threads:set_num_threads",
-    "signal": "adjoint.signal",
-    "special": "adjoint.special",
-    "testing": "adjoint.testing",
-    "utils": "adjoint.utils",
-    "vmap": "adjoint.transforms.vmap.vmap:vmap",
+    "amp": "GradScaler",
+    "autograd.debug.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "core.dtype.dtype_info": "finfo iinfo",
+    "core.runtime.threads": "get_num_threads set_num_threads",
+    "core.tensor.memory_format": "jagged sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr",
+    "serialization.files": "load save",
+    "transforms.vmap.vmap": "vmap",
 }
-_LAYOUTS = ("jagged", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr")
-_LAZY_NAMES |= {name: f"adjoint.core.tensor.memory_format:{name}" for name in _LAYOUTS}
+_LAZY_HOMES = {name: name for name in _LAZY_MODULES.split()} | {
+    name: f"{home}:{name}" for home, names in _LAZY_NAMES.items() for name in names.split()
+}
 
 newaxis = None
 float = float32
@@ -259,21 +264,20 @@ long = int64
 
 
 def __getattr__(name: str) -> Any:
-    module, _, attribute = _LAZY_NAMES.get(name, "").partition(":")
+    home, _, attribute = _LAZY_HOMES.get(name, "").partition(":")
     with _uncollected():
-        found: Any = import_module(module) if module else _late.find_lazy_function(name)
-        if found is None:
-            found = _finder.find_name(name)
-    if found is None:
+        value: Any = import_module(f"adjoint.{home}") if home else _late.find_lazy_function(name)
+        if value is None:
+            value = _finder.find_name(name)
+    if value is None:
         raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
-    found = getattr(found, attribute) if attribute else found
-    globals()[name] = found
-    return found
+    globals()[name] = value = getattr(value, attribute) if attribute else value
+    return value
 
 
 @_maker_slot.fill
 def _import_kernel_maker() -> Any:
-    """What makes compiled kernels for eager ops; None without llvmlite."""
+    """Return the maker of compiled kernels for eager ops; None without llvmlite."""
     try:
         return import_module("adjoint.compiler.eager.kernels").make_kernel
     except (ImportError, OSError):
@@ -284,7 +288,7 @@ def _import_kernel_maker() -> Any:
 
 @_routine_slot.fill
 def _load_small_array_kernel(name: str) -> Any:
-    """A native function for small arrays; None without llvmlite."""
+    """Return a native function for small arrays; None without llvmlite."""
     try:
         with _uncollected():
             return import_module("adjoint.compiler.kernels.small_arrays.loading").routine(name)
@@ -296,7 +300,7 @@ def _load_small_array_kernel(name: str) -> Any:
 
 @_map_in_front_slot.fill
 def _map_in_front(function: Any, tensors: Any) -> Any:
-    """`function` of each row of the tensors, by `vmap`, which is loaded when it is needed."""
+    """Map `function` over the rows of the tensors by `vmap`, which is loaded when it is needed."""
     with _uncollected():
         from adjoint.transforms.vmap.vmap import vmap_dim0
 
@@ -305,12 +309,12 @@ def _map_in_front(function: Any, tensors: Any) -> Any:
 
 @_answers_slot.fill
 def _answers() -> Any:
-    """What answers other libraries' questions about tensors."""
+    """Return the module that answers other libraries' questions about tensors."""
     return import_module("adjoint.interop.protocols")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_NAMES, *_late.lazy_function_names(), *_finder.names_below("")})
+    return sorted({*globals(), *_LAZY_HOMES, *_late.lazy_function_names(), *_finder.names_below("")})
 
 
 @_compile_slot.fill

@@ -18,4 +18,6 @@ Modules, in reading order:
 - `run`: PyTorch programs on adjoint, unmodified: `python -m adjoint.run script.py args…`, and `stand_in()` from
   Python.
 - `stubs`: PyTorch's modules that have no counterpart here, as far as programs ask them.
+- `lazy_table`: Names of adjoint.compat that load their modules on demand: made by tools/lazy_names.py, not to be
+  edited.
 """

@@ -14,10 +14,19 @@ from types import ModuleType
 from typing import Any, cast
 
 from adjoint.compat.module_alias import AbsentModule, AliasModule
-from adjoint.compat.namespace import ABSENT, DECORATORS, MODULES, PREDICATES
+from adjoint.compat.namespace import (
+    ABSENT,
+    DECORATORS,
+    DISPATCHING_IMPLEMENTATIONS,
+    DISPATCHING_IMPORTERS,
+    DISPATCHING_NAMESPACES,
+    MODULES,
+    PREDICATES,
+)
 from adjoint.compat.namespace import NAMES as PYTORCH_NAMES
 from adjoint.compat.renamed_modules import FOLDERS, FUNCTIONS, RENAMED
 from adjoint.core.runtime.lazy_import import module_name_slot, names_of
+from adjoint.core.tensor.torch_function import DispatchScope, dispatch_scope_slot
 
 PACKAGE = __name__.partition(".")[0]
 NAMES = PYTORCH_NAMES | FUNCTIONS
@@ -67,6 +76,7 @@ def install_namespace() -> None:
     """Serve the table from now on."""
     sys.meta_path.insert(0, NamespaceFinder())
     module_name_slot.fill(current_module_name)
+    dispatch_scope_slot.fill(dispatch_scope)
     for name in PARENTS:  # those that have been imported before
         if (module := sys.modules.get(f"{PACKAGE}.{name}")) is not None:
             add_rows(module, name)
@@ -85,6 +95,15 @@ def current_module_name(fullname: str) -> str:
     name = fullname.removeprefix(f"{PACKAGE}.")
     home = RENAMED.get(name) or FOLDERS.get(name)
     return fullname if home is None else f"{PACKAGE}.{home.split()[0]}"
+
+
+def dispatch_scope() -> DispatchScope:
+    """Return the modules whose functions ask for overrides."""
+    return DispatchScope(
+        {PACKAGE: ""} | {f"{PACKAGE}.{name}": prefix for name, prefix in DISPATCHING_NAMESPACES.items()},
+        tuple(f"{PACKAGE}.{name}" for name in DISPATCHING_IMPLEMENTATIONS),
+        tuple(f"{PACKAGE}.{name}" for name in DISPATCHING_IMPORTERS),
+    )
 
 
 def names_below(name: str) -> list[str]:

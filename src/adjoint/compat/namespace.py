@@ -178,19 +178,6 @@ NAMES = {
     "utils.checkpoint.get_device_states": "compat.stubs.devices.checkpoint_devices:get_device_states",
     "utils.checkpoint.set_device_states": "compat.stubs.devices.checkpoint_devices:set_device_states",
 }
-_FOREACH = """
-    abs abs_ acos acos_ add add_ addcdiv addcdiv_ addcmul addcmul_ asin asin_ atan atan_ ceil ceil_ clamp_max clamp_max_
-    clamp_min clamp_min_ clone copy_ cos cos_ cosh cosh_ div div_ erf erf_ erfc erfc_ exp exp_ expm1 expm1_ floor floor_
-    frac frac_ lerp lerp_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ max maximum maximum_ minimum
-    minimum_ mm mul mul_ neg neg_ norm pow pow_ powsum reciprocal reciprocal_ round round_ rsqrt rsqrt_ sigmoid sigmoid_
-    sign sign_ sin sin_ sinh sinh_ sqrt sqrt_ sub sub_ tan tan_ tanh tanh_ trunc trunc_ zero_
-"""
-_UNSUPPORTED_DTYPES = """
-    chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2
-    int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
-"""
-NAMES |= {f"_foreach_{name}": f"compat.functions.foreach:_foreach_{name}" for name in _FOREACH.split()}
-NAMES |= {name: f"compat.unsupported_dtypes:{name}" for name in _UNSUPPORTED_DTYPES.split()}
 
 # Parts of PyTorch that are not here, with the reason.
 _QUANTIZED = "there are no quantised numbers"
@@ -236,40 +223,16 @@ DECORATORS = {
 }  # fmt: skip
 PREDICATES = {"_subclasses.fake_tensor": "is_fake", "onnx": "is_in_onnx_export"}
 
-# Methods of Tensor, and functions, by the module of `compat.functions` that publishes them.
-METHODS = {
-    "as_subclass": "_make_subclass as_subclass",
-    "copy_variants": "as_strided_scatter",
-    "legacy_types": "apply_ map2_ map_ new new_empty new_empty_strided type",
-    "removed": "eig lstsq solve symeig",
-    "tensor_queries": """
-        dense_dim dim_order get_device is_coalesced is_conj is_cuda is_distributed is_ipu is_maia is_mkldnn
-        is_mps is_mtia is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_signed
-        is_sparse is_sparse_csr is_vulkan is_xla is_xpu itemsize layout name nbytes ndimension nelement
-        pin_memory storage storage_offset storage_type sum_to_size to_dense untyped_storage volatile
-    """,
-}
-FUNCTIONS = {
-    "checks": "_check _check_index _check_is_size _check_not_implemented _check_type _check_value",
-    "copy_variants": """
-        alias_copy as_strided_copy constant_pad_nd detach_copy diagonal_copy empty_permuted expand_copy fill
-        permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
-        unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy
-    """,
-    "legacy_types": """
-        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
-        ShortTensor
-    """,
-    "removed": "matrix_rank",
-    "settings": """
-        _assert _assert_async are_deterministic_algorithms_enabled can_cast get_default_device
-        get_deterministic_debug_mode get_num_interop_threads is_deterministic_algorithms_warn_only_enabled
-        is_warn_always_enabled set_default_device set_default_tensor_type set_deterministic_debug_mode
-        set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
-    """,
-    "sym_int": """
-        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
-    """,
-    "tensor_queries": "is_floating_point is_storage is_tensor numel typename",
-    "torch_signatures": "detach embedding group_norm rms_norm",
-}
+# `__torch_function__` is asked by the functions of these modules; PyTorch prefixes their names.
+DISPATCHING_NAMESPACES = {"nn.functional": "", "linalg": "linalg_", "fft": "fft_", "special": "special_"}
+DISPATCHING_IMPLEMENTATIONS = ("functions", "ops", "nn.functional", "compat.functions")
+DISPATCHING_IMPORTERS = ("functions.", "nn.", "compat.functions.")
+
+# Methods of Tensor that PyTorch has as functions too.
+IN_PLACE_FUNCTIONS = """
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
+    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_
+    exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_
+    nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_
+    square_ tan_ tanh_ trunc_ xlogy_ zero_
+"""

@@ -14,7 +14,7 @@ INTEGER = {
     **{f"{kind}{bits}": 1 for kind in ("int", "uint") for bits in range(1, 8)},
     "qint8": 1, "qint32": 4, "quint2x4": 1, "quint4x2": 1, "quint8": 1,
 }  # fmt: skip
-NAMES = (*FLOATING, *INTEGER, "complex32", "chalf")
+__all__ = list(FLOATING) + list(INTEGER) + ["complex32", "chalf"]
 
 
 class UnsupportedDType(dtype):

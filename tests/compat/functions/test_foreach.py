@@ -42,11 +42,11 @@ def numbers(results: Any) -> list[Any]:
 
 
 def test_the_names_are_pytorchs() -> None:
-    assert {name for name in dir(torch) if name.startswith("_foreach")} == set(foreach.NAMES)
-    assert all(callable(getattr(ad, name)) for name in foreach.NAMES)
+    assert {name for name in dir(torch) if name.startswith("_foreach")} == set(foreach.__all__)
+    assert all(callable(getattr(ad, name)) for name in foreach.__all__)
 
 
-@pytest.mark.parametrize("name", foreach.NAMES)
+@pytest.mark.parametrize("name", foreach.__all__)
 def test_each_function_is_pytorchs(name: str) -> None:
     short = name.removeprefix("_foreach_")
     for given in WITH.get(short.removesuffix("_"), [""]):

@@ -30,11 +30,11 @@ METHODS = {
 }
 METHODS |= {"maximum": "clamp_min", "maximum_": "clamp_min_", "minimum": "clamp_max", "minimum_": "clamp_max_"}
 SHARED_KEYWORDS = {"alpha", "non_blocking", "memory_format", "ord", "dtype"}
-NAMES = [f"_foreach_{name}" for name in (*METHODS, "norm", "powsum")]
+__all__ = [f"_foreach_{name}" for name in (*METHODS, "norm", "powsum")]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in NAMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     found = partial(map_over_lists, name.removeprefix("_foreach_"))
     found.__name__ = name  # type: ignore[attr-defined]

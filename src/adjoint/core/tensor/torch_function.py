@@ -12,17 +12,14 @@ from collections.abc import Callable, Iterable
 from functools import update_wrapper
 from importlib import import_module
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.runtime.slot import Slot
 
-PUBLIC_NAMESPACES = ("adjoint", "adjoint.nn.functional", "adjoint.linalg", "adjoint.fft", "adjoint.special")
-PREFIXES = {f"adjoint.{part}": f"{part}_" for part in ("linalg", "fft", "special")}  # of names, as PyTorch has them
-IMPLEMENTATION_PREFIXES = ("adjoint.functions", "adjoint.ops", "adjoint.nn.functional", "adjoint.compat.functions")
 NEVER_DISPATCHED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
-PATCHED_PREFIXES = ("adjoint.functions.", "adjoint.nn.", "adjoint.compat.functions.")
 # The methods that Python's operators come to, for which `__torch_function__` is asked.
 OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
@@ -36,6 +33,17 @@ OPERATORS = {
 }  # fmt: skip
 TENSOR_SLOTS = ("array", "node", "memory")  # where a tensor's own are
 METHODS_NEVER_DISPATCHED = frozenset({"as_subclass", "numpy_view", "_make_subclass"})
+
+
+class DispatchScope(NamedTuple):
+    """Modules whose functions ask for overrides."""
+
+    namespaces: dict[str, str]  # public modules, each with the prefix that PyTorch gives its functions
+    implementations: tuple[str, ...]  # packages that define the functions
+    importers: tuple[str, ...]  # beginnings of the names of modules that have imported some of them
+
+
+dispatch_scope_slot: Slot[Callable[[], DispatchScope]] = Slot("dispatch_scope")
 
 
 class OverrideState(threading.local):
@@ -295,17 +303,18 @@ def patch_functions() -> None:
     if _patched_names:
         return
     made: dict[int, DispatchedFunction] = {}
-    for space in PUBLIC_NAMESPACES:
+    scope = dispatch_scope_slot.call()
+    for space, prefix in scope.namespaces.items():
         module = import_module(space)
         for name in dir(module):
             found = getattr(module, name, None)
             if id(found) in made or not isinstance(found, FunctionType) or name in NEVER_DISPATCHED:
                 continue
-            if found.__module__.startswith(IMPLEMENTATION_PREFIXES):
+            if found.__module__.startswith(scope.implementations):
                 made[id(found)] = DispatchedFunction(found)
-                made[id(found)].__name__ = PREFIXES.get(space, "") + found.__name__
+                made[id(found)].__name__ = prefix + found.__name__
     for name, module in list(sys.modules.items()):
-        if name in PUBLIC_NAMESPACES or name == "torch" or name.startswith((*PATCHED_PREFIXES, "torch.")):
+        if name in scope.namespaces or name == "torch" or name.startswith((*scope.importers, "torch.")):
             names = names_of(module)
             for key, value in list(names.items()):
                 if id(value) in made:
