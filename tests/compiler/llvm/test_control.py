@@ -8,7 +8,7 @@ from tests.support.kernels.lanes import call, run
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import engine, target
-from adjoint.compiler.llvm.types import F32, I64, Reg
+from adjoint.compiler.llvm.types import F32, I64, PTR, Reg
 
 
 @pytest.mark.parametrize("bounds", [(0, 10, 1), (0, 10, 3), (5, 5, 1), (7, 3, 2), (-4, 9, 4), (0, 1, 100)])
@@ -57,6 +57,54 @@ def test_nested_loops_and_conditions() -> None:
 
     run(body, out)
     assert out[0] == sum(i * j for i in range(5) for j in range(i) if j % 2)
+
+
+def test_a_function_is_left_from_within_loops() -> None:
+    b, out = Builder(), np.zeros(1, "i8")
+    with b.function("find", [PTR, I64], I64) as (numbers, wanted):
+        with b.loop(0, 8) as loop:
+            b.return_if(b.eq(b.number(numbers, loop.index), wanted), loop.index)
+        b.returns(b.constant(-1, I64))
+    with b.function("find_twice", [PTR, I64], I64) as (numbers, wanted):
+        first = b.call("find", [numbers, wanted], I64)
+        with b.when(b.lt(first, 0)):
+            b.return_now(b.constant(-2, I64))
+        b.returns(first)
+    for name, wanted in (("present", 49), ("absent", 50)):
+        with b.kernel(name) as (args, _, _):
+            b.store(b.call("find_twice", [b.argument(args, 1), b.constant(wanted, I64)], I64), b.argument(args, 0))
+    loaded = engine.load([target.host().emit_object(b.text())])
+    for name, expected in (("present", 7), ("absent", -2)):
+        call(loaded, name, [out, np.arange(8) ** 2])
+        assert out[0] == expected
+
+
+def test_a_loop_without_a_count_ends_where_it_is_told() -> None:
+    out = np.zeros(2, "i8")
+
+    def body(b: Builder, args: Reg) -> None:
+        with b.repeat([b.constant(27, I64), b.constant(0, I64)]) as loop:  # Collatz
+            n, steps = loop.carried
+            loop.ends_if(b.eq(n, 1))
+            odd = b.ne(b.bitwise_and(n, 1), 0)
+            loop.yields(b.select(odd, b.add(b.mul(n, 3), 1), b.shr(n, 1)), b.add(steps, 1))
+        for i, value in enumerate(loop.results):
+            b.store(value, b.gep(b.argument(args, 0), i, I64))
+
+    run(body, out)
+    assert out.tolist() == [1, 111]
+
+
+def test_a_function_is_called_by_its_address() -> None:
+    b, out = Builder(), np.zeros(1, "i8")
+    with b.function("twice", [I64], I64) as (x,):
+        b.returns(b.add(x, x))
+    with b.kernel("pointed") as (args, _, _):
+        room = b.stack(1, PTR)
+        b.store(Reg("@twice", PTR), room)
+        b.store(b.call(b.load(room, PTR), [b.constant(21, I64)], I64), b.argument(args, 0))
+    call(engine.load([target.host().emit_object(b.text())]), "pointed", [out])
+    assert out[0] == 42
 
 
 def test_a_kernel_knows_its_tile_and_thread() -> None:

@@ -195,3 +195,37 @@ def test_a_number_in_the_table_is_no_address() -> None:
 
     run(copy, result)
     assert result[0] == result.ctypes.data
+
+
+def test_fields_at_offsets_in_bytes() -> None:
+    record, out = np.array([(3, 2.5)], [("n", "i4"), ("x", "f8")]), np.zeros(2)
+
+    def body(b: Builder, args: Reg) -> None:
+        b.store(b.cast(b.field(b.argument(args, 0), 0, I32), F64), b.argument(args, 1))
+        b.store(b.field(b.argument(args, 0), 4, F64), b.gep(b.argument(args, 1), 1, F64))
+
+    run(body, record.view("u1"), out)
+    assert out.tolist() == [3.0, 2.5]
+
+
+def test_atomic_operations_on_one_number() -> None:
+    number, out = np.array([5]), np.zeros(6, "i8")
+
+    def body(b: Builder, args: Reg) -> None:
+        pointer = b.argument(args, 0)
+        three, nine = b.constant(3, I64), b.constant(9, I64)
+        results = [
+            b.atomic_update("add", pointer, three, "seq_cst"),
+            b.atomic_update("sub", pointer, b.constant(1, I64), "release"),
+            b.cast(b.compare_exchange(pointer, three, nine, "acq_rel", "acquire"), I64),
+            b.cast(b.compare_exchange(pointer, b.constant(7, I64), nine, "acquire", "monotonic"), I64),
+            b.atomic_update("xchg", pointer, three, "seq_cst"),
+            b.atomic_load(pointer, I64, "acquire"),
+        ]
+        b.atomic_store(b.constant(11, I64), pointer, "release")
+        for i, value in enumerate(results):
+            b.store(value, b.gep(b.argument(args, 1), i, I64))
+
+    run(body, number, out)
+    assert out.tolist() == [5, 8, 0, 1, 9, 3]
+    assert number[0] == 11

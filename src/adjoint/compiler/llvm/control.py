@@ -42,11 +42,26 @@ class Loop(Branch):
         self.index = index
 
 
+class Repetition(Branch):
+    """A loop without a count."""
+
+    def __init__(self, control: Control, carried: Sequence[Reg], done: str) -> None:
+        super().__init__(carried)
+        self._control, self._done = control, done
+
+    def ends_if(self, condition: Reg) -> None:
+        """End the loop where the condition holds; its results are what this round has carried in."""
+        more = self._control._label("more")
+        self._control.command(f"br i1 {condition.name}, label %{self._done}, label %{more}")
+        self._control._start_block(more)
+
+
 class Control(Emitter):
     """Structured control flow over an `Emitter`."""
 
     def __init__(self, target: Target | None = None) -> None:
         super().__init__(target)
+        self._function: tuple[str, Type | None] = ("", None)
         self._returned: Reg | None = None
 
     @contextmanager
@@ -68,19 +83,24 @@ class Control(Emitter):
         *,
         visible: bool = False,
         names: Sequence[str] | None = None,
+        unwinds: bool = False,
     ) -> Iterator[tuple[Reg, ...]]:
-        """A function to `call`; its value, if it has one, is given to `returns` before the block ends."""
+        """A function to `call`; its value, if it has one, is given to `returns` before the block ends.
+
+        `unwinds`: the function calls Python, which may end the thread from within.
+        """
         if self._block:
             raise RuntimeError(f"function {name} begins inside another")
         names = names or [f"p{i}" for i in range(len(parameters))]
-        registers = tuple(Reg(f"%{n}", type) for n, type in zip(names, parameters, strict=True))
+        registers = tuple(Reg(f"%{n}", t) for n, t in zip(names, parameters, strict=True))
         signature = ", ".join(f"{register.type.text} {register.name}" for register in registers)
-        linkage = "" if visible else "internal "
-        self._lines.append(f"define {linkage}{result.text if result else 'void'} @{name}({signature}) #0 {{")
+        linkage, attributes = "" if visible else "internal ", "uwtable" if unwinds else "#0"
+        type = result.text if result else "void"
+        self._lines.append(f"define {linkage}{type} @{name}({signature}) {attributes} {{")
         self._start_block("entry")
-        self._returned = None
+        self._function, self._returned = (name, result), None
         yield registers
-        self._return(name, result)
+        self._return(self._returned)
         self._lines.append("}")
         self._block = ""
 
@@ -88,8 +108,18 @@ class Control(Emitter):
         """Set the value of the function being written."""
         self._returned = value
 
-    def _return(self, name: str, result: Type | None) -> None:
-        value = self._returned
+    def return_if(self, condition: Reg, value: Reg | None = None) -> None:
+        """Leave the function where the condition holds, from within loops and branches too."""
+        with self.when(condition):
+            self.return_now(value)
+
+    def return_now(self, value: Reg | None = None) -> None:
+        """Leave the function; what is written up to the end of the `with` block is never reached."""
+        self._return(value)
+        self._start_block(self._label("unreachable"))
+
+    def _return(self, value: Reg | None) -> None:
+        name, result = self._function
         if (value.type if value else None) != result:
             raise TypeError(f"function {name} returns {result}, was given {value.type if value else None}")
         self.command(f"ret {value.type.text} {value.name}" if value else "ret void")
@@ -131,6 +161,25 @@ class Control(Emitter):
         ]
         self._start_block(done)
         loop.results = taken if runs else tuple(phis)
+
+    @contextmanager
+    def repeat(self, carried: Sequence[Reg] = ()) -> Iterator[Repetition]:
+        """while True: the block, until it leaves the function or `ends_if` ends it; results are as a round began."""
+        before, head, done = self._block, self._label("head"), self._label("done")
+        phis = [Reg(f"%{head}c{j}", value.type) for j, value in enumerate(carried)]
+        self.command(f"br label %{head}")
+        self._start_block(head)
+        slot = len(self._lines)
+        loop = Repetition(self, phis, done)
+        yield loop
+        taken, end = loop._yielded_values(), self._block
+        self.command(f"br label %{head}")
+        self._lines[slot:slot] = [
+            f"  {phi.name} = phi {phi.type.text} [ {start.name}, %{before} ], [ {next.name}, %{end} ]"
+            for phi, start, next in zip(phis, carried, taken, strict=True)
+        ]
+        self._start_block(done)
+        loop.results = tuple(phis)
 
     def _opaque(self, index: Reg) -> Reg:
         """The same number, of which LLVM does not know how it was made.

@@ -79,17 +79,18 @@ class Emitter:
         self._lines.append(f"  {instruction}")
 
     @overload
-    def call(self, name: str, arguments: Sequence[Reg], result: Type) -> Reg: ...
+    def call(self, callee: str | Reg, arguments: Sequence[Reg], result: Type) -> Reg: ...
     @overload
-    def call(self, name: str, arguments: Sequence[Reg], result: None = None) -> None: ...
+    def call(self, callee: str | Reg, arguments: Sequence[Reg], result: None = None) -> None: ...
 
-    def call(self, name: str, arguments: Sequence[Reg], result: Type | None = None) -> Reg | None:
-        """Call a function of this module."""
+    def call(self, callee: str | Reg, arguments: Sequence[Reg], result: Type | None = None) -> Reg | None:
+        """Call a function of this module by name, or any function by its address."""
+        name = f"@{callee}" if isinstance(callee, str) else callee.name
         given = ", ".join(f"{argument.type.text} {argument.name}" for argument in arguments)
         if result is None:
-            self.command(f"call void @{name}({given})")
+            self.command(f"call void {name}({given})")
             return None
-        return self.emit(f"call {result.text} @{name}({given})", result)
+        return self.emit(f"call {result.text} {name}({given})", result)
 
     def external(self, name: str, arguments: Sequence[Reg], result: Type) -> Reg:
         """Call a function of the C library or an LLVM intrinsic, declaring it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from adjoint.compiler.llvm.division import Division
-from adjoint.compiler.llvm.types import BOOL, I64, PTR, U8, Operand, Reg, Type
+from adjoint.compiler.llvm.types import BOOL, I64, NULL, PTR, U8, Operand, Reg, Type
 
 
 class Memory(Division):
@@ -14,13 +14,21 @@ class Memory(Division):
     Addresses are aligned to one element and no more. A bool is one byte in memory, and any byte but 0 is true.
     """
 
-    def argument(self, args: Reg, index: int) -> Reg:
+    def argument(self, args: Reg, index: Operand) -> Reg:
         """The pointer in row `index` of the kernel's table of arguments."""
         return self.load(self.gep(args, index, PTR), PTR)
 
-    def number(self, args: Reg, index: int) -> Reg:
+    def number(self, args: Reg, index: Operand) -> Reg:
         """The number (i64) in row `index` of the kernel's table of arguments."""
         return self.load(self.gep(args, index, I64), I64)
+
+    def field(self, pointer: Reg, offset: int, type: Type) -> Reg:
+        """The field of an object at an offset in bytes."""
+        return self.load(self.gep(pointer, offset, U8), type)
+
+    def stack(self, count: int, type: Type) -> Reg:
+        """The address of room for `count` values until the function returns."""
+        return self.emit(f"alloca {type.text}, i64 {count}", PTR)
 
     def gep(self, pointer: Reg, index: Operand, type: Type) -> Reg:
         """The address of element `index` of an array of `type`'s scalar."""
@@ -94,6 +102,27 @@ class Memory(Division):
             [stored, self._address(pointer, offsets, value.type), _alignment(stored.type), chosen],
         )
 
+    def atomic_load(self, pointer: Reg, type: Type, order: str) -> Reg:
+        """A load that other threads' atomic writes are ordered with: `monotonic`, `acquire` or `seq_cst`."""
+        return self.emit(f"load atomic {type.text}, ptr {pointer.name} {order}, align {type.itemsize}", type)
+
+    def atomic_store(self, value: Reg, pointer: Reg, order: str) -> None:
+        """A store that other threads' atomic reads are ordered with: `monotonic`, `release` or `seq_cst`."""
+        type = value.type
+        self.command(f"store atomic {type.text} {value.name}, ptr {pointer.name} {order}, align {type.itemsize}")
+
+    def atomic_update(self, operation: str, pointer: Reg, value: Reg, order: str) -> Reg:
+        """The former value of a number, which becomes `operation` of it and `value`: `add`, `sub` or `xchg`."""
+        type = value.type
+        return self.emit(f"atomicrmw {operation} ptr {pointer.name}, {type.text} {value.name} {order}", type)
+
+    def compare_exchange(self, pointer: Reg, expected: Reg, value: Reg, order: str, order_if_not: str) -> Reg:
+        """True if a number was as expected, and is `value` now."""
+        type = value.type.text
+        operands = f"ptr {pointer.name}, {type} {expected.name}, {type} {value.name}"
+        pair = self.emit(f"cmpxchg {operands} {order} {order_if_not}", value.type)
+        return self.emit(f"extractvalue {{ {type}, i1 }} {pair.name}, 1", BOOL)
+
     def _mask(self, mask: Reg | int | None, lanes: int) -> Reg | None:
         if isinstance(mask, int):
             return None if mask >= lanes else self.lane_mask(mask, lanes)
@@ -114,7 +143,7 @@ class Memory(Division):
         return self.cast(value, U8) if value.type.is_bool else value
 
     def _zero(self, type: Type) -> Reg:
-        return Reg("null", type) if type.kind == "ptr" else self.constant(0, type)
+        return NULL if type.kind == "ptr" else self.constant(0, type)
 
 
 @lru_cache(maxsize=256)

@@ -77,9 +77,10 @@ Operand = Reg | float | int | bool
 F32, F64 = Type("f", 32), Type("f", 64)
 BF16 = Type("n", 16)
 I8, I16, I32, I64 = Type("i", 8), Type("i", 16), Type("i", 32), Type("i", 64)
-U8, U32 = Type("u", 8), Type("u", 32)
+U8, U32, U64 = Type("u", 8), Type("u", 32), Type("u", 64)
 BOOL = Type("b", 1)
 PTR = Type("ptr", 64)
+NULL = Reg("null", PTR)
 
 
 def from_dtype(dtype: Any) -> Type:

@@ -17,9 +17,9 @@ from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import FAST_COMPILE_MARK
 from adjoint.compiler.runtime import cpython_layout, thread_pool
+from adjoint.compiler.runtime.native_function import METH_FASTCALL, MethodDef
 from adjoint.core.runtime.threads import MAX_THREADS
 
-METH_FASTCALL = 0x80
 MAX_GIL_HELD_SECONDS = 20e-6  # seconds up to which a segment keeps Python's lock
 MIN_SHARED_SECONDS = 50e-6  # seconds in kernels of several tiles from which other threads are asked to help
 
@@ -175,14 +175,6 @@ class Check(NamedTuple):
     """A step that ends the call where the truth value to which its table points is false."""
 
     table: int
-
-
-class MethodDef(ctypes.Structure):
-    """CPython's description of a function in C."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
-    )  # fmt: skip
 
 
 class Segment:

@@ -6,24 +6,22 @@ where one fails, something may have. No object is changed, and no reference is k
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.llvm.jit.engine import Engine, load
-from adjoint.compiler.runtime.native_entry import METH_FASTCALL, MethodDef
+from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.compiler.runtime.object_checks_ir import (
     API_FUNCTIONS,
     ARGUMENT_MATCHES,
     ATTRIBUTE_IS,
     DICT_IS,
-    HEAD_WORDS,
     ITEM_IS,
     ITEM_NONZERO,
     KEY_ABSENT,
@@ -118,12 +116,15 @@ def check_refcount(owner: Any, most: int) -> PointerCheck:
 
 def make_checker(looks: Sequence[PointerCheck]) -> Callable[..., bool]:
     """A function of the arguments that is true if all looks hold."""
-    words = [word for look in looks for word in look[:4]]
-    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in API_FUNCTIONS]
-    plan = struct.pack(f"{HEAD_WORDS + 1 + len(words)}q", *map(id, KNOWN_OBJECTS), *addresses, len(looks), *words)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(_definition()), (plan, [look.held for look in looks]), None)
+    words = []
+    # looks of one kind are one call; what a look relies upon is not of a later kind
+    for kind, run in groupby(sorted(looks, key=itemgetter(0)), itemgetter(0)):
+        checks = [look[1:4] for look in run]
+        words += [_check_address(kind), len(checks), *chain.from_iterable(checks)]
+    runs = len({look.kind for look in looks})
+    head = [*map(id, KNOWN_OBJECTS), *api_addresses(API_FUNCTIONS), runs]
+    plan = struct.pack(f"{len(head) + len(words)}q", *head, *words)
+    return _module.function("adjoint_unchanged", (plan, [look.held for look in looks]))
 
 
 def _snapshot(kind: int, holder: Any, held: list[Any]) -> PointerCheck:
@@ -133,12 +134,8 @@ def _snapshot(kind: int, holder: Any, held: list[Any]) -> PointerCheck:
 
 
 @cache
-def _engine() -> Engine:
-    engine = load([compile_kernel(text())])
-    engine.keep()
-    return engine
+def _check_address(kind: int) -> int:
+    return _module.engine.address(f"adjoint_checks{kind}")
 
 
-@cache
-def _definition() -> MethodDef:
-    return MethodDef(b"unchanged", _engine().address("adjoint_unchanged"), METH_FASTCALL, None)
+_module = NativeModule("object checks", text)
