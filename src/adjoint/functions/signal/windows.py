@@ -4,80 +4,76 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
-from adjoint.core.tensor.shape_tracer import on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.functions.creation.creation import finish_factory
 from adjoint.ops.special.bessel import i0
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
-def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+def _make_window_function(curve: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return the window function of `curve`, the values at t = n/N of [0, 1] for its own options."""
+    name = curve.__name__
+    _, *own = signature(curve).parameters.values()
+
+    def window(
+        window_length: int, periodic: bool = True, *args: Any, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False, requires_grad: bool = False, **options: Any,
+    ) -> Tensor:  # fmt: skip
+        if len(args) > len(own):
+            raise TypeError(f"{name}() takes {len(own) + 2} positional arguments but {len(args) + 2} were given")
+        kind = _check_window(name, window_length, dtype)
+        values = curve(np.arange(window_length) / max(window_length - (not periodic), 1), *args, **options)
+        window = constant(values.astype(kind) if window_length > 1 else np.ones(window_length, kind))
+        return finish_factory(window, requires_grad, device)
+
+    length, periodic, _, *common, _ = signature(window).parameters.values()
+    vars(window)["__signature__"] = signature(window).replace(parameters=[length, periodic, *own, *common])
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = curve.__doc__
+    return window
+
+
+@_make_window_function
+def bartlett_window(t: Any) -> Any:
     """1 - |2n/N - 1|: a triangle; N is the length if `periodic`, else one less. Raises as `hann_window`."""
-    made = _make_window("bartlett_window", window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1))
-    return _finish_factory(made, device, requires_grad)
+    return 1 - np.abs(2 * t - 1)
 
 
-def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+@_make_window_function
+def blackman_window(t: Any) -> Any:
     """0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
-    made = _make_window(
-        "blackman_window",
-        window_length,
-        periodic,
-        dtype,
-        lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t),
-    )
-    return _finish_factory(made, device, requires_grad)
+    return 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t)
 
 
-def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+@_make_window_function
+def hamming_window(t: Any, alpha: float = 0.54, beta: float = 0.46) -> Any:
     """alpha - beta cos 2πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
-    made = _make_window(
-        "hamming_window", window_length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * math.pi * t)
-    )
-    return _finish_factory(made, device, requires_grad)
+    return alpha - beta * np.cos(2 * math.pi * t)
 
 
-def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+@_make_window_function
+def hann_window(t: Any) -> Any:
     """sin² πn/N; N as in `bartlett_window`. Raises RuntimeError for a negative length, and types but floats."""
-    made = _make_window("hann_window", window_length, periodic, dtype, lambda t: 0.5 - 0.5 * np.cos(2 * math.pi * t))
-    return _finish_factory(made, device, requires_grad)
+    return 0.5 - 0.5 * np.cos(2 * math.pi * t)
 
 
-def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+@_make_window_function
+def kaiser_window(t: Any, beta: float = 12.0) -> Any:
     """I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta); N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
-    bessel: Any = i0.op.evaluate  # type: ignore[attr-defined]
-    made = _make_window(
-        "kaiser_window",
-        window_length,
-        periodic,
-        dtype,
-        lambda t: bessel(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0.0))) / bessel(np.array(float(beta))),
-    )
-    return _finish_factory(made, device, requires_grad)
+    bessel: Any = i0
+    height = np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0.0))
+    return bessel.op.evaluate(beta * height) / bessel.op.evaluate(np.array(float(beta)))
 
 
-def _make_window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable[[Any], Any]) -> Tensor:
-    """The curve at n/N of [0, 1]; 1 where there is only one place."""
+def _check_window(name: str, length: int, dtype: Any) -> Any:
+    """Return the NumPy type of a window. Raises TypeError or RuntimeError for a bad length, RuntimeError for a type."""
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {type(length).__name__}")
     kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
@@ -85,12 +81,4 @@ def _make_window(name: str, length: int, periodic: bool, dtype: Any, curve: Call
         raise RuntimeError(f"{name} expects floating point dtypes, got: {DTYPES[kind]}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
-    if length <= 1:
-        return constant(np.ones(length, kind))
-    return constant(curve(np.arange(length) / (length if periodic else length - 1)).astype(kind))
-
-
-def _finish_factory(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    if device is not None:
-        out = on_requested_device(out, device)
-    return out.requires_grad_() if requires_grad else out
+    return kind
