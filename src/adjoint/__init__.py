@@ -110,10 +110,12 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.elementwise.pointwise import *
     from adjoint.functions.indexing import getitem as _index
     from adjoint.functions.indexing.gather import *
+    from adjoint.functions.indexing.masked_nonzero import *
     from adjoint.functions.linalg.matmul import *
     from adjoint.functions.linalg.norms import *
     from adjoint.functions.reduction.reduce import *
     from adjoint.functions.shape.join import *
+    from adjoint.functions.shape.repeat import *
     from adjoint.functions.shape.shape import *
     from adjoint.interop.einops import watch_import as _watch_import_of_einops
 
@@ -221,7 +223,6 @@ if TYPE_CHECKING:
     from adjoint.functions.shape.diag_tril import *
     from adjoint.functions.shape.flip_roll import *
     from adjoint.functions.shape.meshgrid_combinations import *
-    from adjoint.functions.shape.repeat import *
     from adjoint.functions.shape.split import *
     from adjoint.functions.signal.stft import *
     from adjoint.functions.signal.windows import *
