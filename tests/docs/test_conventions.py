@@ -53,7 +53,8 @@ def test_line(row: tuple[str, ...], compiled: bool) -> None:
 def value_and_gradient(expression: str, x: Any) -> tuple[Any, Any]:
     """The expression, and the gradient of the sum of its elements."""
     x = x.detach().requires_grad_()
-    y = eval(expression, {**vars(ad), **NUMBERS, "F": F, "x": x})
+    names = compile(expression, "expression", "eval").co_names
+    y = eval(expression, {**{n: getattr(ad, n) for n in names if hasattr(ad, n)}, **NUMBERS, "F": F, "x": x})
     (g,) = ad.autograd.grad(y.sum(), x)
     return y.detach(), g
 
