@@ -2,22 +2,22 @@
 
 Modules, in reading order:
 
-- `line_search`: A step along a direction that satisfies the strong Wolfe conditions.
+- `line_search`: Line search for a step that satisfies the strong Wolfe conditions.
 - `step`: The base of optimizers: groups, hyperparameters, state, and the fused update.
-- `adadelta`: Adadelta, whose steps are as large as those of late were, measured in the gradient of late.
-- `adafactor`: Adafactor, which keeps of a matrix of mean squares only the means of its rows and columns.
-- `adagrad`: Adagrad, which divides each gradient by the root of the sum of all its squares so far.
-- `adam`: Adam, whose steps follow a running mean of the gradient over that of its square.
-- `adamax`: Adamax: Adam with the largest gradient of late in place of the root of the mean square.
-- `asgd`: ASGD: gradient descent, and the average of the parameters on its way.
-- `lbfgs`: L-BFGS: Newton's method, with the curvature taken from the last gradients.
+- `adadelta`: Adadelta optimizer: steps scaled by the moving averages of squared steps and squared gradients.
+- `adafactor`: Adafactor optimizer: mean squares of a matrix factored into those of its rows and columns.
+- `adagrad`: Adagrad optimizer: gradients over the root of the sum of their squares.
+- `adam`: Adam and AdamW optimizers.
+- `adamax`: Adamax optimizer: Adam with a decaying maximum in place of the root mean square.
+- `asgd`: ASGD optimizer: gradient descent with an average of the parameters.
+- `lbfgs`: L-BFGS optimizer: Newton's method with the curvature of the last gradients.
 - `lr`: Schedules of learning rates.
-- `muon`: Muon, whose steps are matrices with all their singular values near 1.
-- `nadam`: NAdam: Adam with Nesterov's momentum.
-- `radam`: RAdam: Adam which waits for its mean square to be worth dividing by.
-- `rmsprop`: RMSprop, which divides each gradient by the root of its running mean square.
-- `rprop`: Rprop, which heeds only the signs of the gradient.
-- `sgd`: Stochastic gradient descent.
+- `muon`: Muon optimizer: steps by matrices whose singular values are near 1.
+- `nadam`: NAdam optimizer: Adam with Nesterov momentum.
+- `radam`: RAdam optimizer: Adam with a rectified step size.
+- `rmsprop`: RMSprop optimizer: gradients over the root of the moving average of their squares.
+- `rprop`: Rprop optimizer: steps by the signs of the gradient.
+- `sgd`: Stochastic gradient descent, with momentum.
 - `swa_utils`: Averages of a model's parameters over its training, and their learning rate schedule.
 """
 

@@ -1,4 +1,4 @@
-"""Adadelta, whose steps are as large as those of late were, measured in the gradient of late."""
+"""Adadelta optimizer: steps scaled by the moving averages of squared steps and squared gradients."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.fused_update import add_penalty, apply_update
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     declare_hyperparameters,
     is_option_set,
@@ -20,11 +22,14 @@ from adjoint.optim.step.per_parameter_state import increment_step, init_param_st
 
 
 class Adadelta(Optimizer):
-    """p ← p - lr d, with d = g √(u + eps) / √(v + eps), and v, u the running means of g² and of d²; `rho` keeps them.
+    """Adadelta optimizer: p ← p - lr d, with d = g √(u + eps) / √(v + eps).
 
-    g includes weight_decay p; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among
-    PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers and for rho outside [0, 1].
+    Here v and u are moving averages of g² and of d², with the decay rate `rho`. The gradient g includes weight_decay p.
+    `maximize` ascends along it. `foreach` and `capturable` have no effect on the result; `differentiable` records the
+    step itself.
+
+    Raises: ValueError for negative numbers and for rho outside [0, 1].
+
     Source: Zeiler, ADADELTA, 2012.
     """
 
@@ -37,8 +42,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
-        differentiable: bool = False,
+        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(params, self.collect_defaults(locals()))
 
@@ -55,8 +59,8 @@ class Adadelta(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, mean_square: Any, steps: Any, weight_decay: Any, rho: Any, one_minus_rho: Any, eps: Any,
-    neg_step_size: Any, maximize: bool, decays: bool,
+    p: Tensor, g: Tensor, mean_square: Tensor, steps: Tensor, weight_decay: Number, rho: Number, one_minus_rho: Number,
+    eps: Number, neg_step_size: Number, maximize: bool, decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)

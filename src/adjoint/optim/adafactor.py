@@ -1,4 +1,4 @@
-"""Adafactor, which keeps of a matrix of mean squares only the means of its rows and columns."""
+"""Adafactor optimizer: mean squares of a matrix factored into those of its rows and columns."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ def _check_eps(_: str, eps: tuple[float | None, float]) -> None:
 
 
 class Adafactor(Optimizer):
-    """p ← p - α u / max(1, rms(u) / d), with u = g / √v and α = max(eps[1], rms(p)) min(lr, 1/√t).
+    """Adafactor optimizer: p ← p - α u / max(1, rms(u) / d), with u = g / √v and α = max(eps[1], rms(p)) min(lr, 1/√t).
 
-    v is the running mean of g², to which the new one is added with weight t^`beta2_decay`; of tensors with two or more
-    dimensions, the product of the means of its rows and columns over the mean of all. Before that p shrinks by
-    1 - lr weight_decay. √v is at least eps[0], by default the spacing of the numbers of p at 1; with `maximize` g is
-    the negated gradient. `foreach` chooses among PyTorch's implementations, and nothing here.
-    Raises ValueError for numbers out of range, and RuntimeError in `step` for complex parameters.
+    The moving average v takes g² with weight t^`beta2_decay`. For tensors with two or more dimensions it is the product
+    of the means of its rows and columns over the mean of all. Before each step p shrinks by 1 - lr weight_decay. √v is
+    at least eps[0], by default the spacing of the numbers of p at 1. `maximize` ascends along g. `foreach` has no
+    effect on the result.
+
+    Raises: ValueError for numbers out of range, and RuntimeError in `step` for complex parameters.
+
     Source: Shazeer and Stern, 2018.
     """
 
@@ -93,7 +95,7 @@ class Adafactor(Optimizer):
 
 
 def _update_variance(state: dict[str, Any], g: Any, one_minus_beta2: Any, min_value: Any) -> Any:
-    """The running mean of g², as far as it is kept, after the step's own."""
+    """Update the moving average of g², or its factors, and return it."""
     square = g * g
     if g.ndim < 2:
         return state["variance"].lerp_(square, one_minus_beta2)
@@ -104,5 +106,5 @@ def _update_variance(state: dict[str, Any], g: Any, one_minus_beta2: Any, min_va
 
 
 def _root_mean_square(x: Any) -> Any:
-    """|x| / √(how many), in float64."""
+    """Return the root mean square of x in float64."""
     return x.norm(2).to(float64) / max(1, x.numel()) ** 0.5

@@ -1,4 +1,4 @@
-"""Adagrad, which divides each gradient by the root of the sum of all its squares so far."""
+"""Adagrad optimizer: gradients over the root of the sum of their squares."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
 from adjoint.optim.step.fused_update import add_penalty, apply_update
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     check_non_negative,
     declare_hyperparameters,
@@ -92,8 +93,9 @@ class Adagrad(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, total: Any, weight_decay: Any, eps: Any, neg_step_size: Any, maximize: bool, decays: bool
-) -> None:
+    p: Tensor, g: Tensor, total: Tensor, weight_decay: Number, eps: Number, neg_step_size: Number, maximize: bool,
+    decays: bool,
+) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)
     p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=neg_step_size)

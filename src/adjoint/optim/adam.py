@@ -1,4 +1,4 @@
-"""Adam, whose steps follow a running mean of the gradient over that of its square."""
+"""Adam and AdamW optimizers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     declare_hyperparameters,
     is_option_set,
@@ -118,9 +119,10 @@ def read_adam_options(group: Group) -> tuple[Any, Any, Any, tuple[Any, ...], tup
 
 
 def update_adam_moments(
-    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
-    one_minus_beta2: Any, maximize: bool, decays: bool, shrinks: bool, slow: bool,
-) -> Any:  # fmt: skip
+    p: Tensor, g: Tensor, mean: Tensor, mean_square: Tensor, shrink: Number, weight_decay: Number,
+    one_minus_beta1: Number, beta2: Number, one_minus_beta2: Number, maximize: bool, decays: bool, shrinks: bool,
+    slow: bool,
+) -> Tensor:  # fmt: skip
     """Shrink the parameter, update both moving averages in place, and return the gradient that they saw."""
     if shrinks:
         p.mul_(shrink)
@@ -131,8 +133,9 @@ def update_adam_moments(
 
 
 def _update_parameter(
-    p: Any, g: Any, mean: Any, mean_square: Any, largest: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any,
-    beta2: Any, one_minus_beta2: Any, eps: Any, neg_step_size: Any, rsqrt_bias_correction2: Any, *facts: bool,
+    p: Tensor, g: Tensor, mean: Tensor, mean_square: Tensor, largest: Tensor | None, shrink: Number,
+    weight_decay: Number, one_minus_beta1: Number, beta2: Number, one_minus_beta2: Number, eps: Number,
+    neg_step_size: Number, rsqrt_bias_correction2: Number, *facts: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     update_adam_moments(p, g, mean, mean_square, shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, *facts)

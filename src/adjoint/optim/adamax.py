@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient of late in place of the root of the mean square."""
+"""Adamax optimizer: Adam with a decaying maximum in place of the root mean square."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     declare_hyperparameters,
     is_option_set,
@@ -21,11 +23,13 @@ from adjoint.optim.step.per_parameter_state import increment_step, init_param_st
 
 
 class Adamax(Optimizer):
-    """p ← p - lr m̂ / u, with the running mean m̂ of g over 1 - β₁ᵗ, and u ← max(β₂ u, |g| + eps).
+    """Adamax optimizer: p ← p - lr m̂ / u, with u ← max(β₂ u, |g| + eps).
 
-    g includes weight_decay p; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among
-    PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers and for betas outside [0, 1).
+    Here m̂ is the moving average of g over 1 - β₁ᵗ. The gradient g includes weight_decay p. `maximize` ascends along it.
+    `foreach` and `capturable` have no effect on the result; `differentiable` records the step itself.
+
+    Raises: ValueError for negative numbers and for betas outside [0, 1).
+
     Source: Kingma and Ba, Adam, 2014.
     """
 
@@ -37,8 +41,8 @@ class Adamax(Optimizer):
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
-        differentiable: bool = False, capturable: bool = False,
+        weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(params, self.collect_defaults(locals()))
 
@@ -55,8 +59,8 @@ class Adamax(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, mean: Any, largest: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any, eps: Any,
-    neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
+    p: Tensor, g: Tensor, mean: Tensor, largest: Tensor, weight_decay: Number, one_minus_beta1: Number, beta2: Number,
+    eps: Number, neg_step_size: Number, maximize: bool, decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)

@@ -1,4 +1,4 @@
-"""ASGD: gradient descent, and the average of the parameters on its way."""
+"""ASGD optimizer: gradient descent with an average of the parameters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.fused_update import add_penalty, apply_update
-from adjoint.optim.step.hyperparameters import as_scalar, declare_hyperparameters, is_option_set, read_optional
+from adjoint.optim.step.hyperparameters import Number, as_scalar, declare_hyperparameters, is_option_set, read_optional
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import (
@@ -20,12 +21,14 @@ from adjoint.optim.step.per_parameter_state import (
 
 
 class ASGD(Optimizer):
-    """p ← (1 - lambd η) p - η g and ax ← ax + μ (p - ax), with η = lr / (1 + lambd lr t)^alpha, μ = 1 / max(1, t - t0).
+    """Averaged stochastic gradient descent: p ← (1 - lambd η) p - η g and ax ← ax + μ (p - ax).
 
-    t counts the steps before, but η is `lr` at first. ax, the average, is kept in the state. g includes
-    weight_decay p; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among PyTorch's
-    implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for a negative rate or weight decay.
+    Here η = lr / (1 + lambd lr t)^alpha and μ = 1 / max(1, t - t0) after t steps, and the first η is `lr`. The state
+    holds the average ax. The gradient g includes weight_decay p. `maximize` ascends along it. `foreach` and
+    `capturable` have no effect on the result; `differentiable` records the step itself.
+
+    Raises: ValueError for a negative rate or weight decay.
+
     Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
     """
 
@@ -59,8 +62,8 @@ class ASGD(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, average: Any, weight_decay: Any, shrink: Any, neg_step_size: Any, one_minus_mu: Any, mu: Any,
-    maximize: bool, decays: bool,
+    p: Tensor, g: Tensor, average: Tensor, weight_decay: Number, shrink: Number, neg_step_size: Number,
+    one_minus_mu: Number, mu: Number, maximize: bool, decays: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)

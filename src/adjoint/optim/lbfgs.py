@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's method, with the curvature taken from the last gradients."""
+"""L-BFGS optimizer: Newton's method with the curvature of the last gradients."""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any]) -> Any:
         """Change the parameters up to `max_iter` times; `closure()` computes the loss and the gradients.
 
-        Gives the loss before. It decides by the values, so it cannot be part of a compiled step; the closure, or the
-        model in it, can be compiled. Raises RuntimeError for a line search of another name.
+        Returns the loss before. A compiled step cannot contain it, as it depends on values; the closure, or the model
+        in it, can be compiled.
+
+        Raises: RuntimeError for a line search of another name.
         """
         refuse_while_tracing("LBFGS.step()")
         group = self.param_groups[0]
@@ -118,7 +120,7 @@ class LBFGS(Optimizer):
         return first
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Any]:
-        """What the closure gives, the loss as a number, and all gradients as one vector."""
+        """Return the closure's result, the loss as a number, and all gradients as one vector."""
         with enable_grad():
             loss = closure()
         parts = [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.detach() for p in self._params]
@@ -133,7 +135,7 @@ class LBFGS(Optimizer):
     def _make_directional_evaluate(
         self, closure: Callable[[], Any], direction: Any
     ) -> Callable[[Any], tuple[float, Any]]:
-        """The function which tells loss and gradient after a step, and takes the step back."""
+        """Return the function that computes loss and gradient after a step, and undoes the step."""
         here = [p.clone() for p in self._params]
 
         def evaluate(t: Any) -> tuple[float, Any]:
@@ -147,7 +149,7 @@ class LBFGS(Optimizer):
 
 
 def _search_direction(state: dict[str, Any], gradient: Any, history_size: int) -> Any:
-    """-H g by the two loops over the remembered changes, after the last change has joined them."""
+    """Add the last change to the history, and return -H g by two loops over it."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
         return -gradient

@@ -1,4 +1,4 @@
-"""A step along a direction that satisfies the strong Wolfe conditions."""
+"""Line search for a step that satisfies the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIN_PARAMETER_CHANGE = 1e-9  # the change of a parameter below which an interval
 
 
 class LinePoint(NamedTuple):
-    """A step `t`, and there the loss, its gradient, and its slope along the direction."""
+    """Step `t` with the loss, its gradient, and its slope along the direction there."""
 
     t: Any
     loss: float
@@ -21,10 +21,11 @@ class LinePoint(NamedTuple):
 def strong_wolfe(
     evaluate: Callable[[Any], tuple[float, Any]], t: Any, direction: Any, start: LinePoint, max_evals: int
 ) -> tuple[LinePoint, int]:
-    """The point reached, and how often `evaluate`, which gives loss and gradient after a step, was called.
+    """Return the point reached, and the number of calls of `evaluate`, which gives loss and gradient after a step.
 
-    Wanted: loss ≤ loss₀ + 1e-4 t slope₀ and |slope| ≤ 0.9 |slope₀|. First the step grows from `t` until such a point,
-    or an interval around one, is found; then the interval shrinks. After the first, `max_evals` points are tried.
+    The conditions are loss ≤ loss₀ + 1e-4 t slope₀ and |slope| ≤ 0.9 |slope₀|. The step grows from `t` until it meets
+    such a point, or an interval around one; then the interval shrinks. `max_evals` limits the points after the first.
+
     Source: Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
     """
     tried = 0
@@ -58,7 +59,7 @@ def strong_wolfe(
 
 
 def _find_bracket(at: Callable[[Any], LinePoint], t: Any, start: LinePoint, max_evals: int) -> list[LinePoint]:
-    """One point that satisfies the conditions, or two with one between them."""
+    """Return one point that satisfies the conditions, or two with one between them."""
     before, point = start, at(t)
     for i in range(max_evals):
         if _is_high(point, start) or (i > 1 and point.loss >= before.loss):
@@ -81,7 +82,7 @@ def _is_flat(point: LinePoint, start: LinePoint) -> bool:
 
 
 def _keep_off_bracket_ends(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
-    """`t`, and whether it is near an end of the interval; the second time in a row it keeps away by a tenth."""
+    """Return `t`, and whether it is near an end of the interval; the second time in a row, move it off by a tenth."""
     least, most = min(one, other), max(one, other)
     away = 0.1 * (most - least)
     if not min(most - t, t - least) < away:
@@ -92,7 +93,7 @@ def _keep_off_bracket_ends(t: Any, one: Any, other: Any, timid: bool) -> tuple[A
 
 
 def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Any, Any] | None = None) -> Any:
-    """Where the cubic through two points with their slopes is least, within `bounds` or between the two."""
+    """Return the minimum of the cubic through two points with their slopes, within `bounds` or between the two."""
     least, most = bounds or (min(a.t, b.t), max(a.t, b.t))
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = bend**2 - a.slope * b.slope

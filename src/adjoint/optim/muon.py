@@ -1,4 +1,4 @@
-"""Muon, whose steps are matrices with all their singular values near 1."""
+"""Muon optimizer: steps by matrices whose singular values are near 1."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ LR_ADJUSTMENTS = ("original", "match_rms_adamw")  # how the rate depends on a ma
 
 
 class Muon(Optimizer):
-    """P ← (1 - lr weight_decay) P - lr c O, with O near U Vᵀ for the running mean B = U S Vᵀ of the gradient G.
+    """Muon optimizer for matrices: P ← (1 - lr weight_decay) P - lr s O.
 
-    With `nesterov`, B gives way to the mean of G and B, weighted with 1 - momentum and momentum. O comes of `ns_steps`
-    rounds of X ← a X + (b XXᵀ + c (XXᵀ)²) X in bfloat16, from X = B / max(|B|, eps), with a, b, c = `ns_coefficients`.
-    For (m, n) matrices c is √max(1, m/n) ("original"), or 0.2 √max(m, n) ("match_rms_adamw").
-    Raises ValueError for numbers out of range, and for parameters that are no matrices.
+    O is near U Vᵀ of the moving average B = U S Vᵀ of the gradient G. With `nesterov`, the step uses
+    (1 - momentum) G + momentum B in place of B. Newton-Schulz iterations in bfloat16 give O: X = B / max(|B|, eps), and
+    then `ns_steps` times X ← a X + (b XXᵀ + c (XXᵀ)²) X. The numbers a, b, c are `ns_coefficients`. For (m, n) matrices
+    the scale s is √max(1, m/n), or 0.2 √max(m, n) with `adjust_lr_fn` "match_rms_adamw".
+
+    Raises: ValueError for numbers out of range, and for parameters that are no matrices.
+
     Sources: Jordan et al., Muon, 2024; Liu et al., Muon is Scalable for LLM Training, 2025.
     """
 
@@ -76,7 +79,7 @@ class Muon(Optimizer):
 
 
 def _zeropower_via_newtonschulz(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -> Any:
-    """Newton-Schulz iterations towards U Vᵀ of x = U S Vᵀ."""
+    """Approximate U Vᵀ of x = U S Vᵀ by Newton-Schulz iterations."""
     tall = x.shape[0] > x.shape[1]
     x = x.to(bfloat16)
     x = x.T if tall else x

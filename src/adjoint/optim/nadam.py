@@ -1,4 +1,4 @@
-"""NAdam: Adam with Nesterov's momentum."""
+"""NAdam optimizer: Adam with Nesterov momentum."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import check_non_negative, declare_hyperparameters
+from adjoint.optim.step.hyperparameters import Number, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
@@ -18,8 +19,9 @@ from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_p
 class NAdam(Optimizer):
     """Adam optimizer with Nesterov momentum: the step uses the moving average of the gradient one step ahead.
 
-    p ← p - lr ((1 - μₜ) g / (1 - Πμ) + μₜ₊₁ m / (1 - Πμ μₜ₊₁)) / (√v̂ + eps), with μₜ = β₁ (1 - 0.96^(t ψ) / 2). Here m
-    is the moving average of g, v̂ of g² over 1 - β₂ᵗ, Πμ the product of μ₁ to μₜ, and ψ `momentum_decay`.
+    The step is p ← p - lr ((1 - μₜ) g / (1 - Πμ) + μₜ₊₁ m / (1 - Πμ μₜ₊₁)) / (√v̂ + eps). Here m is the moving average
+    of g, and v̂ that of g² over 1 - β₂ᵗ. The momentum is μₜ = β₁ (1 - 0.96^(t ψ) / 2), Πμ the product of μ₁ to μₜ, and ψ
+    `momentum_decay`.
 
     Args:
         params: iterable of parameters, of pairs (name, parameter), or of dicts with options (parameter groups).
@@ -79,9 +81,9 @@ def _scheduled_momentum(beta: Any, decay: Any, t: Any) -> Any:
 
 
 def _update_parameter(
-    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
-    one_minus_beta2: Any, eps: Any, neg_step_size: Any, neg_momentum_step_size: Any, rsqrt_bias_correction2: Any,
-    *facts: bool,
+    p: Tensor, g: Tensor, mean: Tensor, mean_square: Tensor, shrink: Number, weight_decay: Number,
+    one_minus_beta1: Number, beta2: Number, one_minus_beta2: Number, eps: Number, neg_step_size: Number,
+    neg_momentum_step_size: Number, rsqrt_bias_correction2: Number, *facts: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = update_adam_moments(

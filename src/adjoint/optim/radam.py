@@ -1,27 +1,30 @@
-"""RAdam: Adam which waits for its mean square to be worth dividing by."""
+"""RAdam optimizer: Adam with a rectified step size."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import declare_hyperparameters
+from adjoint.optim.step.hyperparameters import Number, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
 
 
 class RAdam(Optimizer):
-    """p ← p - lr m̂ r / (√v̂ + eps) once ρ > 5, and before that p ← p - lr m̂; m̂ and v̂ as in Adam.
+    """RAdam optimizer: p ← p - lr m̂ r / (√v̂ + eps) once ρ > 5, and p ← p - lr m̂ before.
 
-    ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ) with ρ∞ = 2 / (1 - β₂) - 1, and r² = (ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ). eps is added
-    before the bias of v̂ is corrected. g includes weight_decay p, unless `decoupled_weight_decay` shrinks p by
-    1 - lr weight_decay instead; with `maximize` it is the negated gradient. `foreach` and `capturable` choose among
-    PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for negative numbers and for betas outside [0, 1).
+    Here m̂ and v̂ are those of Adam. The length ρ of the average is ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), and ρ∞ = 2 / (1 - β₂) -
+    1. The rectification is r² = (ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ). eps is added before the bias correction of v̂. The
+    gradient g includes weight_decay p, unless `decoupled_weight_decay` shrinks p as `AdamW` does. `maximize` ascends
+    along g. `foreach` and `capturable` have no effect on the result; `differentiable` records the step itself.
+
+    Raises: ValueError for negative numbers and for betas outside [0, 1).
+
     Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2019.
     """
 
@@ -50,7 +53,7 @@ class RAdam(Optimizer):
 
 
 def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
-    """Whether ρ > 5, and then r √(1 - β₂ᵗ)."""
+    """Return whether ρ > 5, and r √(1 - β₂ᵗ) if so."""
     longest, unbiased = 2 / (1 - beta2) - 1, 1 - beta2**t
     length = longest - 2 * t * beta2**t / unbiased
     rectified = length > 5
@@ -59,8 +62,9 @@ def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
 
 
 def _update_parameter(
-    p: Any, g: Any, mean: Any, mean_square: Any, shrink: Any, weight_decay: Any, one_minus_beta1: Any, beta2: Any,
-    one_minus_beta2: Any, eps: Any, neg_step_size: Any, rectified: Any, *facts: bool,
+    p: Tensor, g: Tensor, mean: Tensor, mean_square: Tensor, shrink: Number, weight_decay: Number,
+    one_minus_beta1: Number, beta2: Number, one_minus_beta2: Number, eps: Number, neg_step_size: Number,
+    rectified: Tensor, *facts: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     update_adam_moments(p, g, mean, mean_square, shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, *facts)

@@ -1,4 +1,4 @@
-"""RMSprop, which divides each gradient by the root of its running mean square."""
+"""RMSprop optimizer: gradients over the root of the moving average of their squares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     check_non_negative,
     declare_hyperparameters,
@@ -82,8 +84,9 @@ class RMSprop(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, mean_square: Any, buffer: Any, mean: Any, weight_decay: Any, alpha: Any, one_minus_alpha: Any,
-    eps: Any, momentum: Any, neg_step_size: Any, maximize: bool, decays: bool, slow: bool,
+    p: Tensor, g: Tensor, mean_square: Tensor, buffer: Tensor | None, mean: Tensor | None, weight_decay: Number,
+    alpha: Number, one_minus_alpha: Number, eps: Number, momentum: Number, neg_step_size: Number, maximize: bool,
+    decays: bool, slow: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)

@@ -1,4 +1,4 @@
-"""Rprop, which heeds only the signs of the gradient."""
+"""Rprop optimizer: steps by the signs of the gradient."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import declare_hyperparameters, is_option_set, require
+from adjoint.optim.step.hyperparameters import Number, declare_hyperparameters, is_option_set, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
 
 
 class Rprop(Optimizer):
-    """p ← p - sign(g) s; s grows by etas[1] where g keeps its sign, and shrinks by etas[0] where not, which p sits out.
+    """Rprop optimizer: p ← p - sign(g) s, with a step size s for each element.
 
-    s starts at `lr` and stays within `step_sizes`; with `maximize` g is the negated gradient. `foreach` and
-    `capturable` choose among PyTorch's implementations, and nothing here; `differentiable` records the step itself.
-    Raises ValueError for a negative rate, and unless 0 < etas[0] < 1 < etas[1].
+    Where g keeps its sign, s grows by etas[1]. Where g changes it, s shrinks by etas[0] and p stays. s starts at `lr`
+    and stays within `step_sizes`. `maximize` ascends along g. `foreach` and `capturable` have no effect on the result;
+    `differentiable` records the step itself.
+
+    Raises: ValueError for a negative rate, and unless 0 < etas[0] < 1 < etas[1].
+
     Source: Riedmiller and Braun, 1993.
     """
 
@@ -52,8 +56,9 @@ class Rprop(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, min_step: Any, max_step: Any, maximize: bool
-) -> None:
+    p: Tensor, g: Tensor, before: Tensor, size: Tensor, shrink: Number, grow: Number, min_step: Number,
+    max_step: Number, maximize: bool,
+) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = -g if maximize else g
     turn = g * before

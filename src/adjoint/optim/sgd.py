@@ -1,4 +1,4 @@
-"""Stochastic gradient descent."""
+"""Stochastic gradient descent, with momentum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.optim.step.fused_update import add_penalty, apply_update
 from adjoint.optim.step.hyperparameters import (
+    Number,
     as_scalar,
     check_non_negative,
     declare_hyperparameters,
@@ -81,9 +82,9 @@ class SGD(Optimizer):
             apply_update(UPDATE_KERNEL, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
     def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
-        """The momentum buffer of `p`, and whether the gradient is to be copied into it.
+        """Return the momentum buffer of `p`, and whether to copy the gradient into it.
 
-        The first gradient is neither dampened nor recorded; where that says nothing, momentum · 0 + g does for it too.
+        The first gradient is neither dampened nor recorded; where that is no difference, momentum · 0 + g serves too.
         """
         state = self.state[p]
         exists = (
@@ -100,8 +101,8 @@ class SGD(Optimizer):
 
 
 def _update_parameter(
-    p: Any, g: Any, buffer: Any, neg_step_size: Any, weight_decay: Any, momentum: Any, one_minus_dampening: Any,
-    maximize: bool, decays: bool, nesterov: bool, first: bool,
+    p: Tensor, g: Tensor, buffer: Tensor | None, neg_step_size: Number, weight_decay: Number, momentum: Number,
+    one_minus_dampening: Number, maximize: bool, decays: bool, nesterov: bool, first: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)

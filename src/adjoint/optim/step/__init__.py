@@ -2,13 +2,11 @@
 
 Modules, in reading order:
 
-- `hooks`: What users attach to optimizers: functions called before and after a step, or the state's saving and
-  loading.
-- `param_groups`: Parameter groups: parameters, and the options that hold for them.
+- `hooks`: Hooks of optimizers: functions called before and after a step, and around saving and loading the state.
+- `param_groups`: Parameter groups: parameters with their options.
 - `hyperparameters`: Declared hyperparameters of optimizers: their checks, and their values in a step.
-- `per_parameter_state`: What an optimizer keeps for each parameter, made on the first step that changes it.
-- `state_dict`: An optimizer's state as plain data, in PyTorch's layout, in which parameters are numbers: out and in
-  again.
-- `fused_update`: Running means, from which optimizers take what the gradients were of late.
-- `optimizer`: What every optimizer is: groups of parameters with options, state for each parameter, and a step.
+- `per_parameter_state`: State of a parameter in an optimizer, made on the first step that changes the parameter.
+- `state_dict`: State dicts of optimizers in PyTorch's layout, with numbers for parameters: packed and unpacked.
+- `fused_update`: Fused in-place update of one parameter, and the parts that the rules of optimizers share.
+- `optimizer`: Base class of optimizers: parameter groups with options, state for each parameter, and a step.
 """

@@ -1,4 +1,4 @@
-"""Running means, from which optimizers take what the gradients were of late."""
+"""Fused in-place update of one parameter, and the parts that the rules of optimizers share."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from adjoint.core.runtime.mode import guard_on, mode
 from adjoint.core.tensor.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.complex import view_as_real
-from adjoint.optim.step.hyperparameters import cast_option_scalars
+from adjoint.optim.step.hyperparameters import Number, cast_option_scalars
 from adjoint.optim.step.param_groups import Group
 
 
 def is_slow_decay(group: Group, name: str, index: int | None = None) -> bool:
-    """True if a running mean keeps more than half of itself at each step, for a coefficient that is a plain number."""
+    """True if a moving average keeps more than half of itself at each step, for a decay rate that is a plain number."""
 
     def probe(group: Group) -> bool:
-        kept = group[name] if index is None else group[name][index]
-        return type(kept) is float and 0.5 < kept < 1.5
+        decay = group[name] if index is None else group[name][index]
+        return type(decay) is float and 0.5 < decay < 1.5
 
     return bool(guard_on(group, probe, f"{name} near 1"))
 
 
-def update_moving_average(mean: Any, x: Any, share: Any, slow: bool) -> Any:
-    """mean ← mean + share (x - mean), in place.
+def update_moving_average(mean: Tensor, x: Tensor, share: Number, slow: bool) -> Tensor:
+    """Compute mean ← mean + share (x - mean) in place.
 
-    `lerp_` of a tensor computes both of its forms: which of them is the more exact is known if the mean is `slow`.
+    `lerp_` with a tensor computes both of its forms; for a `slow` mean the more exact of them is known.
     """
     return mean.add_((x - mean).mul_(share)) if slow else mean.lerp_(x, share)
 
 
-def add_penalty(p: Any, g: Any, weight_decay: Any, maximize: bool, decays: bool) -> Any:
+def add_penalty(p: Tensor, g: Tensor, weight_decay: Number, maximize: bool, decays: bool) -> Tensor:
     """Return the gradient to descend along: `g`, negated to ascend, plus that of the L2 penalty."""
     g = -g if maximize else g
     return g.add(p, alpha=weight_decay) if decays else g
@@ -44,16 +44,13 @@ FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 
 def apply_update(
-    native: KernelFunction,
-    tensors: tuple[Any, ...],
-    numbers: tuple[Any, ...],
-    facts: tuple[bool, ...],
+    native: KernelFunction, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
-) -> None:
-    """Do what the function does to `tensors`, of which the first is the parameter and some may be None.
+) -> None:  # fmt: skip
+    """Apply the function of an update rule to `tensors`: the parameter first, None where the rule has no tensor.
 
-    Complex numbers are pairs of real ones to it. `small`: what does the same to small parameters for these facts; it
-    takes the tensors that are there and the numbers.
+    Complex numbers are pairs of real ones to it. `small` is the kernel that does the same to small parameters for these
+    facts; it takes the tensors that are not None, and the numbers.
     """
     if tensors[0].is_complex():
         tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
@@ -63,17 +60,13 @@ def apply_update(
 
 
 def try_fused_update(
-    native: KernelFunction,
-    tensors: tuple[Any, ...],
-    numbers: tuple[Any, ...],
-    facts: tuple[bool, ...],
+    native: KernelFunction, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
-) -> bool:
-    """Write what the function does to `tensors`, and say True; False, and nothing is done, where ops are to do it.
+) -> bool:  # fmt: skip
+    """Run the function by one kernel, and return True; return False, with nothing done, where ops must run it.
 
-    The function takes the tensors, of which the first is the parameter and some may be None, the numbers, and facts
-    that decide what it does. Ops do it where they are recorded, traced or seen by anyone else, for small parameters
-    where no routine does, and where tensors share their memory or have gaps in it.
+    Ops run it under recording, tracing or other modes, and for small parameters without a kernel. They also run it for
+    tensors that share memory or have gaps in it.
     """
     assert isinstance(native.weight, float)
     if mode.recording or mode.extra:
@@ -96,7 +89,8 @@ def try_fused_update(
             return False
         done = small.call(*[np.ascontiguousarray(a) for a in arrays if a is not None], *map(float, numbers))
     else:
-        done = _run_eager_kernel(native, arrays, numbers, facts)
+        operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
+        done = native.find((*arrays, *operands, *facts), {})
     if done is None:
         return False
     for t in written:
@@ -104,15 +98,8 @@ def try_fused_update(
     return True
 
 
-def _run_eager_kernel(
-    native: KernelFunction, arrays: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...]
-) -> Any:
-    operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
-    return native.find((*arrays, *operands, *facts), {})
-
-
 def _can_write_directly(t: Tensor) -> bool:
-    """True for a tensor that may be written wherever it lies: no view, row-major, and no constant."""
+    """True for a tensor whose memory may be written: no view, row-major, and no constant."""
     return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
 
 

@@ -1,4 +1,4 @@
-"""What users attach to optimizers: functions called before and after a step, or the state's saving and loading."""
+"""Hooks of optimizers: functions called before and after a step, and around saving and loading the state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from adjoint.core.runtime.mode import guard_on
 GLOBAL_STEP_PRE_HOOKS: HookDict = OrderedDict()  # before each step of every optimizer
 GLOBAL_STEP_POST_HOOKS: HookDict = OrderedDict()
 STEP_HOOK_NAMES = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-STATE_DICT_HOOK_NAMES = (
-    "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)  # fmt: skip
+STATE_DICT_HOOK_NAMES = tuple(
+    f"_optimizer_{method}_{time}_hooks" for method in ("state_dict", "load_state_dict") for time in ("pre", "post")
+)
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -44,14 +43,12 @@ def init_hook_tables(optimizer: Any) -> None:
 
 
 def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The method `step` with the optimizer's hooks around it; called through `super()`, it runs without them."""
+    """Return the method `step` with the optimizer's hooks around it; a call through `super()` runs without them."""
 
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         optimizer = args[0]
-        if type(optimizer).step is not call or STEP_HOOK_NAMES[0] not in vars(
-            optimizer
-        ):  # it did not call Optimizer.__init__
+        if type(optimizer).step is not call or STEP_HOOK_NAMES[0] not in vars(optimizer):  # Optimizer.__init__ not run
             return step(*args, **kwargs)
         guard_on(optimizer, step_hook_ids, "hooks of the optimizer's step")
         for hook in (*GLOBAL_STEP_PRE_HOOKS.values(), *optimizer._optimizer_step_pre_hooks.values()):
@@ -73,7 +70,7 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
-    """The numbers of the hooks in place; none is ever given twice."""
+    """Return the numbers of the hooks in place; no number is given twice."""
     held = vars(optimizer)
     return (
         *GLOBAL_STEP_PRE_HOOKS,
@@ -83,7 +80,7 @@ def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
 
 
 def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
-    """What the numbers depend on."""
+    """Yield the dicts and items that the numbers depend on."""
     yield GLOBAL_STEP_PRE_HOOKS
     yield GLOBAL_STEP_POST_HOOKS
     held = vars(optimizer)

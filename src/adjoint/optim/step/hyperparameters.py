@@ -9,6 +9,7 @@ from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.param_groups import Group
 
+Number = float | Tensor  # a hyperparameter, or what is computed of some; a traced step gets each as a tensor
 Check = Callable[[str, Any], None]  # (name, value) → ValueError for a value that the optimizer cannot use
 ERROR_LABELS = {"lr": "learning rate", "eps": "epsilon value"}  # PyTorch's; others are "… value"
 
@@ -88,7 +89,7 @@ def is_option_set(group: Group, name: str) -> bool:
 
 
 def as_scalar(number: Any) -> Any:
-    """A number; or a tensor of one element without its dimensions, so that it takes the dtype of what it multiplies."""
+    """Return a number, or a tensor of one element without dimensions, which takes the dtype of what it multiplies."""
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 

@@ -1,4 +1,4 @@
-"""What every optimizer is: groups of parameters with options, state for each parameter, and a step."""
+"""Base class of optimizers: parameter groups with options, state for each parameter, and a step."""
 
 from __future__ import annotations
 
@@ -271,13 +271,13 @@ class Optimizer:
 
 
 def _snapshot_state(optimizer: Optimizer) -> Callable[[], None]:
-    """What gives the optimizer the state back that it has now."""
-    kept = {p: dict(entry) for p, entry in optimizer.state.items()}
+    """Return a function that gives the optimizer its present state back."""
+    entries = {p: dict(entry) for p, entry in optimizer.state.items()}
 
     def restore() -> None:
-        for p in [p for p in optimizer.state if p not in kept]:
+        for p in [p for p in optimizer.state if p not in entries]:
             del optimizer.state[p]
-        for p, entry in kept.items():
+        for p, entry in entries.items():
             optimizer.state[p].clear()
             optimizer.state[p].update(entry)
 
@@ -289,7 +289,7 @@ def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
 
 
 def _group_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
-    """What the identities depend on: items, and all that lists and dicts hold."""
+    """Yield the items, and the lists and dicts, that the identities depend on."""
     yield vars(optimizer), "param_groups"
     yield optimizer.param_groups
     for group in optimizer.param_groups:
@@ -305,7 +305,7 @@ def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
 
 
 def _state_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
-    """What the identities depend on: an item, and all that dicts hold."""
+    """Yield the item, and the dicts, that the identities depend on."""
     yield vars(optimizer), "state"
     yield optimizer.state
     yield from optimizer.state.values()

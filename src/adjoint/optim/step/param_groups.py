@@ -1,4 +1,4 @@
-"""Parameter groups: parameters, and the options that hold for them."""
+"""Parameter groups: parameters with their options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Group = dict[str, Any]
 
 
 class _Required:
-    """The default of an option without one: each group must give it."""
+    """Default of an option that each group must give."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -22,7 +22,7 @@ required = _Required()
 
 
 def as_param_groups(params: Any) -> list[Any]:
-    """What an optimizer was given, parameters or groups, as groups. TypeError or ValueError where it is neither."""
+    """Return the parameters or groups of a constructor as groups. Raises TypeError or ValueError for other values."""
     if isinstance(params, Tensor):
         raise TypeError(
             "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -35,10 +35,10 @@ def as_param_groups(params: Any) -> list[Any]:
 
 
 def complete_group(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> Group:
-    """A new group: `given` with its parameters as a list, their names apart, and every option it lacks from `defaults`.
+    """Return a new group: `given` with a list of parameters, their names apart, and missing options from `defaults`.
 
-    Raises TypeError for parameters that are no tensors, ValueError for tensors that are not leaves, that `others` have
-    already, or of which only some are named.
+    Raises: TypeError for parameters that are no tensors. ValueError for tensors that are not leaves, that `others` have
+    already, or of which only some have names.
     """
     if not isinstance(given, dict):
         raise TypeError(f"param_group must be a dict, but got {type(given)}")
@@ -79,7 +79,7 @@ def complete_group(given: Any, defaults: dict[str, Any], others: Iterable[Group]
 
 
 def _split_names(given: Any) -> tuple[list[Any], list[str]]:
-    """The parameters, and their names if they came as pairs (name, parameter)."""
+    """Return the parameters, and their names if they came as pairs (name, parameter)."""
     if isinstance(given, Tensor):
         return [given], []
     if isinstance(given, (set, frozenset)):
@@ -95,14 +95,14 @@ def _split_names(given: Any) -> tuple[list[Any], list[str]]:
 
 
 def describe_parameter(group: Group, i: int) -> str:
-    """Parameter `i` of a group as errors call it: by its name if it has one."""
+    """Describe parameter `i` of a group in an error, by its name if it has one."""
     names = group.get("param_names")
     what = f"parameter {names[i]!r}" if names and i < len(names) else f"parameter {i} of its group"
     return f"{what}, shape {list(group['params'][i].shape)}"
 
 
 def parameter_index(group: Group, param: Tensor) -> int:
-    """Which parameter of a group it is."""
+    """Return the index of a parameter in its group."""
     return next(i for i, other in enumerate(group["params"]) if other is param)
 
 
@@ -120,5 +120,5 @@ def _type_name(value: Any) -> str:
 
 
 def params_with_grad(group: Group) -> list[Any]:
-    """The parameters that a step changes: those which have a gradient."""
+    """Return the parameters with a gradient, which a step changes."""
     return [p for p in group["params"] if p.grad is not None]

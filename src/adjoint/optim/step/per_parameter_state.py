@@ -1,4 +1,4 @@
-"""What an optimizer keeps for each parameter, made on the first step that changes it."""
+"""State of a parameter in an optimizer, made on the first step that changes the parameter."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from adjoint.optim.step.param_groups import Group
 def init_param_state(
     state: dict[str, Any], p: Tensor, zeros: tuple[str, ...], group: Group, ones: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The state of `p`: a count of steps, zeros of its shape, single ones, under these names; made where it has none.
+    """Return the state of `p`, after adding missing entries: a count of steps, `zeros` of its shape, and single `ones`.
 
-    Where the step itself is recorded its tensors become copies, so that earlier steps stay as they were recorded.
+    In a recorded step the tensors become copies, so that earlier steps stay as they were recorded.
     """
     if "step" not in state:
         with tracing_paused():
@@ -37,23 +37,23 @@ def init_param_state(
 
 
 def increment_step_tensor(state: dict[str, Any]) -> Any:
-    """One more step, as a float64 tensor without dimensions."""
+    """Count one more step, and return the count as a float64 tensor without dimensions."""
     return state["step"].add_(1.0).to(float64)
 
 
 def increment_step(state: dict[str, Any]) -> Any:
-    """Do as `increment_step_tensor`, on a number where nobody traces or records the step: a third of Adam's time."""
+    """Do as `increment_step_tensor`, with a plain number outside of tracing and recording: it saves a third of Adam."""
     t = state["step"]
     t += 1.0
     return t.to(float64) if mode.recording or mode.extra else float(t.array)
 
 
 def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
-    """A number of a parameter's state, as PyTorch has it: in the default dtype, where float32 counts up to 2²⁴."""
+    """Return a number of a parameter's state, as PyTorch has it: in the default dtype, where float32 counts to 2²⁴."""
     fused = group is not None and bool(group.get("fused"))
     return full((), value, dtype=float32 if fused else scalar_state_dtype())
 
 
 def scalar_state_dtype() -> Any:
-    """The dtype of single numbers."""
+    """Return the dtype of single numbers."""
     return float64 if default.floating is float64 else float32

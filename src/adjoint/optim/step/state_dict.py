@@ -1,4 +1,4 @@
-"""An optimizer's state as plain data, in PyTorch's layout, in which parameters are numbers: out and in again."""
+"""State dicts of optimizers in PyTorch's layout, with numbers for parameters: packed and unpacked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = defaultdict[Any, dict[str, Any]]
 
 
 def pack(state: State, groups: list[Group]) -> dict[str, Any]:
-    """{"state": {number: …}, "param_groups": [{…, "params": [number, …]}]}; its tensors are the optimizer's own."""
+    """Return {"state": {number: …}, "param_groups": [{…, "params": [number, …]}]}, with the optimizer's own tensors."""
     numbers: dict[int, int] = {}
     start = 0
     for group in groups:
@@ -34,11 +34,12 @@ def pack(state: State, groups: list[Group]) -> dict[str, Any]:
 def unpack(
     saved: dict[str, Any], groups: list[Group], defaults: dict[str, Any], like_parameter: tuple[str, ...]
 ) -> tuple[State, list[Group]]:
-    """New state and new groups for the parameters of `groups`, copied from `saved`; nothing given is changed.
+    """Return new state and new groups for the parameters of `groups`, copied from `saved`; no argument changes.
 
     State takes its parameter's dtype, except "step", which keeps its own. Options that `saved` lacks stay as they are.
-    Raises KeyError for a dict that is no optimizer's, and ValueError if groups, their sizes, or the shapes of the
-    entries `like_parameter` disagree with the parameters.
+
+    Raises: KeyError for a dict that is no optimizer's. ValueError if groups, their sizes, or the shapes of the entries
+    `like_parameter` disagree with the parameters.
     """
     for key in ("state", "param_groups"):
         if key not in saved:
@@ -76,12 +77,12 @@ def unpack(
 
 def _merge_options(group: Group, saved: Group, defaults: dict[str, Any]) -> Group:
     loaded = {key: _copy_state_value(value, None, key) for key, value in saved.items() if key != "params"}
-    kept = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
-    return {**loaded, **kept, "params": group["params"]}
+    missing = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
+    return {**loaded, **missing, "params": group["params"]}
 
 
 def _copy_state_value(value: Any, param: Tensor | None, name: Any = None) -> Any:
-    """A copy that shares nothing with `value`; arrays of other libraries become tensors."""
+    """Return a copy that shares nothing with `value`; arrays of other libraries become tensors."""
     if isinstance(value, Tensor) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
         # a parameter's gradient-wanting twin has no place in state: NumPy copies the values alone
         array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
