@@ -114,25 +114,8 @@ def nll_loss(
     """
     axis = 0 if input.ndim == 1 else 1
     reduction = resolve_legacy_reduction(size_average, reduce, reduction)
+    _check_nll(input, target, weight, axis)
     shape = input.array.shape
-    if not shape:
-        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
-    expected = shape[:axis] + shape[axis + 1 :]
-    batches_differ = len(shape) > 1 and target.ndim and target.array.shape[0] != shape[0]
-    if target.array.dtype.kind not in "iu" and not batches_differ:
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
-    if weight is not None and weight.array.dtype != input.array.dtype:
-        raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
-    if target.array.shape != expected and len(shape) > 2 and target.array.shape[:1] == shape[:1]:
-        raise RuntimeError(f"Expected target size {list(expected)}, got {list(target.array.shape)}")
-    if len(shape) == 2 and target.ndim > 1 and not batches_differ:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if target.array.shape != expected:
-        raise ValueError(
-            f"Expected input batch_size ({shape[0]}) to match target batch_size "
-            f"({target.array.shape[0] if target.ndim else 0}): input {tuple(shape)} "
-            f"needs a target of {tuple(expected)}, got {tuple(target.array.shape)}"
-        )
     in_one_op = weight is None and reduction == "mean" and len(shape) == 2
     if in_one_op and (loss := _try_small_mean_nll(input, target, ignore_index)) is not None:
         return loss
@@ -153,6 +136,28 @@ def nll_loss(
         return _mean_weighted_nll(input, target, weight, ignore=ignore_index)
     share = _target_weights(safe, weight, counted, input)
     return rename_node(apply_loss_reduction(select.where(counted, -(picked * share), 0.0), reduction, share), NLL_NODE)
+
+
+def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None, axis: int) -> None:
+    shape, classes = input.array.shape, target.array.shape
+    if not shape:
+        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
+    expected = shape[:axis] + shape[axis + 1 :]
+    batches_differ = len(shape) > 1 and classes and classes[0] != shape[0]
+    if target.array.dtype.kind not in "iu" and not batches_differ:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
+    if weight is not None and weight.array.dtype != input.array.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype} but found {weight.dtype}")
+    if classes == expected:
+        return
+    if len(shape) > 2 and classes[:1] == shape[:1]:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(classes)}")
+    if len(shape) == 2 and len(classes) > 1 and not batches_differ:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    raise ValueError(
+        f"Expected input batch_size ({shape[0]}) to match target batch_size ({classes[0] if classes else 0}): input "
+        f"{tuple(shape)} needs a target of {tuple(expected)}, got {tuple(classes)}"
+    )
 
 
 def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:

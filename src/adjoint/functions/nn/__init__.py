@@ -21,9 +21,7 @@ Modules, in reading order:
 - `recurrent`: Recurrent cells, and layers of them swept over time: RNN, LSTM and GRU.
 - `conv_transpose`: Transposed convolutions as PyTorch calls them, and the convolution of sequences with time in
   front.
-- `interpolate`: Images at other sizes whose new elements see all the old ones they stand for: weights, one matrix a
-  dimension.
-- `multihead_attention`: Attention with several heads: projections of queries, keys and values, and of what the heads
-  find.
+- `interpolate`: Interpolation of sequences, images and volumes to other sizes.
+- `multihead_attention`: Multi-head attention: projections around scaled dot product attention.
 - `per_rank`: Functions for one, two and three dimensions, made from one function that takes the rank.
 """

@@ -1,9 +1,10 @@
-"""Images at other sizes whose new elements see all the old ones they stand for: weights, one matrix a dimension."""
+"""Interpolation of sequences, images and volumes to other sizes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in 
 def interpolate_antialiased(
     image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool
 ) -> Any:
-    """(N, C, H, W) at `new` sizes: along a dimension Σ k((j + ½ - c) / s) x_j / Σ k, for a centre c and s ≥ 1.
+    """Resample (N, C, H, W) to the `new` sizes by Σ k((j + ½ - c) / s) x_j / Σ k, for a centre c and s ≥ 1.
 
-    The kernels k: a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
+    The kernels k are a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
     """
     out = image
     for d, (size, scale) in enumerate(zip(new, scales, strict=True), 2):
@@ -38,7 +39,7 @@ def interpolate_antialiased(
 
 
 def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) -> Any:
-    """(new, old), each row with the sum 1."""
+    """Return the weights (new, old); each row has the sum 1."""
     if aligned:
         step = (old - 1) / (new - 1) if new > 1 else 0.0
     else:
@@ -55,23 +56,17 @@ def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) 
     return weights / np.where(total == 0, 1.0, total)
 
 
-def _triangle(x: Any) -> Any:
-    return np.maximum(1.0 - x, 0.0)
-
-
 def _cubic(x: Any) -> Any:
     near = (1.5 * x - 2.5) * x * x + 1.0
     far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-def _windowed_sine(x: Any) -> Any:
-    return np.where(x < 3, np.sinc(x) * np.sinc(x / 3.0), 0.0)
-
-
-KERNELS: dict[str, Callable[[Any], Any]] = {"bilinear": _triangle, "bicubic": _cubic, "lanczos": _windowed_sine}
-
-
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "bilinear": lambda x: np.maximum(1.0 - x, 0.0),
+    "bicubic": _cubic,
+    "lanczos": lambda x: np.where(x < 3, np.sinc(x) * np.sinc(x / 3.0), 0.0),
+}
 RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}  # of modes that interpolate
 NEAREST = ("nearest", "nearest-exact", "area")
 
@@ -82,38 +77,83 @@ def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(N, C, D…) with its last dimensions brought to `size`, or to ⌊D · scale_factor⌋.
+    """Return the tensor with its last dimensions resampled to `size`, or to ⌊size · scale_factor⌋.
 
-    `mode`: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area", "lanczos". `align_corners`
-    puts the outermost elements of both over each other; `antialias` widens the kernel where elements become fewer.
-    Raises ValueError for settings that contradict each other, TypeError for sizes that are no integers,
-    NotImplementedError for a mode that does not suit the number of dimensions.
+    `mode` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area" or "lanczos".
+    `align_corners` aligns the centers of the corner elements. `antialias` widens the kernel where sizes shrink.
+
+    Shapes:
+        input (N, C, L), (N, C, H, W) or (N, C, D, H, W) -> the same N and C, with the new sizes
+
+    Raises: ValueError for settings that contradict each other, TypeError for sizes that are no integers,
+    NotImplementedError for a mode of another number of dimensions.
     """
+    _check_settings(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    new, scales = _output_sizes(input, size, scale_factor)
+    if mode == "area":
+        return average_parts(input, new)
+    if recompute_scale_factor:
+        scales = [None] * len(new)
+    dtype, aligned = input.array.dtype, bool(align_corners)
+    if dtype.kind not in "fV" and dtype != np.uint8:
+        raise NotImplementedError(f"interpolate: \"{mode}\" not implemented for '{scalar_type(input.dtype)}'")
+    if dtype.kind not in "fV" and mode not in NEAREST:
+        real = select.cast(input, dtype=np.dtype(np.float32))
+        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        return select.cast(arithmetic.round(precise.clamp(0, 255)), dtype=dtype)
+    if antialias:
+        smooth = interpolate_antialiased(input, new, scales, mode, aligned)
+        return _name_upsample_node(smooth, mode, new, scales, aligned, "Aa")
+    out: Any = input
+    for axis, (old_size, new_size, scale) in enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2):
+        taps = _taps(old_size, new_size, scale, mode, aligned, dtype)
+        shape = (new_size, *(1 for _ in range(input.ndim - 1 - axis)))
+        terms = []
+        for positions, weight in taps:
+            term = out.index_select(axis, constant(positions))
+            terms.append(term if weight is None else arithmetic.mul(term, constant(weight.reshape(shape))))
+        out = reduce(arithmetic.add, terms)
+    return _name_upsample_node(out, mode, new, scales, aligned)
+
+
+def _check_settings(
+    input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: bool | None,
+    antialias: bool,
+) -> None:  # fmt: skip
     rank = input.ndim - 2
-    if mode in NEAREST and align_corners is not None:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
-        )
-    if size is not None and scale_factor is not None:
-        raise ValueError("only one of size or scale_factor should be defined")
-    if size is None and scale_factor is None:
-        raise ValueError("either size or scale_factor should be defined")
-    if recompute_scale_factor and size is not None:
-        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    if antialias and (rank != 2 or mode not in RADII):
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
-        )
-    if mode == "lanczos" and not antialias:
-        raise ValueError("Lanczos mode requires antialias=True")
-    if mode == "lanczos" and align_corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
+    for is_wrong, message in (
+        (
+            mode in NEAREST and align_corners is not None,
+            (
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+                "trilinear"
+            ),
+        ),
+        (size is not None and scale_factor is not None, "only one of size or scale_factor should be defined"),
+        (size is None and scale_factor is None, "either size or scale_factor should be defined"),
+        (recompute and size is not None, "recompute_scale_factor is not meaningful with an explicit size."),
+        (
+            antialias and (rank != 2 or mode not in RADII),
+            (
+                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as "
+                "input"
+            ),
+        ),
+        (mode == "lanczos" and not antialias, "Lanczos mode requires antialias=True"),
+        (mode == "lanczos" and align_corners, "Lanczos mode does not support align_corners=True"),
+    ):
+        if is_wrong:
+            raise ValueError(message)
     if rank not in (1, 2, 3) or RANKS.get(mode, rank if mode in NEAREST else None) != rank:
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {RANKS.get(mode, 1) + 2}D input")
+
+
+def _output_sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int], Sequence[float | None]]:
+    """Return the new sizes, and for each dimension the scale, None where a size was given."""
     old = input.array.shape[2:]
-    scales: Sequence[float | None] = [None] * rank
+    scales: Sequence[float | None] = [None] * len(old)
     if size is not None:
-        new = _per_dimension(size, rank, old, "size")
+        new = _per_dimension(size, len(old), old, "size")
         if not all(hasattr(n, "__index__") and not (isinstance(n, Tensor) and n.is_floating_point()) for n in new):
             raise TypeError(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
@@ -121,71 +161,46 @@ def interpolate(
             )
         new = [n.__index__() if isinstance(n, Tensor) else n for n in new]
     else:
-        scales = _per_dimension(scale_factor, rank, old, "scale_factor")
-        new = [math.floor(n * s) for n, s in zip(old, scales, strict=True)]
+        scales = factors = _per_dimension(scale_factor, len(old), old, "scale_factor")
+        new = [math.floor(n * factor) for n, factor in zip(old, factors, strict=True)]
     if max(new) >= 2**31:
         raise RuntimeError(f"interpolate: the output would have a size of {max(new)}, which is too large")
     if min(new) <= 0:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
         )
-    if mode == "area":
-        return average_parts(input, new)
-    if recompute_scale_factor:
-        scales = [None] * rank
-    whole = input.array.dtype
-    if whole.kind not in "fV" and whole != np.uint8:
-        raise NotImplementedError(f"interpolate: \"{mode}\" not implemented for '{scalar_type(input.dtype)}'")
-    if whole.kind not in "fV" and mode not in NEAREST:
-        real = select.cast(input, dtype=np.dtype(np.float32))
-        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
-        return select.cast(arithmetic.round(precise.clamp(0, 255)), dtype=whole)
-    if antialias:
-        smooth = interpolate_antialiased(input, new, scales, mode, bool(align_corners))
-        return _name_upsample_node(smooth, mode, new, scales, bool(align_corners), "Aa")
-    out: Any = input
-    for i, (a, b, scale) in enumerate(zip(old, new, scales, strict=True)):
-        taps = _taps(a, b, scale, mode, bool(align_corners), input.array.dtype)
-        shape = (b, *(1 for _ in range(rank - 1 - i)))
-        parts = []
-        for at, weight in taps:
-            taken = out.index_select(i + 2, constant(at))
-            parts.append(taken if weight is None else arithmetic.mul(taken, constant(weight.reshape(shape))))
-        out = parts[0]
-        for part in parts[1:]:
-            out = arithmetic.add(out, part)
-    return _name_upsample_node(out, mode, new, scales, bool(align_corners))
+    return new, scales
 
 
 def _name_upsample_node(
-    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, way: str = ""
-) -> Tensor:  # fmt: skip
-    """`out`, whose node is named, and tells its settings, as PyTorch's one for the mode."""
+    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, suffix: str = ""
+) -> Tensor:
+    """Give the node of `out` the name and the settings that PyTorch's has for the mode."""
     rank = len(new)
     fields = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
     settings: dict[str, Any] = {"output_size": tuple(new), **dict(zip(fields, scales, strict=True))}
     if mode not in NEAREST:
         settings["align_corners"] = aligned
     word = mode.title().replace("-", "")
-    return rename_node(out, f"Upsample{word}{rank}D{way}Backward0", **settings)
+    return rename_node(out, f"Upsample{word}{rank}D{suffix}Backward0", **settings)
 
 
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """The old name of `interpolate`, with a warning."""
+    """Call `interpolate` by its old name, with a warning."""
     _warn_deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` in the mode "nearest", under an old name, with a warning."""
+    """Call `interpolate` in the mode "nearest" by an old name, with a warning."""
     _warn_deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` in the mode "bilinear" with the corners over each other, under an old name, with a warning."""
+    """Call `interpolate` in the mode "bilinear" with aligned corners by an old name, with a warning."""
     _warn_deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
 
@@ -206,7 +221,7 @@ def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
 
 
 def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: Any) -> list[tuple[Any, Any]]:
-    """The places along one dimension that each new element is made of, and their weights."""
+    """Return the positions along one dimension that each new element is made of, and their weights."""
     # PyTorch's rounding decides on the places
     wide: Any = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
     step = wide(1.0 / scale) if scale is not None else wide(old) / wide(new)
@@ -231,10 +246,10 @@ def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kin
 
 
 def _cubic_kernel_inner(x: Any) -> Any:
-    """The cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
+    """Return the cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
     return (1.25 * x - 2.25) * x * x + 1
 
 
 def _cubic_kernel_outer(x: Any) -> Any:
-    """The cubic kernel for distances from 1 to 2."""
+    """Return the cubic kernel for distances from 1 to 2."""
     return ((-0.75 * x + 3.75) * x - 6) * x + 3

@@ -1,4 +1,4 @@
-"""Attention with several heads: projections of queries, keys and values, and of what the heads find."""
+"""Multi-head attention: projections around scaled dot product attention."""
 
 from __future__ import annotations
 
@@ -30,13 +30,19 @@ def multi_head_attention_forward(
     v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
     average_attn_weights: bool = True, is_causal: bool = False, *, batch_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """(output, weights): query (L, N, E), key and value (S, N, ·), or the N in front if `batch_first`, or without N.
+    """Return the output of multi-head attention, and the attention weights if `need_weights`.
 
-    The weights are None unless `need_weights`, else (N, L, S), or (N, H, L, S) unless `average_attn_weights`. Of masks,
-    `key_padding_mask` (N, S) and `attn_mask` (L, S) or (N·H, L, S), truths leave keys out, numbers are added.
-    `is_causal` says of the `attn_mask` that it is causal, and needs it. `static_k` and `static_v` (N·H, S, E/H) stand
-    for the projected keys and values. Raises AssertionError or RuntimeError where shapes do not fit. Source: Vaswani et
-    al., 2017.
+    In `key_padding_mask` (N, S) and `attn_mask` (L, S) or (N·H, L, S), True excludes a key, and numbers are added to
+    the scores. `is_causal` is a hint that `attn_mask` is causal. `static_k` and `static_v` (N·H, S, E/H) replace the
+    projected keys and values.
+
+    Shapes:
+        query (L, N, E), key and value (S, N, ·) -> (L, N, E), weights (N, L, S) or, not averaged, (N, H, L, S)
+        N comes first if `batch_first`, and is optional
+
+    Raises: AssertionError or RuntimeError where shapes do not fit.
+
+    Source: Vaswani et al., 2017.
     """
     batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     q: Any = query
@@ -60,58 +66,64 @@ def multi_head_attention_forward(
     mask = None if causal else canonical_mask(attn_mask, "attn_mask", None, "", query.dtype)
     _check_sizes(q, k, v, embed_dim_to_check, num_heads, use_separate_proj_weight)
     if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _in_projection(q, k, v, weights, in_proj_bias)
-    elif in_proj_weight is None:
-        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        q, k, v = _in_projection(q, k, v, (q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias)
     else:
         q, k, v = _in_projection_packed(q, k, v, in_proj_weight, in_proj_bias)
     mask = _reshape_attn_mask(mask, steps, k.array.shape[time], n, num_heads)
-    more = 0  # keys that come after those given, and that no mask leaves out
-    if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            raise AssertionError(f"bias cannot be added to static {'value' if static_k is None else 'key'}.")
+    added = 0  # keys that come after those given, and that no mask leaves out
+    if _has_bias_rows(bias_k, bias_v, static_k, static_v):
         shape = (n, 1, size) if batch_first else (1, n, size)
         k, v = (cat([x, movement.expand(b, shape=shape)], time) for x, b in ((k, bias_k), (v, bias_v)))
-        more += 1
-    elif bias_k is not None or bias_v is not None:
-        missing, given = ("bias_v", "bias_k") if bias_v is None else ("bias_k", "bias_v")
-        raise AssertionError(f"{given} is set but {missing} is None")
-
-    def heads(x: Any) -> Any:
-        """(N, H, ·, E/H) of a projection."""
-        apart = movement.reshape(x, shape=(*x.array.shape[:2], num_heads, size // num_heads))
-        return movement.permute(apart, axes=(0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
-
-    q, k, v = (
-        heads(x) if given is None else _reshape_static(given, name, n, num_heads, size)
-        for x, given, name in ((q, None, ""), (k, static_k, "static_k"), (v, static_v, "static_v"))
+        added += 1
+    q = _split_heads(q, num_heads, batch_first)
+    k, v = (
+        _split_heads(x, num_heads, batch_first) if given is None else _reshape_static(given, name, n, num_heads, size)
+        for x, given, name in ((k, static_k, "static_k"), (v, static_v, "static_v"))
     )
     if add_zero_attn:
         nothing = zeros(n, num_heads, 1, size // num_heads, dtype=query.dtype)
         k, v = cat([k, nothing], 2), cat([v, nothing], 2)
-        more += 1
-    mask = _merge_masks(_pad_mask(mask, more), _pad_mask(padding, more), n, k.array.shape[2])
+        added += 1
+    mask = _merge_masks(_pad_mask(mask, added), _pad_mask(padding, added), n, k.array.shape[2])
     dropout_p = dropout_p if training else 0.0
+    attention: Any = None
     if need_weights:
         scores = matmul(arithmetic.mul(q, math.sqrt(num_heads / size)), movement.swap(k, -2, -1))
-        found: Any = softmax(scores if mask is None else arithmetic.add(mask, scores), -1)
-        found = dropout(found, dropout_p) if dropout_p > 0.0 else found
-        out: Any = matmul(found, v)
-        found = found.mean(1) if average_attn_weights else found
-        found = found if batched else found.squeeze(0)
+        attention = softmax(scores if mask is None else arithmetic.add(mask, scores), -1)
+        attention = dropout(attention, dropout_p) if dropout_p > 0.0 else attention
+        out: Any = matmul(attention, v)
+        attention = attention.mean(1) if average_attn_weights else attention
+        attention = attention if batched else attention.squeeze(0)
     else:
-        out, found = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
+        out = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
     out = movement.reshape(movement.permute(out, axes=(2, 0, 1, 3)), shape=(steps * n, size))
     out = linear(out, out_proj_weight, out_proj_bias)
     out = movement.reshape(out, shape=(steps, n, out.array.shape[1]) if batched else (steps, out.array.shape[1]))
-    return movement.swap(out, 0, 1) if batch_first else out, found
+    return movement.swap(out, 0, 1) if batch_first else out, attention
+
+
+def _has_bias_rows(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> bool:
+    """True if both biases are given. Raises AssertionError for one alone, and beside static keys or values."""
+    if bias_k is not None and bias_v is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError(f"bias cannot be added to static {'value' if static_k is None else 'key'}.")
+        return True
+    if bias_k is not None or bias_v is not None:
+        missing, given = ("bias_v", "bias_k") if bias_v is None else ("bias_k", "bias_v")
+        raise AssertionError(f"{given} is set but {missing} is None")
+    return False
+
+
+def _split_heads(x: Any, num_heads: int, batch_first: bool) -> Any:
+    """Return the heads (N, H, ·, E/H) of a projection."""
+    apart = movement.reshape(x, shape=(*x.array.shape[:2], num_heads, x.array.shape[2] // num_heads))
+    return movement.permute(apart, axes=(0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
 
 
 def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any) -> Any:
-    """A mask of numbers of type `kind`: -inf where one of truths is True. Raises AssertionError for integers.
+    """Return the mask as numbers of type `kind`, -inf where a bool mask is True; warn if `other` has another type.
 
-    A second mask of another type is warned of.
+    Raises: AssertionError for integers.
     """
     if mask is None:
         return None
@@ -160,7 +172,9 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, num_h
 
 
 def _in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
-    """The three projections by the rows of one weight (3E, E): one product for those of the same input."""
+    """Return the three projections by the rows of one weight (3E, E), with one product for those of the same input."""
+    if weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     size = query.array.shape[-1]
     if key is value and query is key:
         return split(linear(query, weight, bias), [size] * 3, -1)
@@ -184,7 +198,7 @@ def _in_projection(query: Any, key: Any, value: Any, weights: Any, bias: Any) ->
 
 
 def _reshape_attn_mask(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
-    """An `attn_mask` as (…, L, S). Raises RuntimeError for other sizes."""
+    """Return an `attn_mask` as (…, L, S). Raises RuntimeError for other sizes."""
     if mask is None:
         return None
     expected = (steps, keys) if mask.ndim == 2 else (n * num_heads, steps, keys)
@@ -206,7 +220,7 @@ def _pad_mask(mask: Any, more: int) -> Any:
 
 
 def _merge_masks(mask: Any, padding: Any, n: int, keys: int) -> Any:
-    """Both masks as one that broadcasts to (N, H, L, S)."""
+    """Merge both masks into one that broadcasts to (N, H, L, S)."""
     if padding is None:
         return mask
     for d, (got, expected) in enumerate(zip(padding.array.shape, (n, keys), strict=True)):
