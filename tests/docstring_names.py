@@ -42,6 +42,13 @@ MODULES: list[str] = [
     "nn.TransformerDecoderLayer", "nn.TransformerEncoder", "nn.Transformer", "nn.Sequential", "nn.ParameterList",
     "nn.ParameterDict", "nn.HuberLoss", "nn.GaussianNLLLoss", "nn.MultiMarginLoss", "nn.Softmax", "nn.ReLU", "nn.Tanh",
     "nn.Sigmoid", "nn.functional.relu",
+    # losses and layers made from functions
+    "nn.AdaptiveAvgPool1d", "nn.AdaptiveAvgPool2d", "nn.AdaptiveAvgPool3d", "nn.BCELoss", "nn.BCEWithLogitsLoss",
+    "nn.CTCLoss", "nn.ChannelShuffle", "nn.CosineEmbeddingLoss", "nn.CosineSimilarity", "nn.CrossEntropyLoss",
+    "nn.Fold", "nn.HingeEmbeddingLoss", "nn.KLDivLoss", "nn.L1Loss", "nn.MSELoss", "nn.MarginRankingLoss",
+    "nn.MultiLabelMarginLoss", "nn.MultiLabelSoftMarginLoss", "nn.NLLLoss", "nn.PairwiseDistance", "nn.PixelShuffle",
+    "nn.PixelUnshuffle", "nn.PoissonNLLLoss", "nn.SmoothL1Loss", "nn.SoftMarginLoss", "nn.TripletMarginLoss",
+    "nn.Unfold",
     # modules and their parts
     "nn.ModuleList", "nn.ModuleDict", "nn.Module", "nn.Module.forward", "nn.Module.compile", "nn.Module.train",
     "nn.Module.eval", "nn.Module.requires_grad_", "nn.Module.zero_grad", "nn.Module.apply", "nn.Module.children",

@@ -38,9 +38,25 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-ln softmax(input)[target]: logits (N, C, …) with class indices (N, …), or probabilities of the logits' shape.
+    """Return the cross entropy -ln softmax(input)[target] of logits.
 
-    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    Args:
+        input: tensor of logits, with the classes in dimension 1, or 0 without a batch.
+        target: int64 tensor of class indices, or class probabilities of the input's shape.
+        weight: factor (C,) of each class. Default: None.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        ignore_index: class of targets that do not count. Default: -100.
+        reduction: "mean", "sum" or "none". Default: "mean".
+        label_smoothing: share of each target to spread over all classes, in [0, 1]. Default: 0.
+
+    Shapes:
+        input (N, C, …) or (C,), target (N, …) or () -> (), or the shape of the class indices with "none"
+
+    Raises: IndexError for targets outside [0, C), RuntimeError or ValueError where shapes do not fit.
+
+    Example:
+        >>> F.cross_entropy(ad.tensor([[2.0, 0.0], [0.0, 1.0]]), ad.tensor([0, 1]))
+        tensor(0.2201)
     """
     if input.ndim == 0:
         raise IndexError("cross_entropy: expected logits with a class dimension, got a 0-d tensor")
@@ -108,9 +124,24 @@ def nll_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-input[target]: log-probabilities (N, C, …) with class indices (N, …).
+    """Return the negative log likelihood -input[target] of log-probabilities.
 
-    Targets equal to `ignore_index` count for nothing. Raises IndexError for other targets outside [0, C).
+    Args:
+        input: tensor of log-probabilities, with the classes in dimension 1, or 0 without a batch.
+        target: int64 tensor of class indices.
+        weight: factor (C,) of each class. Default: None.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        ignore_index: class of targets that do not count. Default: -100.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input (N, C, …) or (C,), target (N, …) or () -> (), or the shape of the target with "none"
+
+    Raises: IndexError for targets outside [0, C), RuntimeError or ValueError where shapes do not fit.
+
+    Example:
+        >>> F.nll_loss(ad.tensor([[-0.5, -1.5], [-2.0, -0.25]]), ad.tensor([0, 1]))
+        tensor(0.3750)
     """
     axis = 0 if input.ndim == 1 else 1
     reduction = resolve_legacy_reduction(size_average, reduce, reduction)

@@ -28,12 +28,30 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """-ln of the probability that log_probs (T, N, C) gives `targets` (N, S) or, one after another, (Σ lengths,).
+    """Return -ln of the probability that the log-probabilities give the targets, summed over all alignments.
 
-    All ways count to write each label once or more, with blanks between. Without a batch log_probs is (T, C). A mean
-    divides by the lengths of the targets first; `zero_infinity` makes the loss of targets that are too long 0. The
-    gradient is that of log_probs which come from `log_softmax`, as in PyTorch. Raises RuntimeError for lengths that do
-    not fit, ValueError for other reductions. Source: Graves et al., 2006.
+    Alignments repeat labels and put blanks between them. The gradient assumes log-probabilities from `log_softmax`.
+
+    Args:
+        log_probs: tensor (T, N, C) of log-probabilities, as of `log_softmax`.
+        targets: labels (N, S) or, concatenated, (Σ target_lengths,).
+        input_lengths: number of steps of each sequence.
+        target_lengths: number of labels of each sequence.
+        blank: class of the blank. Default: 0.
+        reduction: "mean", "sum" or "none"; a mean first divides by the target lengths. Default: "mean".
+        zero_infinity: True for a loss of 0 where targets are too long. Default: False.
+
+    Shapes:
+        log_probs (T, N, C) or (T, C) -> (), or (N,) with "none"
+
+    Raises: RuntimeError for lengths that do not fit, ValueError for other reductions.
+
+    Source: Graves et al., 2006.
+
+    Example:
+        >>> probs = ad.full((3, 1, 2), 0.5)
+        >>> F.ctc_loss(probs.log(), ad.tensor([[1]]), ad.tensor([3]), ad.tensor([1]))
+        tensor(0.2877)
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -69,7 +69,24 @@ def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """eˣ - t x, or without `log_input` x - t ln(x + eps); `full` adds t ln t - t + ln(2 π t) / 2 for t > 1."""
+    """Return eˣ - t x, the negative log likelihood of counts t with a Poisson rate of eˣ.
+
+    Args:
+        input: tensor x of log-rates, or of rates without `log_input`.
+        target: tensor t of counts.
+        log_input: False for rates x, with the loss x - t ln(x + eps). Default: True.
+        full: True to add Stirling's t ln t - t + ln(2 π t) / 2 for t > 1. Default: False.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        eps: number added to rates in the logarithm. Default: 1e-8.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Example:
+        >>> F.poisson_nll_loss(ad.tensor([0.0, 1.0]), ad.tensor([2.0, 3.0]), reduction="none")
+        tensor([ 1.0000, -0.2817])
+    """
     how = _check_reduction(size_average, reduce, reduction)
     if log_input:
         loss: Any = arithmetic.sub(transcendental.exp(input), arithmetic.mul(target, input))
@@ -142,9 +159,22 @@ def multi_margin_loss(
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Σ max(0, 1 - x[t] + x[i]) / C over the labels t and the classes i that are none: (N, C) or (C,), targets alike.
+    """Return Σ max(0, 1 - x[t] + x[i]) / C over the labels t and the classes i that are no label.
 
-    Targets are class indices up to the first that is negative. Raises RuntimeError for shapes that do not fit.
+    Args:
+        input: tensor x of scores.
+        target: int64 tensor of class indices, up to the first that is negative.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target (N, C) -> (), or (N,) with "none"; N is optional
+
+    Raises: RuntimeError for shapes that do not fit, and for classes outside [0, C).
+
+    Example:
+        >>> F.multilabel_margin_loss(ad.tensor([[0.1, 0.2, 0.4, 0.8]]), ad.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
     """
     how = _check_reduction(size_average, reduce, reduction)
     rows, at = _reshape_to_rows("multilabel_margin_loss", input, target, True)
@@ -174,7 +204,22 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """-(t ln σ(x) + (1 - t) ln σ(-x)), the mean over the last dimension."""
+    """Return -(t ln σ(x) + (1 - t) ln σ(-x)), averaged over the classes.
+
+    Args:
+        input: tensor x of scores.
+        target: tensor t, 1 at each label of a sample, else 0.
+        weight: factor (C,) of each class. Default: None.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target (N, C) -> (), or (N,) with "none"
+
+    Example:
+        >>> F.multilabel_soft_margin_loss(ad.tensor([[0.0, 2.0]]), ad.tensor([[1.0, 0.0]]))
+        tensor(1.4100)
+    """
     how = _check_reduction(size_average, reduce, reduction)
     gain = arithmetic.mul(target, logsigmoid(input))
     rest = arithmetic.mul(arithmetic.sub(1, target), logsigmoid(arithmetic.neg(input)))

@@ -77,7 +77,24 @@ def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """(input - target)², times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
+    """Return the squared error (input - target)².
+
+    Args:
+        input: tensor of predictions.
+        target: tensor of true values.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+        weight: factor of each element; a mean divides by the sum of the weights. Default: None.
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Raises: ValueError for weights of another shape, RuntimeError if input and target do not broadcast.
+
+    Example:
+        >>> F.mse_loss(ad.tensor([1.0, 2.0]), ad.tensor([1.0, 4.0]))
+        tensor(2.)
+    """
     reduction = resolve_legacy_reduction(size_average, reduce, reduction)
     if weight is None and reduction in ("mean", "sum") and _can_fuse_squared_error(input.array, target.array):
         return squared_error(input, target, reduction=reduction)
@@ -128,7 +145,24 @@ def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """|input - target|, times `weight`, by whose sum a mean divides. Raises RuntimeError if they do not broadcast."""
+    """Return the absolute error |input - target|.
+
+    Args:
+        input: tensor of predictions.
+        target: tensor of true values.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+        weight: factor of each element; a mean divides by the sum of the weights. Default: None.
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Raises: ValueError for weights of another shape, RuntimeError if input and target do not broadcast.
+
+    Example:
+        >>> F.l1_loss(ad.tensor([1.0, 2.0]), ad.tensor([1.0, 4.0]))
+        tensor(1.)
+    """
     loss = arithmetic.abs(_difference("l1_loss", input, target))
     return _weight_and_reduce(loss, input, weight, resolve_legacy_reduction(size_average, reduce, reduction), weight)
 
@@ -138,7 +172,26 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """d² / (2 beta) where |d| < beta, else |d| - beta / 2, of d = input - target. Raises RuntimeError for beta < 0."""
+    """Return d² / (2 beta) where |d| < beta, else |d| - beta / 2, of d = input - target.
+
+    Args:
+        input: tensor of predictions.
+        target: tensor of true values.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+        beta: distance at which the loss becomes linear, at least 0. Default: 1.
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Raises: RuntimeError for beta < 0.
+
+    Source: Girshick, Fast R-CNN, 2015.
+
+    Example:
+        >>> F.smooth_l1_loss(ad.tensor([0.5, 3.0]), ad.zeros(2), reduction="none")
+        tensor([0.1250, 2.5000])
+    """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
@@ -171,9 +224,26 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """-(w⁺ t ln σ(x) + (1 - t) ln(1 - σ(x))), computed from the logits so that nothing overflows.
+    """Return the binary cross entropy -(w⁺ t ln σ(x) + (1 - t) ln(1 - σ(x))) of logits x.
 
-    Raises ValueError unless input and target have the same size.
+    The computation works on logits so that nothing overflows.
+
+    Args:
+        input: tensor of logits.
+        target: tensor of probabilities t of the class 1.
+        weight: factor of each element, by broadcasting. Default: None.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+        pos_weight: factor w⁺ of positive targets, by broadcasting. Default: None, 1.
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Raises: ValueError unless input and target have the same size.
+
+    Example:
+        >>> F.binary_cross_entropy_with_logits(ad.tensor([0.0, 2.0]), ad.tensor([1.0, 0.0]), reduction="none")
+        tensor([0.6931, 2.1269])
     """
     _check_sizes("binary_cross_entropy_with_logits", input, target)
     positive, negative = logsigmoid(input), logsigmoid(arithmetic.neg(input))
@@ -207,9 +277,25 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """-(t ln p + (1 - t) ln(1 - p)); logarithms below -100 count as -100, as in PyTorch.
+    """Return the binary cross entropy -(t ln p + (1 - t) ln(1 - p)) of probabilities p.
 
-    Raises ValueError unless input and target have the same size, RuntimeError for inputs outside [0, 1].
+    Logarithms below -100 count as -100.
+
+    Args:
+        input: tensor of probabilities p.
+        target: tensor of probabilities t of the class 1.
+        weight: factor of each element, by broadcasting. Default: None.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Raises: ValueError unless input and target have the same size, RuntimeError for inputs outside [0, 1].
+
+    Example:
+        >>> F.binary_cross_entropy(ad.tensor([0.5, 0.9]), ad.tensor([1.0, 0.0]), reduction="none")
+        tensor([0.6931, 2.3026])
     """
     _check_sizes("binary_cross_entropy", input, target)
     inside = comparison.logical_and(comparison.ge(input, 0.0), comparison.le(input, 1.0))

@@ -31,9 +31,23 @@ def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
-    """t (ln t - x) of log-probabilities x and probabilities t, or with `log_target` log-probabilities.
+    """Return t (ln t - x), the Kullback-Leibler divergence of log-probabilities x from probabilities t.
 
-    `reduction="batchmean"` divides the sum by the first size. "mean" divides by the number of elements, and warns.
+    "mean" divides by the number of elements, and warns.
+
+    Args:
+        input: tensor of log-probabilities x.
+        target: tensor of probabilities t, or their logarithms with `log_target`.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "batchmean", "mean", "sum" or "none"; "batchmean" divides the sum by the batch size. Default: "mean".
+        log_target: True for targets that are log-probabilities. Default: False.
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Example:
+        >>> F.kl_div(ad.tensor([[0.5, 0.5]]).log(), ad.tensor([[0.25, 0.75]]), reduction="batchmean")
+        tensor(0.1308)
     """
     if reduction == "mean" and size_average is None and reduce is None:
         warn_user(
@@ -54,7 +68,22 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, -t (x1 - x2) + margin), t being 1 or -1."""
+    """Return max(0, -t (x1 - x2) + margin), for targets t of 1 or -1.
+
+    Args:
+        input1, input2: tensors to rank.
+        target: tensor, 1 where `input1` should be larger, -1 where `input2` should.
+        margin: least difference without a loss. Default: 0.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        all three of one shape -> (), or that shape with "none"
+
+    Example:
+        >>> F.margin_ranking_loss(ad.tensor([1.0]), ad.tensor([3.0]), ad.tensor([1.0]), margin=0.5)
+        tensor(2.5000)
+    """
     apart: Any = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
     return apply_loss_reduction(clamp(apart + margin, min=0), resolve_legacy_reduction(size_average, reduce, reduction))
 
@@ -64,7 +93,22 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """x where t is 1, max(0, margin - x) where t is -1."""
+    """Return x where t is 1, and max(0, margin - x) where t is -1.
+
+    Args:
+        input: tensor x of distances.
+        target: tensor t of 1 and -1.
+        margin: least distance without a loss where t is -1. Default: 1.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Example:
+        >>> F.hinge_embedding_loss(ad.tensor([0.5, 0.25]), ad.tensor([1.0, -1.0]), reduction="none")
+        tensor([0.5000, 0.7500])
+    """
     far = select.where(comparison.eq(target, 1), 0.0, clamp(arithmetic.sub(margin, input), min=0))
     near = select.where(comparison.eq(target, -1), 0.0, input)
     return apply_loss_reduction(arithmetic.add(near, far), resolve_legacy_reduction(size_average, reduce, reduction))
@@ -74,7 +118,21 @@ def hinge_embedding_loss(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """ln(1 + e^(-t x)), t being 1 or -1."""
+    """Return ln(1 + e^(-t x)), for targets t of 1 or -1.
+
+    Args:
+        input: tensor x of scores.
+        target: tensor t of 1 and -1.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input and target of one shape -> (), or that shape with "none"
+
+    Example:
+        >>> F.soft_margin_loss(ad.tensor([0.0, 2.0]), ad.tensor([1.0, -1.0]), reduction="none")
+        tensor([0.6931, 2.1269])
+    """
     loss = transcendental.log1p(transcendental.exp(arithmetic.mul(arithmetic.neg(target), input)))
     return rename_node(
         apply_loss_reduction(loss, resolve_legacy_reduction(size_average, reduce, reduction)), "SoftMarginLossBackward0"
@@ -86,9 +144,23 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """1 - cos where t is 1, max(0, cos - margin) where t is -1, of the angle between rows of (N, D), or two vectors.
+    """Return 1 - cos where t is 1, and max(0, cos - margin) where t is -1.
 
-    Raises RuntimeError for targets of other shapes than (N,), or () for vectors.
+    Args:
+        input1, input2: tensors whose rows enclose the angle of the cosine.
+        target: tensor t of 1 and -1.
+        margin: largest cosine without a loss where t is -1. Default: 0.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        input1 and input2 (N, D), target (N,) -> (), or (N,) with "none"; N is optional
+
+    Raises: RuntimeError for targets of other shapes.
+
+    Example:
+        >>> F.cosine_embedding_loss(ad.tensor([[3.0, 4.0]]), ad.tensor([[1.0, 0.0]]), ad.tensor([1.0]))
+        tensor(0.4000)
     """
     rank = target.ndim
     if rank > 1:
@@ -116,9 +188,27 @@ def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, ‖a - p‖ - ‖a - n‖ + margin); with `swap` ‖p - n‖ counts where it is the smaller one.
+    """Return max(0, ‖a - p‖ - ‖a - n‖ + margin) of anchors a, positives p and negatives n.
 
-    Raises ValueError for a margin of 0 or less. Source: Balntas et al., 2016.
+    Args:
+        anchor, positive, negative: tensors whose rows are compared.
+        margin: least difference of the distances without a loss. Default: 1.
+        p: order of the norm. Default: 2.
+        eps: number added to each difference. Default: 1e-6.
+        swap: True to use ‖p - n‖ where it is smaller than ‖a - n‖. Default: False.
+        size_average, reduce: deprecated, use `reduction`. Default: None.
+        reduction: "mean", "sum" or "none". Default: "mean".
+
+    Shapes:
+        all three (N, D) -> (), or (N,) with "none"; N is optional
+
+    Raises: ValueError for a margin of 0 or less.
+
+    Source: Balntas et al., 2016.
+
+    Example:
+        >>> F.triplet_margin_loss(ad.zeros(1, 2), ad.tensor([[0.0, 1.0]]), ad.tensor([[1.5, 0.0]]))
+        tensor(0.5000)
     """
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -131,14 +221,43 @@ def triplet_margin_loss(
 
 @in_float32
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """‖x1 - x2 + eps‖ₚ over the last dimension."""
+    """Return the distance ‖x1 - x2 + eps‖ₚ over the last dimension.
+
+    Args:
+        x1, x2: tensors whose rows are compared, by broadcasting.
+        p: order of the norm. Default: 2.
+        eps: number added to each difference. Default: 1e-6.
+        keepdim: True to keep the last dimension with size 1. Default: False.
+
+    Shapes:
+        x1 and x2 (…, D) -> (…)
+
+    Example:
+        >>> F.pairwise_distance(ad.tensor([[3.0, 4.0]]), ad.zeros(1, 2))
+        tensor([5.0000])
+    """
     apart: Any = arithmetic.sub(x1, x2)
     return norm(apart + eps, p, -1, keepdim)
 
 
 @in_float32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
-    """x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`; the two broadcast. Raises RuntimeError if none is floating."""
+    """Return the cosine x·y / (max(‖x‖, eps) max(‖y‖, eps)) along `dim`.
+
+    Args:
+        x1, x2: tensors to compare, by broadcasting.
+        dim: dimension of the vectors. Default: 1.
+        eps: least length to divide by. Default: 1e-8.
+
+    Shapes:
+        x1 and x2 (…, D, …) -> (…, …), without `dim`
+
+    Raises: RuntimeError if no input is floating.
+
+    Example:
+        >>> F.cosine_similarity(ad.tensor([[3.0, 4.0]]), ad.tensor([[1.0, 0.0]]))
+        tensor([0.6000])
+    """
     kind = result_type(x1, x2)
     if kind.rank < 2:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")

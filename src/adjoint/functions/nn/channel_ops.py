@@ -12,9 +12,22 @@ __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_
 
 @preserve_channels_last
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """(N, C, …) with channels in the order 0, C/g, 2 C/g, …, 1, …: g groups dealt out as cards are.
+    """Return the tensor with its channels in the order 0, C/g, 2 C/g, …, 1, …, for g groups.
 
-    Raises RuntimeError if the channels do not divide into groups.
+    Args:
+        input: tensor whose dimension 1 holds the channels.
+        groups: number of groups; it divides the channels.
+
+    Shapes:
+        input (N, C, …) -> the same shape
+
+    Raises: RuntimeError if `groups` does not divide the channels.
+
+    Source: Zhang et al., ShuffleNet, 2018.
+
+    Example:
+        >>> F.channel_shuffle(ad.arange(4.0).reshape(1, 4, 1), 2).flatten()
+        tensor([0., 2., 1., 3.])
     """
     if input.ndim < 3:
         raise RuntimeError(
@@ -37,9 +50,23 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @preserve_channels_last
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(…, C r², H, W) to (…, C, H r, W r). Raises RuntimeError if r² does not divide the channels.
+    """Return images r times as large, whose pixels come from r² channels each.
+
+    Args:
+        input: tensor of images.
+        upscale_factor: the factor r.
+
+    Shapes:
+        input (…, C·r², H, W) -> (…, C, H·r, W·r)
+
+    Raises: RuntimeError if r² does not divide the channels.
 
     Source: Shi et al., 2016.
+
+    Example:
+        >>> F.pixel_shuffle(ad.arange(4.0).reshape(1, 4, 1, 1), 2)
+        tensor([[[[0., 1.],
+                  [2., 3.]]]])
     """
     r = upscale_factor
     *lead, c, h, w = _check_image_shape("pixel_shuffle", input)
@@ -58,7 +85,21 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @preserve_channels_last
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(…, C, H r, W r) to (…, C r², H, W). Raises RuntimeError if r does not divide height and width."""
+    """Return images r times smaller, with r² channels for each: the inverse of `pixel_shuffle`.
+
+    Args:
+        input: tensor of images.
+        downscale_factor: the factor r; it divides height and width.
+
+    Shapes:
+        input (…, C, H·r, W·r) -> (…, C·r², H, W)
+
+    Raises: RuntimeError if r does not divide height and width.
+
+    Example:
+        >>> F.pixel_unshuffle(ad.arange(4.0).reshape(1, 1, 2, 2), 2).shape
+        adjoint.Size([1, 4, 1, 1])
+    """
     r = downscale_factor
     *lead, c, h, w = _check_image_shape("pixel_unshuffle", input)
     if r <= 0:

@@ -25,9 +25,28 @@ __all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold"]
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """(N, C·KH·KW, places) to (N, C, *output_size): columns added where `unfold` took them from, its transpose.
+    """Return (N, C, *output_size) with the columns added where `unfold` took them from.
 
-    Without a batch (C·KH·KW, places) to (C, *output_size). Raises RuntimeError for sizes that do not fit each other.
+    Overlapping windows sum, so this is the transpose of `unfold`.
+
+    Args:
+        input: tensor of columns.
+        output_size: int or tuple, the size of the images.
+        kernel_size: int or tuple, window size.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        padding: int or tuple, border of zeros that `unfold` added. Default: 0.
+        stride: int or tuple, step between windows. Default: 1.
+
+    Shapes:
+        input (N, C·K_H·K_W, windows) -> (N, C, *output_size); N is optional
+
+    Raises: RuntimeError for sizes that do not fit each other.
+
+    Example:
+        >>> F.fold(ad.ones(1, 4, 4), output_size=3, kernel_size=2)
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
     """
     sides, size = per_dimension(output_size, 2, "output_size"), per_dimension(kernel_size, 2, "kernel_size")
     steps, gaps = per_dimension(stride, 2, "stride"), per_dimension(dilation, 2, "dilation")
@@ -137,10 +156,26 @@ def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """(N, C, H, W) to (N, C·KH·KW, places): the elements under the window at each place, as columns.
+    """Return the elements under each window of images, as columns.
 
-    Without a batch (C, H, W) to (C·KH·KW, places). Raises RuntimeError for other numbers of dimensions, for no elements
-    but for lack of a batch, and where the window finds no place.
+    Args:
+        input: tensor of images.
+        kernel_size: int or tuple, window size.
+        dilation: int or tuple, distance between window elements. Default: 1.
+        padding: int or tuple, border of zeros on both sides. Default: 0.
+        stride: int or tuple, step between windows. Default: 1.
+
+    Shapes:
+        input (N, C, H, W) -> (N, C·K_H·K_W, windows); N is optional
+
+    Raises: RuntimeError for another number of dimensions, and where the window does not fit.
+
+    Example:
+        >>> F.unfold(ad.arange(9.0).reshape(1, 1, 3, 3), kernel_size=2)
+        tensor([[[0., 1., 3., 4.],
+                 [1., 2., 4., 5.],
+                 [3., 4., 6., 7.],
+                 [4., 5., 7., 8.]]])
     """
     if input.ndim not in (3, 4) or not all(input.array.shape[-3:]):
         raise RuntimeError(
