@@ -32,6 +32,11 @@ PACKAGE = __name__.partition(".")[0]
 NAMES = PYTORCH_NAMES | FUNCTIONS
 ROWS = {*MODULES, *RENAMED, *ABSENT}
 PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""} | {*FOLDERS}
+PACKAGES = {row[:end] for row in ROWS for end, letter in enumerate(row) if letter == "."}  # modules with rows below
+CHILDREN: dict[str, set[str]] = {}  # what a module lists: PyTorch's names directly below it; those of 0.1 are hidden
+for _row in (*MODULES, *ABSENT, *NAMES):
+    _parent, _, _name = _row.rpartition(".")
+    CHILDREN.setdefault(_parent, set()).add(_name)
 
 
 class NamespaceFinder:
@@ -108,15 +113,13 @@ def dispatch_scope() -> DispatchScope:
 
 def names_below(name: str) -> list[str]:
     """Return the names that the table has directly below a module, "" for the package."""
-    start = f"{name}." if name else ""
-    rest = (row[len(start) :] for row in (*MODULES, *ABSENT, *NAMES) if row.startswith(start))
-    return sorted({part for part in rest if "." not in part})
+    return sorted(CHILDREN.get(name, ()))
 
 
 def add_rows(module: ModuleType, name: str) -> None:
     """Let `module`, which the table calls `name`, find its rows as attributes."""
     names = names_of(module)
-    if any(row.startswith(f"{name}.") for row in ROWS):
+    if name in PACKAGES:
         names.setdefault("__path__", [])  # a module with modules below it is a package
     found_before: Callable[[str], Any] | None = names.get("__getattr__")
 
@@ -137,8 +140,7 @@ def add_rows(module: ModuleType, name: str) -> None:
     dir_before: Callable[[], list[str]] = names.get("__dir__", lambda: list(names))
     names["__getattr__"] = find
     if "__all__" in names:
-        own = (row.rpartition(".") for row in NAMES)
-        public = {part for parent, _, part in own if parent == name and not part.startswith("_")}
+        public = {part for part in names_below(name) if f"{name}.{part}" in NAMES and not part.startswith("_")}
         names["__all__"] = sorted({*names["__all__"], *public})
     names["__dir__"] = lambda: sorted({*dir_before(), *names_below(name)})
 
