@@ -129,7 +129,7 @@ def types(arguments: list[str]) -> NoReturn:
 
 
 def stubs(arguments: list[str]) -> NoReturn:
-    """Write core/tensor/tensor.pyi anew, which tells type checkers of Tensor's methods; --check only compares."""
+    """Write the .pyi files anew, which tell type checkers of names attached at run time; --check only compares."""
     run([str(ROOT / "tools" / "stubs.py"), *arguments], os.environ)
 
 

@@ -269,4 +269,6 @@ def as_constructor(of: inspect.Signature) -> inspect.Signature:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    import package_stubs
+
+    sys.exit(main(sys.argv[1:]) + package_stubs.main(sys.argv[1:]))
