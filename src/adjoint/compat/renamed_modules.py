@@ -130,24 +130,25 @@ _MOVES = {
     ("ops", "core.dtype"): "dtype_info=scalar_types",
     ("ops", "ops"): "multi_output=joint",
     ("ops", "ops.elementwise"): """
-        arithmetic bitwise clamp=limiting comparison complex float_functions=elementary
-        frexp_bitcast=reinterpretation frexp_bitcast=representation select=selection transcendental
+        arithmetic bitwise comparison complex float_functions=elementary float_functions=representation
+        select=limiting select=selection transcendental
     """,
-    ("ops", "ops.indexing"): "nonzero=places scatter sort=ordering take_along_row=picking",
+    ("ops", "ops.indexing"): "indexing=picking nonzero=places scatter sort=ordering",
     ("ops", "ops.linalg"): """
         cholesky_qr=factorisation eig_svd=spectrum fft=fourier ldl lobpcg=eigenpairs lstsq=least_squares lu
         matmul=contraction matrix_exp=matrix_exponential packed_factors=factors triangular
     """,
     ("ops", "ops.movement"): """
-        as_strided=strides memory_format=memory_order sliding_windows=windows split=pieces
+        as_strided=strides memory_format=memory_order memory_format=reinterpretation sliding_windows=windows
+        split=pieces
     """,
     ("ops", "ops.mutation"): "inplace view_update=assignment",
     ("ops", "ops.nn"): "attention convolution normalization pooling",
     ("ops", "ops.random"): "sampling=distributions",
     ("ops", "ops.reduction"): "scan variance=deviation",
     ("ops", "ops.special"): """
-        airy bessel chebyshev chebyshev_tables erf=error_function gamma implicit_reparam=reparametrised
-        incomplete_gamma normal_cdf=normal orthogonal_polynomials=orthogonal zeta
+        bessel bessel=airy chebyshev chebyshev_tables erf=error_function gamma
+        implicit_reparam=reparametrised incomplete_gamma normal_cdf=normal orthogonal_polynomials=orthogonal zeta
     """,
     ("optim", "optim.lr"): """
         chained=combined cosine_restarts=warm_restarts cyclic one_cycle reduce_on_plateau=plateau scheduler=schedule

@@ -11,7 +11,8 @@ import numpy as np
 from adjoint.core.graph.node import OutputSlot
 from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.ops.movement.movement import reshape, slice
+from adjoint.ops.linalg.packed_factors import unpack_parts
+from adjoint.ops.movement.movement import reshape
 from adjoint.ops.movement.split import SplitOutputs
 
 Shape = tuple[int, ...]
@@ -44,23 +45,17 @@ def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settin
 
     The node shows the `settings`, as `_saved_…`.
     """
-    lead = packed.array.shape[:-1]
-    full = tuple((0, n, 1) for n in lead)
-    found, start = [], 0
     with recorded_by_caller():
-        for shape in shapes:
-            piece = slice(packed, bounds=(*full, (start, start + prod(shape), 1)))
-            found.append(reshape(piece, shape=(*lead, *shape)))
-            start += prod(shape)
-    found = list(separate_memory(found))
+        parts = unpack_parts(packed, tuple(shapes))
+    separate_memory(parts)
     if packed.node is not None:
         if called not in _node_classes:
             _node_classes[called] = type(called, (OutputParts,), {"__slots__": ()})
-        node = _node_classes[called](packed, [part.array.shape for part in found], len(lead))
+        node = _node_classes[called](packed, [part.array.shape for part in parts], len(packed.array.shape) - 1)
         node.settings = settings
-        for i, part in enumerate(found):
+        for i, part in enumerate(parts):
             part.node = OutputSlot(node, i, part.array.shape, part.array.dtype)
-    return tuple(found)
+    return tuple(parts)
 
 
 def separate_memory(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:

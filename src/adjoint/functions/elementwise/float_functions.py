@@ -16,7 +16,7 @@ from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.elementwise import pointwise
 from adjoint.functions.reduction.reduce import check_ordered
-from adjoint.ops.elementwise import arithmetic, comparison, float_functions, frexp_bitcast, select
+from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select
 from adjoint.ops.elementwise.float_functions import (
     acosh,
     asinh,
@@ -79,8 +79,8 @@ def frexp(input: Tensor) -> FrexpResult:
     """The mantissa, of size in [½, 1), and the exponent of two of each number. Raises RuntimeError unless floating."""
     if input.array.dtype.kind not in "fV":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    mantissa: Tensor = rename_node(frexp_bitcast.mantissa(input), "FrexpBackward0")
-    return FrexpResult(mantissa, frexp_bitcast.exponent(input.detach()))
+    mantissa: Tensor = rename_node(float_functions.mantissa(input), "FrexpBackward0")
+    return FrexpResult(mantissa, float_functions.exponent(input.detach()))
 
 
 @public(inplace=True)

@@ -18,7 +18,6 @@ from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, operator_in_place, public, rename_node
 from adjoint.functions.indexing.masked_nonzero import nonzero
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select
-from adjoint.ops.elementwise import clamp as limiting
 from adjoint.ops.elementwise.arithmetic import (
     abs,
     ceil,
@@ -297,7 +296,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
-        return limiting.clamp_range(input, low=min, high=max)
+        return select.clamp_range(input, low=min, high=max)
     out: Any = input
     if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
         common = promote(x.array for x in (input, min, max))

@@ -13,8 +13,8 @@ from adjoint.functions.elementwise.float_functions import digamma, erfc, erfinv,
 from adjoint.functions.elementwise.pointwise import erf, exp2, expm1, log1p, round
 from adjoint.functions.reduction import reduce
 from adjoint.ops.elementwise import arithmetic
-from adjoint.ops.special.airy import airy_ai
 from adjoint.ops.special.bessel import (
+    airy_ai,
     bessel_j0,
     bessel_j1,
     bessel_y0,

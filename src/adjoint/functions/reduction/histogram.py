@@ -16,7 +16,6 @@ from adjoint.functions.creation import creation
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import nonzero
-from adjoint.ops.indexing import sort as ordering
 
 __all__ = ["bincount", "histc", "histogram", "histogramdd"]
 
@@ -169,4 +168,4 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """
     if bins <= 0:
         raise RuntimeError(f"torch.histc: bins must be > 0, but got {bins}")
-    return ordering.histogram(input.detach(), bins=bins, low=float(min), high=float(max))
+    return nonzero.histogram(input.detach(), bins=bins, low=float(min), high=float(max))

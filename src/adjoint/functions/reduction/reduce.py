@@ -24,7 +24,7 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.elementwise.complex import imag, is_complex, real
-from adjoint.ops.indexing import indexing, take_along_row
+from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction import variance as deviation
@@ -263,7 +263,7 @@ def _max_or_min(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, wh
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
-            op = take_along_row.take_along_row.op  # type: ignore[attr-defined]
+            op = indexing.take_along_row.op  # type: ignore[attr-defined]
             return kind(wrap_computed(op, (x, indices), {}, found), indices)
     indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from adjoint.core.dtype.dtype import dtype as DType
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.ops.elementwise.frexp_bitcast import reinterpret
 from adjoint.ops.movement.as_strided import geometry_of
+from adjoint.ops.movement.memory_format import reinterpret
 
 
 def view_as_dtype(input: Tensor, dtype: DType) -> Tensor:

@@ -55,7 +55,7 @@ def _zero_gradient(g: Any) -> Any:
 
 
 def _try_kernel(native: KernelFunction, x: Any, y: Any) -> Any:
-    """What a kernel makes of many floats, row-major and of one shape, or one and a number; else None."""
+    """Call a kernel for many floats, row-major and of one shape, or for one array and a number; else return None."""
     for a in (x, y):
         if (
             type(a) is np.ndarray

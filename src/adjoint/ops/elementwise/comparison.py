@@ -1,4 +1,4 @@
-"""Truths about elements: they carry no gradient."""
+"""Comparisons and logic of elements: the results are bool and carry no gradient."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def imag(x: Any) -> Any:
 
 
 def _sgn_dx(g: Any, x: Any, out: Any) -> Any:
-    """What of g / |x| is at a right angle to x."""
+    """The part of g / |x| at a right angle to x."""
     size = abs(x)
     zero = size == 0
     return where(zero, 0.0, (g - real(g * conj(out)) * out) / where(zero, 1.0, size))

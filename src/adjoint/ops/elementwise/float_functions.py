@@ -1,4 +1,4 @@
-"""Further functions of single elements: areas, distances, signs, next neighbours, and steps."""
+"""Further functions of single elements: distances, signs, neighbours, steps, exponents and mantissas."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, l
 from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import cos, exp, log
+from adjoint.ops.special.chebyshev import in_double
 from adjoint.ops.special.erf import erfc_array
 
 
@@ -196,14 +197,35 @@ def threshold(x: Any, *, threshold: float, value: float) -> Any:
     return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
 
 
-def _finite(x: Any) -> Any:
-    return logical_and(lt(x, np.inf), gt(x, -np.inf))
-
-
-@primitive(family="elementwise", spec=_same, dx=lambda g, x: where(_finite(x), g, 0.0))
+@primitive(family="elementwise", spec=_same, dx=lambda g, x: where(logical_and(lt(x, np.inf), gt(x, -np.inf)), g, 0.0))
 def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
     """x with NaN, ∞ and -∞ replaced, by 0 and the largest numbers unless given."""
     if x.dtype.kind == "f" and posinf is neginf is None:
         ends = np.finfo(x.dtype)
         return np.where(np.isnan(x), x.dtype.type(nan or 0.0), x).clip(ends.min, ends.max)
     return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+def _binary_exponent(x: Any) -> Any:
+    """The exponent of two with which the mantissa lies in [½, 1); 0 where there is none."""
+    return np.where(np.isfinite(x), np.frexp(x)[1], 0)
+
+
+@primitive(family="elementwise", spec=lambda x: Spec(x.shape, np.dtype(np.int32)))
+def exponent(x: Any) -> Any:
+    """e of x = m 2ᵉ, ½ ≤ |m| < 1; 0 of 0, infinities and NaN."""
+    return _binary_exponent(np.asarray(x, np.float64)).astype(np.int32)
+
+
+@unary(dx=lambda g: g * 0.0)
+@in_double
+def unit(x: Any) -> Any:
+    """2⁻ᵉ, e the exponent of x."""
+    return np.ldexp(1.0, -_binary_exponent(x))
+
+
+@unary(dx=lambda g, x: g * unit(x))
+@in_double
+def mantissa(x: Any) -> Any:
+    """m of x = m 2ᵉ, ½ ≤ |m| < 1; 0, infinities and NaN are their own."""
+    return np.frexp(x)[0]

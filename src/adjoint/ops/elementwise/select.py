@@ -1,4 +1,4 @@
-"""Choosing between values, and changing their type."""
+"""Choosing between values, limiting them, and changing their type."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from adjoint.core.dtype.dtype import promote
 from adjoint.core.op import bfloat16
 from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
-from adjoint.core.op.families import primitive
+from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.ops.elementwise.comparison import logical_not
+from adjoint.ops.elementwise.comparison import gt, logical_not, lt
 
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 WHERE, FILL, KEEP = SmallArrayKernel("where"), SmallArrayKernel("masked_fill"), SmallArrayKernel("masked_keep")
+CLAMP = SmallArrayKernel("clamp")
 
 
 def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
@@ -145,3 +146,24 @@ bfloat16.cast_slot.fill(cast)
 def copy(x: Any) -> Any:
     """x in memory of its own."""
     return x.copy()
+
+
+def _clamp_composite(x: Any, *, low: float | None, high: float | None) -> Any:
+    out = x if low is None else where(lt(x, low), low, x)
+    return out if high is None else where(gt(out, high), high, out)
+
+
+def _clamp_dx(g: Any, x: Any, low: float | None, high: float | None) -> Any:
+    g = g if low is None else where(lt(x, low), 0.0, g)
+    return g if high is None else where(gt(x, high), 0.0, g)
+
+
+@with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", keeps_order=True, dx=_clamp_dx)
+def clamp_range(x: Any, *, low: float | None, high: float | None) -> Any:
+    """x where low ≤ x ≤ high, else the bound that it is beyond; NaN stays, and so does the sign of a zero."""
+    if kernel_provider.enabled and (found := CLAMP.call(x, low, high)) is not None:
+        return found
+    if low != 0 and high != 0:
+        return x.clip(low, high)
+    out = x if low is None else np.where(np.less(x, low), x.dtype.type(low), x)
+    return out if high is None else np.where(np.greater(out, high), x.dtype.type(high), out)

@@ -3,10 +3,7 @@
 Modules, in reading order:
 
 - `indexing`: Reading and adding at positions which are themselves data.
-- `nonzero`: Where elements are: positions of those that are not zero, and counts in bins of several dimensions.
-- `sort`: What follows from order or equality: places in sorted rows, ranks, membership, counts, the most frequent
-  element.
+- `nonzero`: Positions of the elements that are not zero, and histograms of one or several dimensions.
+- `sort`: Positions in sorted order: searches, ranks, the leading elements.
 - `scatter`: Writing at positions along one dimension, and folding what meets there.
-- `take_along_row`: The element of each row that an index tells: what extremes along the last dimension are, in one
-  op.
 """

@@ -8,20 +8,17 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
-from adjoint.core.op.families import primitive
+from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
+from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import all
 
 GATHER = SmallArrayKernel("gather")
 # Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
 # for a dimension that is kept whole.
 Pattern = tuple[int | None, ...]
-
-
-def _index_spec(x: Any, *indices: Any, pattern: Pattern) -> Spec:
-    return Spec(indexed_shape(x.shape, [i.shape for i in indices], pattern), x.dtype)
 
 
 def indexed_shape(shape: tuple[int, ...], index_shapes: list[Any], pattern: Pattern) -> tuple[int, ...]:
@@ -40,7 +37,7 @@ def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
 
 @primitive(
     family="index",
-    spec=_index_spec,
+    spec=lambda x, *indices, pattern: Spec(indexed_shape(x.shape, [i.shape for i in indices], pattern), x.dtype),
     node="IndexBackward0",
     linear=True,
     dx=lambda g, x_shape, indices, pattern: index_add(g, *indices, shape=x_shape, pattern=pattern),
@@ -89,23 +86,17 @@ def _add_rows(out: Any, rows: Any, x: Any) -> Any:
     return out
 
 
-def _gather_spec(x: Any, indices: Any, *, axis: int) -> Spec:
-    return Spec(indices.shape, x.dtype)
-
-
 def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
     """Index arrays that take, along `axis`, the elements `indices`, and elsewhere the element's own position."""
     rank = indices.ndim
-    return tuple([
-        indices if d == axis else np.arange(n).reshape((n,) + (1,) * (rank - d - 1))
-        for d, n in enumerate(indices.shape)
-    ])  # fmt: skip
+    grid = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
+    return (*grid[:axis], indices, *grid[axis + 1 :])
 
 
 @primitive(
     family="gather",
     linear=True,
-    spec=_gather_spec,
+    spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
     dx=lambda g, indices, x_shape, axis: scatter_add(g, indices, shape=x_shape, axis=axis),
 )
 def gather(x: Any, indices: Any, *, axis: int) -> Any:
@@ -128,6 +119,21 @@ def scatter_add(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> A
     out = np.zeros(shape, x.dtype)
     np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
     return out
+
+
+def _column(x: Any) -> Any:
+    return reshape(x, shape=(*x.shape, 1))
+
+
+@with_eager_fast_path(
+    composite=lambda x, indices: reshape(gather(x, _column(indices), axis=len(x.shape) - 1), shape=indices.shape),
+    node="MaxBackward0",
+    linear=True,
+    dx=lambda g, indices, x_shape: scatter_add(_column(g), _column(indices), shape=x_shape, axis=len(x_shape) - 1),
+)
+def take_along_row(x: Any, indices: Any) -> Any:
+    """x[…, indices[…]], without the last dimension."""
+    return np.take_along_axis(x, indices[..., None], -1)[..., 0]
 
 
 @primitive(spec=lambda x, *, axis, descending: Spec(x.shape, np.dtype(np.int64)))
@@ -182,7 +188,7 @@ def _check_range(indices: Any, *, low: int, size: int, complaint: str, error: ty
 
 @primitive(family="check", effect=True, spec=_flag_spec)
 def require(holds: Any, indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
-    """Nothing if `holds`; else raises the error for the index that lies outside."""
+    """Raise the error for the index that lies outside, unless `holds`."""
     if holds:
         return holds
     return _check_range.op.evaluate(  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Where elements are: positions of those that are not zero, and counts in bins of several dimensions."""
+"""Positions of the elements that are not zero, and histograms of one or several dimensions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ def nonzero_places(x: Any, *, size: int, fill: int) -> Any:
         found = np.stack(np.nonzero(x), 1)[:size]
         out[: len(found)] = found
     return out
+
+
+@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
+def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
+    """Counts of elements in equal intervals of [low, high], or of their own range if low = high.
+
+    Raises RuntimeError for a range that is not finite or ends before it begins.
+    """
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
 
 
 @primitive(spec=lambda x, *, bins, at, bounds: Spec((bins + 1,), x.dtype))

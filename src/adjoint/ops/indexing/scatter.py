@@ -37,10 +37,6 @@ FOLDS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.min
 IDENTITIES = {"prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 
-def _ones(like: Any) -> Any:
-    return cast(eq(like, like), dtype=_array(like).dtype) * 0.0 + 1.0
-
-
 def _array(x: Any) -> Any:
     return x.array if isinstance(x, Tensor) else x
 
@@ -66,7 +62,8 @@ def _equal_or_nan(x: Any, y: Any) -> Any:
 
 def _unwritten_mask(x: Any, indices: Any, axis: int) -> Any:
     """1 where nothing is written, else 0."""
-    return scatter(_ones(x), 0.0, indices, axis=axis)
+    ones = cast(eq(x, x), dtype=_array(x).dtype) * 0.0 + 1.0
+    return scatter(ones, 0.0, indices, axis=axis)
 
 
 def _product_gradients(

@@ -1,4 +1,4 @@
-"""What follows from order or equality: places in sorted rows, ranks, membership, counts, the most frequent element."""
+"""Positions in sorted order: searches, ranks, the leading elements; membership and the most frequent element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they a
 
 @primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
 def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> Any:
-    """Where each value would be put into x, sorted, before its equals or `right` of them.
+    """The position of each value in x, sorted: before its equals, or behind them if `right`.
 
     One vector x for all, or (…, n) with a row for each of (…, m).
     """
@@ -33,28 +33,11 @@ def isin(x: Any, among: Any, *, unique: bool, invert: bool) -> Any:
     return np.isin(x, among, assume_unique=unique, invert=invert)
 
 
-@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
-def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
-    """How many elements lie in each of equal intervals of [low, high], or of their own range if these are equal.
-
-    Raises RuntimeError for a range that is not finite or ends before it begins.
-    """
-    if low == high and x.size:
-        low, high = float(x.min()), float(x.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
-    if low > high:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+def _position_spec(x: Any, *, axis: int, count: int = 1, **_: Any) -> Spec:
+    return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
 
 
-def _most_frequent_spec(x: Any, *, axis: int) -> Spec:
-    return Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64))
-
-
-@primitive(spec=_most_frequent_spec)
+@primitive(spec=_position_spec)
 def most_frequent(x: Any, *, axis: int) -> Any:
     """The index of the last occurrence of the most frequent element along `axis`, of the smallest of these."""
     rows = np.moveaxis(x, axis, -1)
@@ -65,11 +48,7 @@ def most_frequent(x: Any, *, axis: int) -> Any:
     return np.expand_dims(places, axis)
 
 
-def _leading_spec(x: Any, *, axis: int, count: int, descending: bool) -> Spec:
-    return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
-
-
-@primitive(spec=_leading_spec)
+@primitive(spec=_position_spec)
 def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
     """The first `count` of the indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
@@ -94,7 +73,7 @@ def _in_order(rows: Any, descending: bool) -> Any:
     return rows.shape[-1] - 1 - order[..., ::-1]
 
 
-@primitive(spec=lambda x, *, axis: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+@primitive(spec=_position_spec)
 def middle_of_present(x: Any, *, axis: int) -> Any:
     """The index of the lower of the middle elements along `axis` of those that are not NaN."""
     size = x.shape[axis]
@@ -105,7 +84,7 @@ def middle_of_present(x: Any, *, axis: int) -> Any:
     return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
 
 
-@primitive(spec=lambda x, *, axis, rank: Spec((*x.shape[:axis], 1, *x.shape[axis + 1 :]), np.dtype(np.int64)))
+@primitive(spec=_position_spec)
 def index_at_rank(x: Any, *, axis: int, rank: int) -> Any:
     """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)

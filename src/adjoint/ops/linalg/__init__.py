@@ -5,8 +5,7 @@ Modules, in reading order:
 - `fft`: Discrete Fourier transforms over several dimensions: of complex numbers, and between real ones and half a
   spectrum.
 - `matmul`: Products of matrices, and stacks of them.
-- `matrices`: What all ops of matrices share: transposition, specs of their results, and the error for numbers that
-  they refuse.
+- `matrices`: Shared by the ops of matrices: transposition, specs of results, and the error for singular matrices.
 - `packed_factors`: Results of several parts, of matrices: one array (…, n), each part flattened, one after another.
 - `triangular`: Triangular systems of equations, by substitution in blocks.
 - `lu`: The factors P L U of stacks of matrices, by elimination with row exchanges.

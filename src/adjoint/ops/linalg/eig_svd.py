@@ -32,7 +32,7 @@ def eigh_shapes(shape: Shape) -> Shapes:
 
 
 def _check_convergence(name: str, x: Any, function: Any) -> Any:
-    """`function()`, its failure to converge told in PyTorch's words."""
+    """Call `function`. Raises LinAlgError where it does not converge."""
     try:
         return function()
     except np.linalg.LinAlgError:
@@ -131,7 +131,7 @@ def svdvals(x: Any) -> Any:
 
 
 def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
-    """Vectors of length 1 do not grow: what of their gradient is along them is taken off."""
+    """The gradient of vectors of length 1: its part along them is taken off."""
     (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
     turned, one = adjoint(vectors), np.eye(x_shape[-1], dtype=bool)
     inside = bmm(turned, gv)
@@ -140,12 +140,12 @@ def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
     return solve(turned, bmm(inner, turned), name="")
 
 
-def _eig_spec(x: Any) -> Spec:
-    n = x.shape[-1]
-    return Spec((*x.shape[:-2], n + n * n), complex_type(x.dtype))
-
-
-@primitive(spec=_eig_spec, leading=True, holomorphic=False, dx=_eig_dx)
+@primitive(
+    spec=lambda x: Spec((*x.shape[:-2], x.shape[-1] * (x.shape[-1] + 1)), complex_type(x.dtype)),
+    leading=True,
+    holomorphic=False,
+    dx=_eig_dx,
+)
 def eig(x: Any) -> Any:
     """Eigenvalues and eigenvectors of length 1, as columns, all complex; RuntimeError for what is not finite.
 

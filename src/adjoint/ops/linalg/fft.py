@@ -36,18 +36,18 @@ def fft_c2c(x: Any, *, axes: Axes, inverse: bool, scale: float) -> Any:
     return _apply_scale(out, scale, x.dtype)
 
 
-def _half(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], shape[axis] // 2 + 1, *shape[axis + 1 :])
+def _resize(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 @primitive(
-    spec=lambda x, *, axes, scale: Spec(_half(x.shape, axes[-1]), complex_type(x.dtype)),
+    spec=lambda x, *, axes, scale: Spec(_resize(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), complex_type(x.dtype)),
     linear=True,
     leading=True,
     holomorphic=False,
     node="FftR2CBackward0",
     dx=lambda g, x_shape, axes, scale: fft_c2r(
-        g * _weights(g, x_shape[axes[-1]], axes[-1], 0.5), axes=axes, n=x_shape[axes[-1]], scale=scale
+        _scale_mirrored(g, x_shape[axes[-1]], axes[-1], 0.5), axes=axes, n=x_shape[axes[-1]], scale=scale
     ),
 )
 def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
@@ -55,17 +55,13 @@ def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
     return _apply_scale(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
 
 
-def _real_shape(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
-    return (*shape[:axis], n, *shape[axis + 1 :])
-
-
 @primitive(
-    spec=lambda x, *, axes, n, scale: Spec(_real_shape(x.shape, axes[-1], n), real_type(x.dtype)),
+    spec=lambda x, *, axes, n, scale: Spec(_resize(x.shape, axes[-1], n), real_type(x.dtype)),
     linear=True,
     leading=True,
     holomorphic=False,
     node="FftC2RBackward0",
-    dx=lambda g, axes, n, scale: _double_mirrored(fft_r2c(g, axes=axes, scale=scale), n, axes[-1]),
+    dx=lambda g, axes, n, scale: _scale_mirrored(fft_r2c(g, axes=axes, scale=scale), n, axes[-1], 2.0),
 )
 def fft_c2r(x: Any, *, axes: Axes, n: int, scale: float) -> Any:
     """scale · Σₖ x[k] e^(2πikn/N) of half a spectrum over `axes`: n real numbers along the last of them."""
@@ -73,15 +69,11 @@ def fft_c2r(x: Any, *, axes: Axes, n: int, scale: float) -> Any:
     return _apply_scale(np.fft.irfftn(x, sizes, axes=axes, norm="forward"), scale, real_type(x.dtype))
 
 
-def _double_mirrored(spectrum: Any, n: int, axis: int) -> Any:
-    return spectrum * _weights(spectrum, n, axis, 2.0)
-
-
-def _weights(spectrum: Any, n: int, axis: int, inner: float) -> Any:
-    """1 for the elements of half a spectrum that are their own mirror images, `inner` for those that stand for two."""
+def _scale_mirrored(spectrum: Any, n: int, axis: int, factor: float) -> Any:
+    """Multiply by `factor` the elements of half a spectrum that stand for two: all but their own mirror images."""
     array = getattr(spectrum, "array", spectrum)
-    weights = np.full(n // 2 + 1, inner, real_type(array.dtype))
+    weights = np.full(n // 2 + 1, factor, real_type(array.dtype))
     weights[0] = 1
     if n % 2 == 0:
         weights[-1] = 1
-    return weights.reshape((-1,) + (1,) * (len(array.shape) - axis - 1))
+    return spectrum * weights.reshape((-1,) + (1,) * (len(array.shape) - axis - 1))

@@ -53,7 +53,7 @@ def _one_by_one(function: Any, *stacks: Any) -> Any:
 
 @primitive(spec=info_spec, leading=True)
 def singular_at(x: Any) -> Any:
-    """Of each matrix the first zero on the diagonal of its factor U, counted from 1; 0 where it has an inverse."""
+    """The place, from 1, of the first zero on the diagonal of each matrix's factor U; 0 where it has an inverse."""
     return _zero_pivot_positions(x)
 
 
@@ -86,7 +86,7 @@ def inv(x: Any, *, name: str = "linalg.inv") -> Any:
 
 
 def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
-    """From det(x) x⁻ᵀ, where x has an inverse."""
+    """The gradient of det(x) x⁻ᵀ, where x has an inverse."""
     slope, rank = transpose_matrix(inv(x, name="")), len(x.shape)
     along = reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True)
     return along * out - bmm(out, bmm(transpose_matrix(g), slope))
@@ -125,7 +125,7 @@ def logabsdet(x: Any) -> Any:
 
 
 def _sign_dx(g: Any, x: Any, out: Any) -> Any:
-    """For real numbers 0; a complex sign turns with the imaginary part of tr(x⁻¹ dx)."""
+    """0 for real numbers; a complex sign turns with the imaginary part of tr(x⁻¹ dx)."""
     if not is_complex(x):
         return as_1x1_matrix(g * 0.0) * x
     turning = imag(conj(g) * out)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import primitive
-from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.linalg.matrices import solve_spec
 from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, packed_spec, pivot_size
@@ -68,7 +67,7 @@ def _factor(a: Any, rows: Any, hermitian: bool) -> int:
 
 
 def _pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
-    """How many rows the next block of D has, none for a column of zeros, and which row comes last in it."""
+    """Return the number of rows of the next block of D, 0 for a column of zeros, and the last row in it."""
     here = pivot_size(a[k, k].real if hermitian else a[k, k])
     below = pivot_size(a[k + 1 :, k])
     most = below.max(initial=0.0)
@@ -97,17 +96,19 @@ def _exchange(a: Any, k: int, i: int, j: int, turned: Any) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _ldl_solve_spec(a: Any, pivots: Any, b: Any, **_: Any) -> Spec:
-    return solve_spec(a, b)
-
-
 def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
     if hermitian or not is_complex(a):
         return ldl_solve(a, pivots, g, hermitian=hermitian)
     return conj(ldl_solve(a, pivots, conj(g)))
 
 
-@primitive(spec=_ldl_solve_spec, node="LinalgLdlSolveBackward0", holomorphic=False, leading=True, db=_db)
+@primitive(
+    spec=lambda a, pivots, b, **_: solve_spec(a, b),
+    node="LinalgLdlSolveBackward0",
+    holomorphic=False,
+    leading=True,
+    db=_db,
+)
 def ldl_solve(a: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
     """The x with L D Lᵀ x = b."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

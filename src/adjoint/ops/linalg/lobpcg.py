@@ -22,12 +22,8 @@ def pair_shapes(shape: tuple[int, ...], k: int) -> Shapes:
     return (k,), (shape[-1], k)
 
 
-def _spec(a: Any, x: Any, preconditioner: Any, *, k: int, **_: Any) -> Spec:
-    return Spec((*a.shape[:-2], k + a.shape[-1] * k), a.dtype)
-
-
 def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
-    """From all eigenpairs: dvᵢ = Σⱼ qⱼ (qⱼᵀ dA vᵢ) / (eᵢ - wⱼ) over the others."""
+    """The gradient by all eigenpairs: dvᵢ = Σⱼ qⱼ (qⱼᵀ dA vᵢ) / (eᵢ - wⱼ) over the others."""
     n = a.shape[-1]
     (e, v), (ge, gv) = (unpack_parts(array, pair_shapes(a.shape, k)) for array in (out, g))
     w, q = unpack_parts(eigh(a), eigh_shapes(a.shape))
@@ -40,7 +36,12 @@ def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
     return (slope + transpose_matrix(slope)) * 0.5
 
 
-@primitive(spec=_spec, node="LOBPCGAutogradFunctionBackward", leading=True, da=_da)
+@primitive(
+    spec=lambda a, x, preconditioner, *, k, **_: Spec((*a.shape[:-2], k + a.shape[-1] * k), a.dtype),
+    node="LOBPCGAutogradFunctionBackward",
+    leading=True,
+    da=_da,
+)
 def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, niter: int, tol: float) -> Any:
     """The k largest or smallest e with a v = e v, the extreme first, and their v, the largest element positive.
 

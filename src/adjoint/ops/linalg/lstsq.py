@@ -29,19 +29,11 @@ def _lead(x: Any, *tolerances: Any) -> Shape:
     return broadcast_shapes(x.shape[:-2], *(t.shape for t in tolerances if hasattr(t, "shape")))
 
 
-def _rank_spec(x: Any, atol: Any, rtol: Any, **_: Any) -> Spec:
-    return Spec(_lead(x, atol, rtol), RANK)
-
-
-@primitive(spec=_rank_spec, leading=True)
+@primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), leading=True)
 def rank(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
-    """How many singular values are above the tolerances, which are numbers, or one for each matrix."""
+    """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
     return (found > _limits(found, atol, rtol)).sum(-1, dtype=RANK)
-
-
-def _pinv_spec(x: Any, atol: Any, rtol: Any, **_: Any) -> Spec:
-    return Spec((*_lead(x, atol, rtol), x.shape[-1], x.shape[-2]), x.dtype)
 
 
 def _pinv_dx(g: Any, x: Any, out: Any) -> Any:
@@ -51,7 +43,13 @@ def _pinv_dx(g: Any, x: Any, out: Any) -> Any:
     return right - bmm(x, bmm(out, right)) + left - bmm(bmm(left, out), x) - bmm(turned, bmm(g, turned))
 
 
-@primitive(spec=_pinv_spec, node="LinalgPinvBackward0", holomorphic=False, leading=True, dx=_pinv_dx)
+@primitive(
+    spec=lambda x, atol, rtol, **_: Spec((*_lead(x, atol, rtol), x.shape[-1], x.shape[-2]), x.dtype),
+    node="LinalgPinvBackward0",
+    holomorphic=False,
+    leading=True,
+    dx=_pinv_dx,
+)
 def pinv(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
     """The pseudoinverse, of the singular values above the tolerances, which are as for `rank`."""
     if hermitian:
@@ -66,20 +64,11 @@ def pinv(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
     return v @ (inverted[..., None] * uh)
 
 
-def _solution(a: Any, b: Any, **_: Any) -> Spec:
-    lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return Spec((*lead, a.shape[-1], b.shape[-1]), b.dtype)
-
-
-def _lstsq_da(g: Any, a: Any, b: Any, rcond: Any) -> Any:
-    return _pinv_dx(bmm(g, adjoint(b)), a, pinv(a, 0.0, rcond))
-
-
 @primitive(
-    spec=_solution,
+    spec=lambda a, b, **_: Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-1], b.shape[-1]), b.dtype),
     node="LinalgLstsqBackward0",
     holomorphic=False,
-    da=_lstsq_da,
+    da=lambda g, a, b, rcond: _pinv_dx(bmm(g, adjoint(b)), a, pinv(a, 0.0, rcond)),
     db=lambda g, a, rcond: bmm(adjoint(pinv(a, 0.0, rcond)), g),
 )
 def lstsq(a: Any, b: Any, *, rcond: float) -> Any:

@@ -119,7 +119,7 @@ def _exchange(a: Any, rows: Any) -> None:
 
 
 def permutation(rows: Any, count: int) -> Any:
-    """Which of `count` rows is at each place after exchanging row i with rows[i], for i = 0, 1, …"""
+    """Return the row at each of `count` places after exchanging row i with rows[i], for i = 0, 1, …"""
     order = np.tile(np.arange(count), (*rows.shape[:-1], 1))
     for i in range(rows.shape[-1]):
         at = rows[..., i, None]

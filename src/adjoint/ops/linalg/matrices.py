@@ -1,4 +1,4 @@
-"""What all ops of matrices share: transposition, specs of their results, and the error for numbers that they refuse."""
+"""Shared by the ops of matrices: transposition, specs of results, and the error for singular matrices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def adjoint(x: Any) -> Any:
 
 
 def first_fault(info: Any) -> tuple[str, int] | None:
-    """Of the numbers that a factorisation gave of its matrices the first that is not 0, and words for where it is."""
+    """Return the first nonzero number of a factorisation's `info`, behind words for its place in the batch; or None."""
     at = np.flatnonzero(info)
     if not at.size:
         return None

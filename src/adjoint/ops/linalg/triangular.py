@@ -15,7 +15,7 @@ BLOCK = 16  # rows: below, a product of matrices is not quicker than one row aft
 
 
 def _triangle(x: Any, upper: bool, unitriangular: bool) -> Any:
-    """What of x is read."""
+    """The triangle of x that is read; 0 elsewhere."""
     n = x.shape[-1]
     read = np.tri(n, n, -1 if unitriangular else 0, bool)
     return where(read.T if upper else read, x, 0.0)

@@ -29,16 +29,12 @@ Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, int]  # the strides of a view in elements, and the place of its first element
 
 
-def _as_strided_spec(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Spec:
-    return Spec(size, x.dtype)
-
-
 def _start(storage_offset: int | None, geometry: Geometry) -> int:
     return geometry[1] if storage_offset is None else storage_offset
 
 
 @primitive(
-    spec=_as_strided_spec,
+    spec=lambda x, *, size, **_: Spec(size, x.dtype),
     linear=True,
     dx=lambda g, x_shape, size, stride, storage_offset, geometry: strided_sum(
         g, shape=x_shape, stride=stride, start=_start(storage_offset, geometry), geometry=geometry
@@ -60,7 +56,7 @@ def _restride_array(x: Any, size: Sizes, stride: Sizes, start: int, geometry: Ge
 
 
 def _count(memory: Any, own: Any) -> Any:
-    """How many elements of a view share each place of the memory; 1 where none lies."""
+    """Count the elements of a view at each place of the memory; 1 where there is none."""
     return np.maximum(np.bincount(own.ravel(), minlength=memory.size), 1)
 
 
@@ -92,7 +88,7 @@ def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Ge
 
 
 def geometry_of(x: Tensor) -> Geometry:
-    """How a tensor lies in its memory; a symbolic one, or what that is a view of, as if in memory of its own."""
+    """Return the layout of a tensor in its memory; a symbolic one, or its base, counts as in memory of its own."""
     if nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(x)
     if type(x.array) is np.ndarray:
@@ -188,7 +184,7 @@ def _diagonal_spec(x: Any, *, at: Corner) -> Spec:
 
 
 def diagonal_length(rows: int, columns: int, above: int) -> int:
-    """How many elements a diagonal has."""
+    """Return the number of elements of a diagonal."""
     return max(0, min(rows + min(above, 0), columns - max(above, 0)))
 
 

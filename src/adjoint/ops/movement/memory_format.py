@@ -1,4 +1,4 @@
-"""The same elements in another order in memory, of values and of gradients: images with their channels last, say."""
+"""Elements in another order in memory, such as images with their channels last, and bits read as another type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.families import primitive
+from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d
 
@@ -52,3 +52,16 @@ def is_channels_last(array: Any) -> bool:
             return False
         least = strides[d] * shape[d]
     return True
+
+
+def _read_as(x: Any, *, dtype: Any) -> Spec:
+    old, new = x.dtype.itemsize, dtype.itemsize
+    return Spec(x.shape if old == new else (*x.shape[:-1], x.shape[-1] * old // new), dtype)
+
+
+@movement_op(spec=_read_as, leading=True)
+def reinterpret(x: Any, *, dtype: Any) -> Any:
+    """The same memory as elements of `dtype`: along the last dimension more of them, or fewer, where sizes differ."""
+    if dtype.itemsize != x.dtype.itemsize and x.strides[-1] != x.itemsize:
+        x = np.ascontiguousarray(x)
+    return x.view(dtype)

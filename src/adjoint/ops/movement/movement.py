@@ -46,12 +46,8 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _permute_spec(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Spec:
-    return Spec(tuple(x.shape[a] for a in axes), x.dtype)
-
-
 @movement_op(
-    spec=_permute_spec,
+    spec=lambda x, *, axes, called="permute": Spec(tuple(x.shape[a] for a in axes), x.dtype),
     index=lambda view, *, axes, called="permute": view.permute(axes),
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
     dx=lambda g, axes: permute(g, axes=inverse(axes)),
@@ -116,12 +112,8 @@ def flip(x: Any, *, axes: tuple[int, ...]) -> Any:
 Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimension
 
 
-def _slice_spec(x: Any, *, bounds: Bounds) -> Spec:
-    return Spec(tuple(len(range(*b)) for b in bounds), x.dtype)
-
-
 @movement_op(
-    spec=_slice_spec,
+    spec=lambda x, *, bounds: Spec(tuple(len(range(*b)) for b in bounds), x.dtype),
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
     part=lambda array, *, bounds: array[_key(bounds)],
@@ -146,12 +138,8 @@ def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
     return out
 
 
-def _select_spec(x: Any, *, axis: int, at: int) -> Spec:
-    return Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype)
-
-
 @movement_op(
-    spec=_select_spec,
+    spec=lambda x, *, axis, at: Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype),
     index=lambda view, *, axis, at: view.select(axis, at),
     part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
     dx=lambda g, x_shape, axis, at: _unselect(g, x_shape, axis, at),

@@ -14,7 +14,7 @@ Sizes = tuple[int, ...]
 
 
 def count_windows(length: int, size: int, stride: int, dilation: int) -> int:
-    """How many windows of `size` taps, `dilation` apart, fit `length` elements at every `stride`."""
+    """Count the windows of `size` taps, `dilation` apart, that fit into `length` elements at every `stride`."""
     return (length - dilation * (size - 1) - 1) // stride + 1
 
 

@@ -32,7 +32,7 @@ def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[SplitOutputs]
 
 @lru_cache(256)
 def _slice_params(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
-    """For slices of these sizes the parameters of each, and what NumPy calls it."""
+    """Return the parameters of slices of these sizes, and their NumPy index keys."""
     whole = [(0, n, 1) for n in shape]
     before, after = whole[:axis], whole[axis + 1 :]
     rest = (builtins.slice(None),) * axis
@@ -55,7 +55,7 @@ def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 
 def _make_views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
-    """`move` of x to each of these places, without history. `keys`: what NumPy calls them."""
+    """`move` of x to each of these places, without history. `keys`: the same places as NumPy index keys."""
     if nondefault.count or default.narrow:
         with recorded_by_caller():
             return [move(x, **params) for params in places]
@@ -107,7 +107,7 @@ class SplitOutputs(GraphNode):
 
     @property
     def outputs(self) -> int:
-        """How many pieces there are."""
+        """The number of pieces."""
         return len(self.pieces)
 
     def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
@@ -123,19 +123,19 @@ class SplitOutputs(GraphNode):
 
 
 class SplitBackward0(SplitOutputs):
-    """Of `split` and `chunk`."""
+    """The node of `split` and `chunk`."""
 
     __slots__ = ()
 
 
 class SplitWithSizesBackward0(SplitOutputs):
-    """Of `split` into given sizes."""
+    """The node of `split` into given sizes."""
 
     __slots__ = ()
 
 
 class UnbindBackward0(SplitOutputs):
-    """Of `unbind`, whose pieces have lost the dimension."""
+    """The node of `unbind`, whose pieces lack the dimension."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """Writing into a tensor: the second half of every op whose name ends in an underscore.
 
-The memory takes the new values, and the history follows. A tensor that is no view gets the history of what was written.
-Where a view is written, its base becomes "what the base was, with this in place of the view" (PyTorch's CopySlices),
-and every living view of that base is derived from it anew.
+The memory takes the new values, and the history follows. A tensor that is no view gets the history of the written
+value. A write into a view gives its base a new history: the old base with this in place of the view (PyTorch's
+CopySlices). Every living view of that base is then derived from it anew.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ ndarray = np.ndarray
 def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tensor:
     """Let `x` hold the values and the history of `out`, as `x.called(…)` does once it has computed `out`.
 
-    `since`: the tick at which computing `out` from `x` began; what that computation kept of `x` is kept as a copy.
-    Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, a view of which PyTorch
-    forbids it, a shape or type that `x` cannot take, and memory that repeats elements.
+    `since`: the tick at which computing `out` from `x` began; values of `x` that it saved are kept as copies.
+    Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, and for a view that
+    PyTorch does not write. Also for a shape or type that `x` cannot take, and for memory that repeats elements.
     """
     if nondefault.absent and mode.tracer is None and any_meta((x, out)):
         made: Tensor = call_on_meta(write_in_place, x, out, called, since)

@@ -31,43 +31,32 @@ def replace_content(x: Any, value: Any) -> Any:
     return value
 
 
-def _raise_for_no_grad_view(g: Any) -> Any:
-    raise RuntimeError(
-        "A view was created in no_grad mode and its base or another view of its base has been modified "
-        "inplace with grad mode enabled: whether the gradient is to flow through the view cannot be told. Make the "
-        "view and write to the base both inside of the block, or both outside."
-    )
+def _make_invalid_view_op(error: str) -> Op:
+    """Return the op of a view that was derived from its base anew after a write that was recorded: its rule raises."""
 
+    def refuse(g: Any) -> Any:
+        raise RuntimeError(error)
 
-def _raise_for_function_view(g: Any) -> Any:
-    raise RuntimeError(
-        "A view was created inside a custom Function and its base or another view of its base has been modified "
-        "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
-        "returns."
-    )
-
-
-def _raise_for_inference_view(g: Any) -> Any:
-    raise RuntimeError(
-        "A view was created in inference mode and its base or another view of its base has been modified inplace in "
-        "normal mode: the gradient cannot go through what the view was. Make the view and write to it in the same mode."
-    )
+    return Op(lambda x: x, {"dx": refuse}, call=apply, family="call", spec=_same_spec, node="Invalid")
 
 
 def _same_spec(x: Any, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-# Of a view that was made where nothing is recorded, by a Function, or in inference mode, when its base was then written
-# with history.
-invalid_no_grad_view = Op(
-    lambda x: x, {"dx": _raise_for_no_grad_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+invalid_no_grad_view = _make_invalid_view_op(
+    "A view was created in no_grad mode and its base or another view of its base has been modified "
+    "inplace with grad mode enabled: whether the gradient is to flow through the view cannot be told. Make the "
+    "view and write to the base both inside of the block, or both outside."
 )
-invalid_function_view = Op(
-    lambda x: x, {"dx": _raise_for_function_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+invalid_function_view = _make_invalid_view_op(
+    "A view was created inside a custom Function and its base or another view of its base has been modified "
+    "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
+    "returns."
 )
-invalid_inference_view = Op(
-    lambda x: x, {"dx": _raise_for_inference_view}, call=apply, family="call", spec=_same_spec, node="Invalid"
+invalid_inference_view = _make_invalid_view_op(
+    "A view was created in inference mode and its base or another view of its base has been modified inplace in "
+    "normal mode: the gradient cannot go through what the view was. Make the view and write to it in the same mode."
 )
 
 

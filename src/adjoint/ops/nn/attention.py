@@ -30,16 +30,11 @@ SECONDS_PER_WEIGHT = 4e-9  # seconds that NumPy takes for a weight
 MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
 
 
-def _spec(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Spec:
-    *lead, heads, rows, _ = q.shape
-    return Spec((*lead, rows, heads, v.shape[-1]), q.dtype)
-
-
 @primitive(
     family="attention",
     leading=True,
     native=lambda q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT,
-    spec=_spec,
+    spec=lambda q, k, v, mask=None, **_: Spec((*q.shape[:-3], q.shape[-2], q.shape[-3], v.shape[-1]), q.dtype),
     node="ScaledDotProductAttentionBackward0",
     dq=lambda g, q, k, v, mask, scale, causal: _input_gradient(0, g, q, k, v, mask, scale, causal),
     dk=lambda g, q, k, v, mask, scale, causal: _input_gradient(1, g, q, k, v, mask, scale, causal),
@@ -146,16 +141,12 @@ class _GradientCache(threading.local):
         if not known or not np.array_equal(self.copy, arrays[0]):
             params = {"scale": scale, "causal": causal}
             self.found = compute(attention_gradient.op, arrays, params)  # type: ignore[attr-defined]
-            self.arrays = (ref(arrays[0], self.forget), *[_nothing if a is None else ref(a) for a in arrays[1:]])
+            self.arrays = (ref(arrays[0], self.forget), *[(lambda: None) if a is None else ref(a) for a in arrays[1:]])
             self.copy = arrays[0].copy()
         found = self.found
         if i == 2:
             self.forget()
         return found
-
-
-def _nothing() -> None:
-    return None
 
 
 _gradient_cache = _GradientCache()

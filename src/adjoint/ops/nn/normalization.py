@@ -30,7 +30,7 @@ def with_moments(x: Any, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
 
 
 def standardize_by_ops(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
-    """What `standardize` computes, in ops."""
+    """Compute `standardize` by ops."""
     out = with_moments(x, axes, eps)[0]
     out = out if weight is None else out * weight
     return out if bias is None else out + bias

@@ -1,8 +1,8 @@
 """Sums and maxima of windows over the last dimensions, and their transposes.
 
-Every op takes where its windows stand, one number for each dimension pooled: `size` taps, `dilation` apart, from every
-`stride`; `padding` elements in front of the input and behind it, and `extra` more behind, count as 0 for a sum and as
-less than all others for a maximum. Of equal elements the first is the maximum, and NaN is largest.
+Windows are given by one number for each dimension pooled: `size` taps, `dilation` apart, at every `stride`. There are
+`padding` elements before and behind the input, and `extra` more behind. They count as 0 for a sum, and as less than all
+others for a maximum. Of equal elements the first is the maximum, and NaN is largest.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes
     ),
 )
 def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
-    """Of each window the value that stands where x is largest."""
+    """The value of each window at the place where x is largest."""
     winners = _winners(x, size, stride, padding, dilation, extra)
     framed = _pad_input(values, padding, extra, 0)
     out: Any = np.zeros(winners.shape, values.dtype)
@@ -140,7 +140,7 @@ def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, d
 
 @primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
 def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
-    """For each window the flat index, within the pooled dimensions, of its first largest element; NaN is largest.
+    """The flat index, within the pooled dimensions, of each window's first largest element; NaN is largest.
 
     A window without any element has the index of the first one behind its beginning, or of the last.
     """
@@ -216,7 +216,7 @@ def _zero_unchosen(g: Any, chosen: Any) -> Any:
 
 
 def _has_nan(x: Any) -> bool:
-    """Whether there is a NaN in x."""
+    """Test x for NaN."""
     return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
 
 
@@ -225,7 +225,7 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
-    """For each tap the elements of a framed input that it sees at the places of `shape`."""
+    """Yield the slices of a framed input that each tap sees at the places of `shape`."""
     places = shape[len(shape) - len(size) :]
     for taps in product(*map(range, size)):
         yield tuple(

@@ -13,23 +13,23 @@ from adjoint.core.random import samplers
 Shape = tuple[int, ...]
 
 
-def _draw_spec(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
-    return Spec(shape, dtype)
+# declares an op of a shape, a dtype, the settings of a distribution, and a generator
+draw_op = primitive(family="random", effect=True, spec=lambda *, shape, dtype, **_: Spec(shape, dtype))
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def uniform(*, shape: Shape, dtype: Any, low: float, high: float, generator: Any) -> Any:
     """Uniform over [low, high)."""
     return generator.uniform(shape, dtype, low, high)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
     """Normal with this mean and standard deviation."""
     return generator.normal(shape, dtype, mean, std)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def serial_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
     """Normal with this mean and standard deviation, drawn in pairs, however many: so PyTorch fills gappy memory."""
     return samplers.serial_normal(generator, shape, dtype, mean, std)
@@ -43,13 +43,13 @@ def standard_deviation(std: Any) -> Any:
     return std.copy()
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def random_integers(*, shape: Shape, dtype: Any, low: int | None, generator: Any) -> Any:
     """Integers from `low` to the largest of the dtype; None: from 0 with the fewest words, for `random_`."""
     return generator.random(shape, dtype) if low is None else generator.randint(low, None, shape, dtype)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def randint(*, shape: Shape, dtype: Any, low: int, high: int, generator: Any) -> Any:
     """Integers of [low, high), all equally likely."""
     return generator.randint(low, high, shape, dtype)
@@ -67,19 +67,19 @@ def bernoulli(p: Any, *, dtype: Any, generator: Any) -> Any:
     return generator.bernoulli(p.shape, p, dtype)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def coin(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
     """1 with probability p, else 0."""
     return generator.bernoulli(shape, p, dtype)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def exponential(*, shape: Shape, dtype: Any, rate: float, generator: Any) -> Any:
     """Exponential with this rate."""
     return generator.exponential(shape, dtype, rate)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def dropout_factor(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
     """0 with probability p, else 1 / (1 - p)."""
     return generator.dropout(shape, p, dtype)

@@ -10,35 +10,32 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.random import samplers
 from adjoint.ops.movement import movement
+from adjoint.ops.random.draws import draw_op
 from adjoint.ops.reduction import reduction
 from adjoint.ops.special import implicit_reparam
 
 Shape = tuple[int, ...]
 
 
-def _draw_spec(*, shape: Shape, dtype: Any, **_: Any) -> Spec:
-    return Spec(shape, dtype)
-
-
 def _like(x: Any, *rest: Any, **_: Any) -> Spec:
     return Spec(broadcast_shapes(x.shape, *(y.shape for y in rest)), x.dtype)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def cauchy(*, shape: Shape, dtype: Any, median: float, sigma: float, generator: Any) -> Any:
-    """Of Cauchy's distribution with this median and half width at half height."""
+    """Cauchy numbers with this median and half width at half height."""
     return samplers.cauchy(generator, shape, dtype, median, sigma)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def log_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
     """Numbers whose logarithm is normal with this mean and standard deviation."""
     return samplers.log_normal(generator, shape, dtype, mean, std)
 
 
-@primitive(family="random", effect=True, spec=_draw_spec)
+@draw_op
 def geometric(*, shape: Shape, dtype: Any, p: float, generator: Any) -> Any:
-    """How many trials the first success takes, at probability p each."""
+    """The number of trials up to the first success, at probability p each."""
     return samplers.geometric(generator, shape, dtype, p)
 
 
@@ -50,7 +47,7 @@ def poisson(rate: Any, *, generator: Any) -> Any:
 
 @primitive(family="random", effect=True, spec=_like)
 def binomial(count: Any, chance: Any, *, generator: Any) -> Any:
-    """How many of `count` trials succeed with this chance."""
+    """The number of successes in `count` trials of this chance."""
     return samplers.binomial(generator, count, chance)
 
 

@@ -112,15 +112,11 @@ def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def row_major(out: Any, keepdims: bool = False) -> Any:
-    """What NumPy folded, which lies as the operand did: PyTorch makes a row-major tensor, of which there are views.
+    """Copy what NumPy folded, which lies as its operand did, to row-major order: PyTorch makes views of it.
 
     With `keepdims` it stays so: what it is subtracted from, or divides, then keeps its order without a glance at that.
     """
     return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else np.ascontiguousarray(out)
-
-
-def _mean_dx(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    return expand(g / _count(x_shape, axes), shape=x_shape)
 
 
 def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
@@ -130,7 +126,7 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
 @reduction_op(
     composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes),
     linear=True,
-    dx=_mean_dx,
+    dx=lambda g, x_shape, axes: expand(g / _count(x_shape, axes), shape=x_shape),
 )
 def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`, divided by their number of elements."""
@@ -164,7 +160,7 @@ def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
-    """For each element the product of all the others along `axes`: products from both sides, so zeros need no care."""
+    """The product of all the other elements along `axes`: products from both sides, so zeros need no care."""
     from adjoint.ops.movement.movement import inverse, permute
 
     kept = tuple(i for i in range(len(x.shape)) if i not in axes)

@@ -13,10 +13,6 @@ from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
 
 
-def _same(x: Any, *, axis: int) -> Spec:
-    return Spec(x.shape, x.dtype)
-
-
 def recurrence(g: Any, factor: Any, axis: int) -> Any:
     """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`, in log₂ n steps of doubling, each differentiable."""
     n, step = g.shape[axis], 1
@@ -28,14 +24,14 @@ def recurrence(g: Any, factor: Any, axis: int) -> Any:
 
 
 def shift_forward(x: Any, axis: int, by: int, beyond: float) -> Any:
-    """For each element the one `by` places later along `axis`; after the end, `beyond`."""
+    """Shift x so that each place takes the element `by` later along `axis`; after the end, `beyond`."""
     bounds: Bounds = tuple((by if d == axis else 0, n, 1) for d, n in enumerate(x.shape))
     widths = tuple((0, by if d == axis else 0) for d in range(len(x.shape)))
     return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
 
 
 def _shift_backward(x: Any, axis: int, first: float) -> Any:
-    """For each element the one before it along `axis`; `first` for the first."""
+    """Shift x so that each place takes the element before it along `axis`; `first` for the first."""
     bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
     widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
     return pad(slice(x, bounds=bounds), widths=widths, value=first)
@@ -48,7 +44,7 @@ def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
     return _shift_backward(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, shift_forward(x, axis, 1, 0.0), axis)
 
 
-@primitive(spec=_same, dx=_cumprod_dx)
+@primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_cumprod_dx)
 def cumprod(x: Any, *, axis: int) -> Any:
     """Running product along `axis`."""
     return np.asarray(np.cumprod(x, axis=axis, dtype=x.dtype), order="C")
@@ -65,14 +61,12 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
     return where(nothing, 0.0, exp(x - finite)) * recurrence(g, ratio, axis)
 
 
-@primitive(spec=_same, dx=_logcumsumexp_dx)
+@primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_logcumsumexp_dx)
 def logcumsumexp(x: Any, *, axis: int) -> Any:
     """ln of the running sum of eˣ along `axis`."""
-    return (
-        _complex_logcumsumexp(x, axis)
-        if x.dtype.kind == "c"
-        else np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
-    )
+    if x.dtype.kind == "c":
+        return _complex_logcumsumexp(x, axis)
+    return np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
 
 
 def _complex_logcumsumexp(x: Any, axis: int) -> Any:
@@ -89,13 +83,9 @@ def _complex_logcumsumexp(x: Any, axis: int) -> Any:
     return out
 
 
-def _where_spec(x: Any, *, axis: int, largest: bool) -> Spec:
-    return Spec(x.shape, np.dtype(np.int64))
-
-
-@primitive(spec=_where_spec)
+@primitive(spec=lambda x, *, axis, largest: Spec(x.shape, np.dtype(np.int64)))
 def where_extreme(x: Any, *, axis: int, largest: bool) -> Any:
-    """Where the running maximum (or minimum) along `axis` was last attained; NaN is the extreme from there on."""
+    """The index of the last attained running maximum (or minimum) along `axis`; NaN is the extreme from there on."""
     x = np.asarray(x, order="C")
     best = (np.maximum if largest else np.minimum).accumulate(x, axis=axis)
     own = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])

@@ -31,11 +31,11 @@ def _keep_axes(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
-def _variance_dx(g: Any, x: Any, axes: Axes, freedom: float) -> Any:
-    return _keep_axes(g, x.shape, axes) * _center(x, axes) * (2.0 / freedom)
-
-
-@with_eager_fast_path(composite=_variance, node="VarBackward0", dx=_variance_dx)
+@with_eager_fast_path(
+    composite=_variance,
+    node="VarBackward0",
+    dx=lambda g, x, axes, freedom: _keep_axes(g, x.shape, axes) * _center(x, axes) * (2.0 / freedom),
+)
 def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     """Σ(x - mean)² / freedom over `axes`."""
     if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:

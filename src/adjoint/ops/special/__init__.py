@@ -7,9 +7,8 @@ Modules, in reading order:
 - `chebyshev_tables`: Chebyshev series of special functions, made by tools/chebyshev_tables.py, which names the
   functions.
 - `erf`: erf on NumPy arrays, which NumPy lacks: rational approximations, in float64.
-- `airy`: The Airy function, by Chebyshev series of it, and of its amplitude where it oscillates or decays.
-- `bessel`: Bessel functions of the orders 0 and 1, by Chebyshev series near the origin and of their amplitudes far
-  from it.
+- `bessel`: Bessel functions of the orders 0 and 1, and Airy's: by Chebyshev series, far from the origin of their
+  amplitudes.
 - `gamma`: The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
 - `normal_cdf`: The normal distribution function's logarithm and inverse, and the scaled complement of erf.
 - `orthogonal_polynomials`: Orthogonal polynomials of a given degree, which is the second operand: by recurrence, or

@@ -1,6 +1,6 @@
-"""Bessel functions of the orders 0 and 1, by Chebyshev series near the origin and of their amplitudes far from it.
+"""Bessel functions of the orders 0 and 1, and Airy's: by Chebyshev series, far from the origin of their amplitudes.
 
-Formulas of the amplitudes: Abramowitz & Stegun 9.2.5 and 9.2.6; of the logarithms: 9.1.13 and 9.6.13.
+Formulas of the amplitudes: Abramowitz & Stegun 9.2.5, 9.2.6, 10.4.59 and 10.4.60; of the logarithms: 9.1.13 and 9.6.13.
 """
 
 from __future__ import annotations
@@ -215,3 +215,31 @@ def scaled_modified_bessel_k1(x: Any) -> Any:
 def spherical_bessel_j0(x: Any) -> Any:
     """sin x / x, and 1 at 0: the spherical Bessel function of the first kind."""
     return np.where(x == 0, 1.0, np.where(np.isinf(x), 0.0, np.sin(x) / np.where(x == 0, 1.0, x)))
+
+
+@special_unary()
+def airy_ai(x: Any) -> Any:
+    """Ai(x), the solution of y″ = x y that vanishes at ∞; NaN at either infinity."""
+    return piecewise(
+        x,
+        ((x > -np.inf) & (x < -5), _oscillating),
+        ((x >= -5) & (x < -2), lambda x: chebyshev(tables.AIRY_LEFT, (2 * x + 7) / 3)),
+        ((x >= -2) & (x <= 2), lambda x: chebyshev(tables.AIRY_MIDDLE, x / 2) * np.exp(-1.1 * x)),
+        ((x > 2) & (x < np.inf), _vanishing),
+    )
+
+
+def _oscillating(x: Any) -> Any:
+    size = -x
+    root = np.sqrt(size)
+    phase = 2 / 3 * size * root
+    t = 2 * (2 / 3 * 5**1.5 / phase) ** 2 - 1
+    p, q = chebyshev(tables.AIRY_FAR_LEFT_P, t), chebyshev(tables.AIRY_FAR_LEFT_Q, t) / phase
+    s, c = np.sin(phase), np.cos(phase)
+    return (p * (c + s) + q * (s - c)) / np.sqrt(2 * np.pi * root)
+
+
+def _vanishing(x: Any) -> Any:
+    root = np.sqrt(x)
+    phase = 2 / 3 * x * root
+    return chebyshev(tables.AIRY_RIGHT, 2 * (2 / 3 * 2**1.5) / phase - 1) * np.exp(-phase) / np.sqrt(root)
