@@ -19,7 +19,6 @@ class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """x = tril(x)."""
         return all_rightmost(value.tril() == value, 2)
 
 
@@ -29,7 +28,6 @@ class _LowerCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """x = tril(x), xᵢᵢ > 0."""
         return _LowerTriangular().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -39,7 +37,6 @@ class _CorrCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """x = tril(x), xᵢᵢ > 0, Σⱼ xᵢⱼ² = 1."""
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         length = value.detach().square().sum(-1).sqrt()
         return _LowerCholesky().check(value) & ((length - 1.0).abs() <= tolerance).all(-1)
@@ -51,7 +48,6 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """m = n."""
         return creation.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype="bool")
 
 
@@ -59,7 +55,6 @@ class _Symmetric(_Square):
     """Symmetric matrices."""
 
     def check(self, value: Any) -> Any:
-        """x = xᵀ to a millionth."""
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
         return all_rightmost(allclose.isclose(value, value.mT, atol=1e-6), 2)
@@ -69,7 +64,6 @@ class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
     def check(self, value: Any) -> Any:
-        """x = xᵀ, λ ≥ 0."""
         symmetric_ = super().check(value)
         return symmetric_ if _fails(symmetric_) else (eigvalsh(value) >= 0).all(-1)
 
@@ -78,7 +72,6 @@ class _PositiveDefinite(_Symmetric):
     """Symmetric matrices with a Cholesky factor."""
 
     def check(self, value: Any) -> Any:
-        """x = xᵀ, x = LLᵀ."""
         symmetric_ = super().check(value)
         return symmetric_ if _fails(symmetric_) else cholesky_ex(value).info == 0
 

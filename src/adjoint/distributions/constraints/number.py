@@ -11,7 +11,6 @@ class _Real(Constraint):
     """All numbers but NaN."""
 
     def check(self, value: Any) -> Any:
-        """x = x."""
         return value == value
 
 
@@ -21,7 +20,6 @@ class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Any) -> Any:
-        """x = 0 or x = 1."""
         return (value == 0) | (value == 1)
 
 
@@ -31,7 +29,6 @@ class _OneHot(Constraint):
     is_discrete, event_dim = True, 1
 
     def check(self, value: Any) -> Any:
-        """Elements 0 or 1 of sum 1."""
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
@@ -62,7 +59,6 @@ class _GreaterThan(_LowerBoundConstraint):
     """(lower_bound, ∞]."""
 
     def check(self, value: Any) -> Any:
-        """lower_bound < x."""
         return self.lower_bound < value
 
 
@@ -70,7 +66,6 @@ class _GreaterThanEq(_LowerBoundConstraint):
     """[lower_bound, ∞]."""
 
     def check(self, value: Any) -> Any:
-        """lower_bound ≤ x."""
         return self.lower_bound <= value
 
 
@@ -78,7 +73,6 @@ class _LessThan(_UpperBoundConstraint):
     """[-∞, upper_bound)."""
 
     def check(self, value: Any) -> Any:
-        """x < upper_bound."""
         return value < self.upper_bound
 
 
@@ -86,7 +80,6 @@ class _Interval(_TwoBoundConstraint):
     """[lower_bound, upper_bound]."""
 
     def check(self, value: Any) -> Any:
-        """lower_bound ≤ x ≤ upper_bound."""
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -94,7 +87,6 @@ class _HalfOpenInterval(_TwoBoundConstraint):
     """[lower_bound, upper_bound)."""
 
     def check(self, value: Any) -> Any:
-        """lower_bound ≤ x < upper_bound."""
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
@@ -104,7 +96,6 @@ class _IntegerInterval(_Interval):
     is_discrete = True
 
     def check(self, value: Any) -> Any:
-        """x whole, lower_bound ≤ x ≤ upper_bound."""
         return (value % 1 == 0) & super().check(value)
 
 
@@ -114,7 +105,6 @@ class _IntegerLessThan(_UpperBoundConstraint):
     is_discrete = True
 
     def check(self, value: Any) -> Any:
-        """x whole, x ≤ upper_bound."""
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
@@ -124,7 +114,6 @@ class _IntegerGreaterThan(_LowerBoundConstraint):
     is_discrete = True
 
     def check(self, value: Any) -> Any:
-        """x whole, x ≥ lower_bound."""
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
@@ -134,7 +123,6 @@ class _Simplex(Constraint):
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        """x ≥ 0, Σ x = 1 to a millionth."""
         return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -147,5 +135,4 @@ class _Multinomial(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """x ≥ 0, Σ x ≤ upper_bound."""
         return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from adjoint.autograd.grad_mode import no_grad
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.distribution import Distribution
@@ -73,11 +72,6 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         x = (self.probs - 0.5).pow(2)
         series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
         return where(self._outside_unstable_region(), exact, series)
-
-    def sample(self, sample_shape: Any = ()) -> Any:
-        """The inverse of the cdf at a uniform number."""
-        with no_grad():
-            return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """The inverse of the cdf at a uniform number."""

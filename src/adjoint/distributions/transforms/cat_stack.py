@@ -51,6 +51,8 @@ class _JoinedTransform(Transform):
 class CatTransform(_JoinedTransform):
     """Each transform of a part of its length along `dim`, joined again."""
 
+    _settings = ("transforms", "dim", "lengths")
+
     def __init__(
         self, tseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
     ) -> None:
@@ -58,9 +60,6 @@ class CatTransform(_JoinedTransform):
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     @lazy_property
     def event_dim(self) -> Any:
@@ -103,11 +102,10 @@ class CatTransform(_JoinedTransform):
 class StackTransform(_JoinedTransform):
     """Each transform of one index along `dim`, stacked again."""
 
+    _settings = ("transforms", "dim")
+
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return StackTransform(self.transforms, self.dim, cache_size)
 
     def _split(self, value: Any) -> Sequence[Any]:
         count = len(self.transforms)
@@ -136,6 +134,7 @@ class StackTransform(_JoinedTransform):
 class CumulativeDistributionTransform(Transform):
     """y = P[X ≤ x] for X of `distribution`."""
 
+    _settings = ("distribution",)
     bijective = True
     codomain = constraints.unit_interval
     sign = +1
@@ -143,9 +142,6 @@ class CumulativeDistributionTransform(Transform):
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
     domain = formula("The support of the distribution.", lambda t: t.distribution.support)
 

@@ -111,6 +111,7 @@ class AbsTransform(_FixedTransform):
 class PowerTransform(Transform):
     """y = x^exponent for positive x."""
 
+    _settings = ("exponent",)
     domain = constraints.positive
     codomain = constraints.positive
     bijective = True
@@ -118,9 +119,6 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self) -> Any:
@@ -150,14 +148,12 @@ class PowerTransform(Transform):
 class AffineTransform(Transform):
     """y = loc + scale · x; `event_dim` dimensions are an event."""
 
+    _settings = ("loc", "scale", "event_dim")
     bijective = True
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
     event_dim = formula("The dimensions of an event.", lambda t: t._event_dim)
 

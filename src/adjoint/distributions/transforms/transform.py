@@ -22,6 +22,7 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
+    _settings: tuple[str, ...]  # the attributes that the constructor takes, before `cache_size`
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -58,11 +59,10 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        return self._rebuild_with_cache(cache_size)
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        """The same transform anew. Raises NotImplementedError where a subclass does not say how it is made."""
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        owner: Any = next((c for c in type(self).__mro__ if "_settings" in vars(c)), None)
+        if owner is None:
+            raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        return owner(*[getattr(self, name) for name in owner._settings], cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         return self._equals(other)
@@ -168,12 +168,11 @@ class _InverseTransform(Transform):
 class ComposeTransform(Transform):
     """f_n(… f₂(f₁(x))): the `parts` one after another, which share the caching."""
 
+    _settings = ("parts",)
+
     def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return ComposeTransform(self.parts, cache_size=cache_size)
 
     def _equals(self, other: Any) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts

@@ -20,13 +20,12 @@ from adjoint.functions.nn.pad import pad
 class IndependentTransform(Transform):
     """`base_transform`, with the last `reinterpreted_batch_ndims` dimensions taken as part of an event."""
 
+    _settings = ("base_transform", "reinterpreted_batch_ndims")
+
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -71,6 +70,7 @@ class IndependentTransform(Transform):
 class ReshapeTransform(Transform):
     """Events of `in_shape` as events of `out_shape`. Raises ValueError where they differ in number of elements."""
 
+    _settings = ("in_shape", "out_shape")
     bijective = True
 
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
@@ -78,9 +78,6 @@ class ReshapeTransform(Transform):
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)
-
-    def _rebuild_with_cache(self, cache_size: int) -> Any:
-        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
 
     @constraints.dependent_property
     def domain(self) -> Any:
