@@ -408,3 +408,9 @@ def test_tangents_of_views_follow_writes_wherever_the_examples_lie(primal_at: in
     for found, expected in ((out, y), (tangents, dy)):
         assert ad.equal(found[0], expected)
         assert ad.equal(found[1], expected[:, 0, ::2])
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 2])
+def test_jacrev_of_no_elements(chunk_size: int | None) -> None:
+    x = ad.ones(2)
+    assert ad.func.jacrev(lambda x: x[:0] * 2, chunk_size=chunk_size)(x).shape == (0, 2)

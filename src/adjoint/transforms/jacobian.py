@@ -60,17 +60,13 @@ def jacrev(
             return tuple(flatten(pull(unflatten(structure, iter(basis))))[0])
 
         with ModeScope(recording=mode.recording and origin.is_differentiated_further([*outputs])):
-            parts = [_map_basis(rows, basis, chunk_size) for basis in _basis_chunks(outputs, chunk_size)]
-        stacked = [column[0] if len(column) == 1 else cat(*column, axis=0) for column in zip(*parts, strict=True)]
-        found = []
-        for out, (start, stop) in zip(outputs, _spans(outputs), strict=True):
-            blocks = [
-                reshape(_slice_axis(g, 0, start, stop), shape=(*out.array.shape, *x.array.shape))
-                for g, x in zip(stacked, inputs, strict=True)
+            parts = [
+                loop_over_rows(rows, basis) if chunk_size == 1 and basis[0].shape[0] else vmap(rows)(*basis)
+                for basis in unit_vector_chunks(outputs, chunk_size)
             ]
-            inside = unflatten(shape, iter(blocks))
-            found.append(inside[0] if isinstance(argnums, int) else inside)
-        result = unflatten(structure, iter(found))
+        stacked = [_join_rows(column) for column in zip(*parts, strict=True)]
+        inside = [unflatten(shape, iter(blocks)) for blocks in split_rows(stacked, outputs, inputs)]
+        result = unflatten(structure, iter([x[0] for x in inside] if isinstance(argnums, int) else inside))
         return (result, aux) if has_aux else result
 
     return call
@@ -107,22 +103,14 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
             given.check_real("jacfwd", flatten(slope)[0], "outputs")
             return (slope, aux) if has_aux else slope
 
-        (basis,) = _basis_chunks(inputs, None)
+        (basis,) = unit_vector_chunks(inputs)
         result = vmap(columns, randomness=randomness)(*basis)
         result, aux = result if has_aux else (result, None)
         if has_aux:
             aux = tree_map(lambda x: select(x, axis=0, at=0), aux)
         outputs, structure = flatten(result)
-        found = []
-        for g in outputs:  # (N, *output)
-            last = permute(g, axes=(*range(1, g.ndim), 0))
-            blocks = [
-                reshape(_slice_axis(last, g.ndim - 1, *span), shape=(*g.array.shape[1:], *x.array.shape))
-                for span, x in zip(_spans(inputs), inputs, strict=True)
-            ]
-            inside = unflatten(shape, iter(blocks))
-            found.append(inside[0] if isinstance(argnums, int) else inside)
-        whole = unflatten(structure, iter(found))
+        inside = [unflatten(shape, iter(split_columns(g, inputs))) for g in outputs]
+        whole = unflatten(structure, iter([x[0] for x in inside] if isinstance(argnums, int) else inside))
         return (whole, aux) if has_aux else whole
 
     return call
@@ -145,18 +133,19 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def _map_basis(
-    rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor], chunk_size: int | None
-) -> tuple[Any, ...]:
-    """`rows` of each row of the basis; one by one, if that was asked for, without `vmap`."""
-    if chunk_size != 1:
-        return tuple(vmap(rows)(*basis))
-    found = rows(*[select(b, axis=0, at=0) for b in basis])
-    return tuple(reshape(g, shape=(1, *g.array.shape)) for g in found)
+def loop_over_rows(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Return what `vmap(rows)(*basis)` does, one row after another."""
+    results = [rows(*[select(b, axis=0, at=n) for b in basis]) for n in range(basis[0].array.shape[0])]
+    columns = [[reshape(g, shape=(1, *g.array.shape)) for g in column] for column in zip(*results, strict=True)]
+    return tuple(_join_rows(column) for column in columns)
 
 
-def _basis_chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[Tensor]]:
-    """The unit vectors of all elements of the tensors together, `size` at a time: for each tensor (n, *shape)."""
+def _join_rows(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else cat(*parts, axis=0)
+
+
+def unit_vector_chunks(tensors: Sequence[Tensor], size: int | None = None) -> Iterator[list[Tensor]]:
+    """Yield the unit vectors of all elements of the tensors together, `size` at a time: for each tensor (n, *shape)."""
     spans = _spans(tensors)
     total = spans[-1][1]
     for first in range(0, max(total, 1), size or max(total, 1)):
@@ -167,8 +156,28 @@ def _basis_chunks(tensors: Sequence[Tensor], size: int | None) -> Iterator[list[
         ]
 
 
+def split_rows(rows: Sequence[Tensor], outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Return for each output, for each input, the Jacobian (*out, *in); `rows`: for each input (N, *in)."""
+    return [
+        [
+            reshape(_slice_axis(g, 0, *span), shape=(*out.array.shape, *x.array.shape))
+            for g, x in zip(rows, inputs, strict=True)
+        ]
+        for out, span in zip(outputs, _spans(outputs), strict=True)
+    ]
+
+
+def split_columns(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return for each input the Jacobian (*out, *in) of one output; `columns`: its derivatives (N, *out)."""
+    last = permute(columns, axes=(*range(1, columns.ndim), 0))
+    return [
+        reshape(_slice_axis(last, columns.ndim - 1, *span), shape=(*columns.array.shape[1:], *x.array.shape))
+        for x, span in zip(inputs, _spans(inputs), strict=True)
+    ]
+
+
 def _spans(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Where each tensor's elements begin and end among those of all."""
+    """Return where each tensor's elements begin and end among those of all."""
     return list(pairwise(accumulate((x.numel() for x in tensors), initial=0)))
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.transforms.functional import inputs as complaint
+from adjoint.transforms.functional import inputs as texts
 from adjoint.transforms.functional.inputs import (
-    OUTPUTS,
+    FUNCTION_RETURNS,
+    MaybeTensors,
     Tensors,
     as_tuple,
+    call_function,
+    call_scalar_function,
     compute_vjp,
     fill_missing_with_zeros,
-    is_scalar,
     prepare_inputs,
     prepare_vector,
     restore_structure,
@@ -38,31 +40,18 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """func(inputs) and vᵀJ, J the Jacobian of `func` there; `v` like the outputs, of which a lone scalar needs none.
+    """Return func(inputs) and vᵀJ, where J is the Jacobian of `func` there.
 
-    The results lead back to `inputs` and `v` with `create_graph`, and are detached otherwise. Where the outputs do not
-    depend on an input the product is zeros, or with `strict` RuntimeError.
+    `v` is like the outputs; a lone scalar needs none. With `create_graph` the results lead back to `inputs` and `v`,
+    otherwise they are detached. The product is zeros for an input that no output depends on, or with `strict`
+    RuntimeError.
     """
     with enable_grad():
-        xs, several = as_tuple(inputs, "inputs", "vjp")
-        xs = prepare_inputs(xs, create_graph)
-        ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "vjp")
-        if strict:
-            complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
-        if v is not None:
-            vector: Tensors | None = prepare_vector(v, ys, outputs_several, create_graph, "vjp")
-        elif is_scalar(ys):
-            vector = None
-        else:
-            raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element."
-            )
-        found = compute_vjp(ys, xs, vector, create_graph)
-        if strict:
-            complaint.check_strict(found, complaint.UNUSED, complaint.CONSTANT_JACOBIAN if create_graph else None)
-        products = fill_missing_with_zeros(found, xs)
-    return restore_structure(ys, outputs_several, create_graph), restore_structure(products, several, create_graph)
+        call = _Differentiation("vjp", inputs, create_graph, strict)
+        ys, several = call_function(func, call.xs, strict, "vjp")
+        vector = prepare_vector(v, ys, several, create_graph, "vjp", FUNCTION_RETURNS)
+        products = call.vjp(ys, call.xs, vector, create_graph, texts.UNUSED, texts.CONSTANT_JACOBIAN)
+        return call.finish(ys, several), call.finish(products, call.several, call.xs)
 
 
 def jvp(
@@ -72,31 +61,19 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """func(inputs) and Jv, J the Jacobian of `func` there; `v` like the inputs, of which a lone scalar needs none.
+    """Return func(inputs) and Jv, where J is the Jacobian of `func` there; `v` is like the inputs.
 
-    By reverse mode twice: g ↦ gᵀJ is linear in g, and its own gradient, weighted by v, is Jv. `create_graph` and
-    `strict` as for `vjp`.
+    It runs reverse mode twice: g ↦ gᵀJ is linear in g, and its own gradient, weighted by v, is Jv. `create_graph` and
+    `strict` are those of `vjp`.
     """
     with enable_grad():
-        xs, several = as_tuple(inputs, "inputs", "jvp")
-        xs = prepare_inputs(xs, create_graph)
-        vector = _vector_for_inputs(v, xs, several, create_graph, "jvp")
-        ys, outputs_several = as_tuple(func(*xs), OUTPUTS, "jvp")
-        if strict:
-            complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
+        call = _Differentiation("jvp", inputs, create_graph, strict)
+        vector = prepare_vector(v, call.xs, call.several, create_graph, "jvp")
+        ys, several = call_function(func, call.xs, strict, "jvp")
         weights = tuple(zeros(y).requires_grad_(y.requires_grad) for y in ys)
-        gradients = compute_vjp(ys, xs, weights, create_graph=True)
-        if strict:
-            complaint.check_strict(gradients, complaint.UNUSED, complaint.CONSTANT_GRADIENT)
-        found = compute_vjp(gradients, weights, vector, create_graph)
-        if strict:
-            complaint.check_strict(
-                found, complaint.UNUSED_WEIGHT, complaint.CONSTANT_JACOBIAN if create_graph else None
-            )
-        products = fill_missing_with_zeros(found, ys)
-    return restore_structure(ys, outputs_several, create_graph), restore_structure(
-        products, outputs_several, create_graph
-    )
+        gradients = call.vjp(ys, call.xs, weights, True, texts.UNUSED, texts.CONSTANT_GRADIENT)
+        products = call.vjp(gradients, weights, vector, create_graph, texts.UNUSED_WEIGHT, texts.CONSTANT_JACOBIAN)
+        return call.finish(ys, several), call.finish(products, several, ys)
 
 
 def vhp(
@@ -106,19 +83,18 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """func(inputs), one element, and vᵀH, H the Hessian of `func` there; `v` like the inputs.
+    """Return func(inputs) and vᵀH, where H is the Hessian of `func` there; `v` is like the inputs.
 
-    `create_graph` and `strict` as for `vjp`; RuntimeError if `func` returns anything but one tensor of one element.
+    `create_graph` and `strict` are those of `vjp`.
+
+    Raises: RuntimeError if `func` returns anything but one tensor of one element.
     """
     with enable_grad():
-        at = _record_slope(func, inputs, v, create_graph, strict, "vhp")
-        found = compute_vjp(at.slopes, at.xs, at.vector, create_graph)
-        if strict:
-            complaint.check_strict(
-                found, complaint.UNUSED_BY_SLOPE, complaint.CONSTANT_HESSIAN if create_graph else None
-            )
-        products = fill_missing_with_zeros(found, at.xs)
-    return restore_structure((at.y,), False, create_graph), restore_structure(products, at.several, create_graph)
+        call = _Differentiation("vhp", inputs, create_graph, strict)
+        vector = prepare_vector(v, call.xs, call.several, create_graph, "vhp")
+        y, slopes = call.gradient(func)
+        products = call.vjp(slopes, call.xs, vector, create_graph, texts.UNUSED_BY_SLOPE, texts.CONSTANT_HESSIAN)
+        return call.finish([y], False), call.finish(products, call.several, call.xs)
 
 
 def hvp(
@@ -128,58 +104,49 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """func(inputs), one element, and Hv, H the Hessian of `func` there; `v` like the inputs.
+    """Return func(inputs) and Hv, where H is the Hessian of `func` there; `v` is like the inputs.
 
-    By reverse mode thrice; `vhp` gives the same with one pass less, as H is symmetric where it is continuous. Arguments
-    and errors as for `vhp`.
+    It runs reverse mode three times. `vhp` gives the same with one pass less, since H is symmetric where it is
+    continuous. The arguments and errors are those of `vhp`.
     """
     with enable_grad():
-        at = _record_slope(func, inputs, v, create_graph, strict, "hvp")
-        weights = tuple(zeros(x).requires_grad_() for x in at.xs)
-        curvatures = compute_vjp(at.slopes, at.xs, weights, create_graph=True)
-        if strict:
-            complaint.check_strict(curvatures, complaint.UNUSED, complaint.CONSTANT_CURVATURE)
-        found = compute_vjp(curvatures, weights, at.vector, create_graph)
-        if strict:
-            complaint.check_strict(
-                found, complaint.UNUSED_BY_CURVATURE, complaint.CONSTANT_HESSIAN if create_graph else None
-            )
-        products = fill_missing_with_zeros(found, at.xs)
-    return restore_structure((at.y,), False, create_graph), restore_structure(products, at.several, create_graph)
-
-
-class _RecordedSlope(NamedTuple):
-    xs: Tensors
-    several: bool
-    vector: Tensors | None
-    y: Tensor
-    slopes: tuple[Tensor | None, ...]  # ∂y/∂x, recorded
-
-
-def _record_slope(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, called: str) -> _RecordedSlope:
-    """The function's value, and its gradient as something to differentiate again."""
-    xs, several = as_tuple(inputs, "inputs", called)
-    xs = prepare_inputs(xs, create_graph)
-    vector = _vector_for_inputs(v, xs, several, create_graph, called)
-    ys, outputs_several = as_tuple(func(*xs), OUTPUTS, called)
-    if strict:
-        complaint.check_strict(ys, complaint.NO_HISTORY, complaint.NO_HISTORY)
-    if outputs_several:
-        raise RuntimeError(f"The function given to {called} should return a single Tensor")
-    if not is_scalar(ys):
-        raise RuntimeError(f"The Tensor returned by the function given to {called} should contain a single element")
-    slopes = compute_vjp(ys, xs, create_graph=True)
-    if strict:
-        complaint.check_strict(slopes, complaint.UNUSED, complaint.CONSTANT_SLOPE)
-    return _RecordedSlope(xs, several, vector, ys[0], slopes)
-
-
-def _vector_for_inputs(v: Any, xs: Tensors, several: bool, create_graph: bool, called: str) -> Tensors | None:
-    if v is not None:
-        return prepare_vector(v, xs, several, create_graph, called)
-    if not is_scalar(xs):
-        raise RuntimeError(
-            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single "
-            "element."
+        call = _Differentiation("hvp", inputs, create_graph, strict)
+        vector = prepare_vector(v, call.xs, call.several, create_graph, "hvp")
+        y, slopes = call.gradient(func)
+        weights = tuple(zeros(x).requires_grad_() for x in call.xs)
+        curvatures = call.vjp(slopes, call.xs, weights, True, texts.UNUSED, texts.CONSTANT_CURVATURE)
+        products = call.vjp(
+            curvatures, weights, vector, create_graph, texts.UNUSED_BY_CURVATURE, texts.CONSTANT_HESSIAN
         )
-    return None
+        return call.finish([y], False), call.finish(products, call.several, call.xs)
+
+
+class _Differentiation:
+    """The inputs and options of one call of a function above."""
+
+    def __init__(self, name: str, inputs: Any, create_graph: bool, strict: bool) -> None:
+        self.name, self.create_graph, self.strict = name, create_graph, strict
+        xs, self.several = as_tuple(inputs, "inputs", name)
+        self.xs = prepare_inputs(xs, create_graph)
+
+    def vjp(
+        self,
+        ys: MaybeTensors,
+        xs: Tensors,
+        weights: Sequence[Any] | None,
+        create_graph: bool,
+        missing: str,
+        constant: str,
+    ) -> MaybeTensors:
+        """Return the products of `compute_vjp`; if `strict`, `missing` and `constant` are what it raises."""
+        return compute_vjp(ys, xs, weights, create_graph, (missing, constant) if self.strict else None)
+
+    def gradient(self, func: Callable[..., Any]) -> tuple[Tensor, MaybeTensors]:
+        """Return the value of a scalar function, and its gradient as something to differentiate again."""
+        y = call_scalar_function(func, self.xs, self.strict, self.name)
+        return y, self.vjp((y,), self.xs, None, True, texts.UNUSED, texts.CONSTANT_SLOPE)
+
+    def finish(self, tensors: Sequence[Any], several: bool, like: Tensors = ()) -> Any:
+        """Return tensors as the caller gets them, with zeros like those of `like` where one is None."""
+        results = fill_missing_with_zeros(tuple(tensors), like) if like else tensors
+        return restore_structure(results, several, self.create_graph)

@@ -1,4 +1,4 @@
-"""What the functions of `autograd.functional` take and give: tensors or tuples of them, checked and completed."""
+"""Inputs and results of the functions of `autograd.functional`: checks, strict mode, structure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 
 from adjoint.autograd.backward import grad
 from adjoint.core.tensor.tensor import Tensor, constant, detach
-from adjoint.ops.movement import movement
+from adjoint.ops.movement.movement import reshape
 
 Tensors = tuple[Tensor, ...]
 MaybeTensors = tuple[Tensor | None, ...]
-
-OUTPUTS = "outputs of the user-provided function"
+INPUT_IS, FUNCTION_RETURNS = "input to the user-provided function is", "user-provided function returns"
 
 
 def as_tuple(given: Any, what: str, called: str) -> tuple[Tensors, bool]:
-    """`given` as a tuple of tensors, and whether it was one. TypeError for anything that is not a tensor."""
+    """Return `given` as a tuple of tensors, and whether it was one. Raises TypeError for anything else."""
     several = isinstance(given, tuple)
     tensors: Tensors = given if several else (given,)
     for i, tensor in enumerate(tensors):
@@ -31,29 +30,53 @@ def as_tuple(given: Any, what: str, called: str) -> tuple[Tensors, bool]:
     return tensors, several
 
 
-def prepare_inputs(given: Tensors, create_graph: bool, wanted: bool = True) -> Tensors:
-    """The same values as new tensors, which `wanted` asks to require grad.
+def call_function(func: Any, xs: Tensors, strict: bool, called: str) -> tuple[Tensors, bool]:
+    """Return the outputs of `func` as a tuple, and whether they were one."""
+    ys, several = as_tuple(func(*xs), "outputs of the user-provided function", called)
+    if strict:
+        check_strict(ys, NO_HISTORY, NO_HISTORY)
+    return ys, several
 
-    New ones, so that what the function reaches of the originals by another way is not differentiated. Results with a
-    graph must lead back to the originals: these are viewed, not detached. Subclasses are asked by their methods, and
-    may stay what they are.
+
+def call_scalar_function(func: Any, xs: Tensors, strict: bool, called: str) -> Tensor:
+    """Return the output of `func`. Raises RuntimeError unless it is one tensor of one element."""
+    ys, several = call_function(func, xs, strict, called)
+    if several:
+        raise RuntimeError(f"The function given to {called} should return a single Tensor")
+    if not is_scalar(ys):
+        raise RuntimeError(f"The Tensor returned by the function given to {called} should contain a single element")
+    return ys[0]
+
+
+def prepare_inputs(given: Tensors, create_graph: bool, requires_grad: bool = True) -> Tensors:
+    """Return the same values as new tensors.
+
+    The function may reach the originals by another way, which is not differentiated. With `create_graph` results must
+    lead back to the originals: these are viewed, not detached. Subclasses are asked by their methods, and may stay what
+    they are.
     """
-    return tuple(
-        _view_input(x) if create_graph and x.requires_grad else _detach_input(x).requires_grad_(wanted) for x in given
-    )
+    tensors: list[Any] = []
+    for x in given:
+        plain = type(x) is Tensor
+        if create_graph and x.requires_grad:
+            tensors.append(reshape(x, shape=x.array.shape) if plain else x.view_as(x))
+        else:
+            tensors.append((detach(x) if plain else x.detach()).requires_grad_(requires_grad))
+    return tuple(tensors)
 
 
-def _view_input(x: Any) -> Tensor:
-    return movement.reshape(x, shape=x.array.shape) if type(x) is Tensor else x.view_as(x)
+def prepare_vector(
+    v: Any, like: Tensors, several: bool, create_graph: bool, called: str, subject: str = INPUT_IS
+) -> Tensors | None:
+    """Return `v` as new tensors; None, which stands for 1, if it is None and `like` is a scalar.
 
-
-def _detach_input(x: Any) -> Tensor:
-    return detach(x) if type(x) is Tensor else x.detach()
-
-
-def prepare_vector(v: Any, like: Tensors, several: bool, create_graph: bool, called: str) -> Tensors:
-    """`v` as new tensors. RuntimeError unless it has as many as `like`, of the same shapes."""
-    vector = prepare_inputs(as_tuple(v, "v", called)[0], create_graph, wanted=False)
+    Raises: RuntimeError unless `v` has as many tensors as `like`, of the same shapes.
+    """
+    if v is None:
+        if is_scalar(like):
+            return None
+        raise RuntimeError(f"The vector v can only be None if the {subject} a single Tensor with a single element.")
+    vector = prepare_inputs(as_tuple(v, "v", called)[0], create_graph, requires_grad=False)
     if len(vector) != len(like):
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}."
@@ -68,60 +91,49 @@ def prepare_vector(v: Any, like: Tensors, several: bool, create_graph: bool, cal
 
 
 def is_scalar(tensors: Tensors) -> bool:
-    """True if it is one tensor of one element."""
+    """Return whether it is one tensor of one element."""
     return len(tensors) == 1 and tensors[0].numel() == 1
 
 
 def compute_vjp(
     outputs: MaybeTensors,
     inputs: Tensors,
-    weights: Sequence[Tensor | None] | None = None,
-    create_graph: bool = False,
+    weights: Sequence[Tensor | None] | None,
+    create_graph: bool,
+    strict_texts: tuple[str, str] | None = None,
     retain_graph: bool | None = None,
 ) -> MaybeTensors:
-    """Σ weightᵀ ∂output/∂input for each input; None where no output depends on it."""
-    ys, gs, xs = _select_differentiable(outputs, inputs, weights)
-    if not ys or not xs:
-        return (None,) * len(inputs)
-    found = iter(grad(ys, xs, gs, retain_graph, create_graph, allow_unused=True))
-    return tuple(next(found) if x.requires_grad else None for x in inputs)
+    """Return Σ weightᵀ ∂output/∂input for each input; None where no output depends on it.
 
-
-def compute_batched_vjp(outputs: Tensors, inputs: Tensors, weights: Tensors, create_graph: bool) -> MaybeTensors:
-    """`compute_vjp` of each row of the weights, in one pass: `weights` and results have a leading dimension, N."""
-    ys, gs, _ = _select_differentiable(outputs, inputs, weights)
-    if not ys:
-        return (None,) * len(inputs)
-    return grad(ys, inputs, gs, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
-
-
-def _select_differentiable(
-    outputs: MaybeTensors, inputs: Tensors, weights: Sequence[Tensor | None] | None
-) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
+    `strict_texts`: error texts for a product that is None, and with `create_graph` for one without history.
+    """
     pairs = zip(outputs, (None,) * len(outputs) if weights is None else weights, strict=True)
-    known = [(y, g) for y, g in pairs if y is not None and y.requires_grad]
-    return [y for y, _ in known], [g for _, g in known], [x for x in inputs if x.requires_grad]
-
-
-def stack_tensors(rows: Sequence[Any]) -> Tensor:
-    """Tensors of one shape joined along a new first dimension."""
-    return movement.cat(*[movement.reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0)
+    seeds = [(y, g) for y, g in pairs if y is not None and y.requires_grad]
+    xs = [x for x in inputs if x.requires_grad]
+    products: MaybeTensors = (None,) * len(inputs)
+    if seeds and xs:
+        ys, gs = zip(*seeds, strict=True)
+        gradients = iter(grad(ys, xs, gs, retain_graph, create_graph, allow_unused=True))
+        products = tuple(next(gradients) if x.requires_grad else None for x in inputs)
+    if strict_texts is not None:
+        check_strict(products, strict_texts[0], strict_texts[1] if create_graph else None)
+    return products
 
 
 def zeros(like: Tensor, shape: tuple[int, ...] = ()) -> Tensor:
-    """Zeros of the dtype of `like`, and of its shape behind `shape`."""
+    """Return zeros of the dtype of `like`, and of its shape behind `shape`."""
     return constant(np.zeros((*shape, *like.array.shape), like.array.dtype))
 
 
-def fill_missing_with_zeros(found: MaybeTensors, like: Tensors) -> Tensors:
-    """`found`, with zeros where it is None."""
-    return tuple(zeros(x) if tensor is None else tensor for tensor, x in zip(found, like, strict=True))
+def fill_missing_with_zeros(tensors: MaybeTensors, like: Tensors) -> Tensors:
+    """Return `tensors`, with zeros where one is None."""
+    return tuple(zeros(x) if tensor is None else tensor for tensor, x in zip(tensors, like, strict=True))
 
 
-def restore_structure(tensors: Tensors, several: bool, create_graph: bool) -> Any:
-    """The result in the structure that the caller used, detached unless a graph is wanted."""
-    kept = tensors if create_graph else tuple(detach(tensor) for tensor in tensors)
-    return kept if several else kept[0]
+def restore_structure(tensors: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
+    """Return the tensors in the structure that the caller used, detached without `create_graph`."""
+    results = tuple(tensors if create_graph else map(detach, tensors))
+    return results if several else results[0]
 
 
 # In the first {i} is the number of an output, in the others of an input; UNUSED_BY_OUTPUT names both.
@@ -169,8 +181,8 @@ CONSTANT_HESSIAN = (
 )
 
 
-def check_strict(tensors: tuple[Tensor | None, ...], missing: str, unrecorded: str | None = None) -> None:
-    """RuntimeError `missing` for the first tensor that is None, `unrecorded` for one that does not require grad."""
+def check_strict(tensors: MaybeTensors, missing: str, unrecorded: str | None = None) -> None:
+    """Raise RuntimeError `missing` for the first tensor that is None, `unrecorded` for one without history."""
     for i, tensor in enumerate(tensors):
         if tensor is None:
             raise RuntimeError(missing.format(i=i))
