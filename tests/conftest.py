@@ -89,6 +89,10 @@ def _unasking() -> None:
     overriding.unpatch_functions()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write texts kept beside tests anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(order)  # as a plugin: hooks of a conftest do not see every folder
 

@@ -1,18 +1,33 @@
-"""Each pass of the pipeline as text: a graph before it, and after."""
+"""Each pass of the pipeline as text: a graph before it, and after; and whole programs, stage by stage."""
 
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.goldens.programs import PROGRAMS
 
+import adjoint as ad
+from adjoint.compiler import pipeline
+from adjoint.compiler.build import finish_trace
 from adjoint.compiler.ir.graph import Argument, Graph
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.pipeline import PIPELINE, StepFacts, run_pipeline
+from adjoint.compiler.kernels import kernel_kinds
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.passes import fusion_rules, gated_matmul
+from adjoint.compiler.passes.partition import TracedBackward
+from adjoint.compiler.pipeline import PIPELINE, Pass, StepFacts, run_pipeline
+from adjoint.compiler.report.loop_text import format_loops
+from adjoint.compiler.trace.step_outputs import collect_effects
+from adjoint.compiler.trace.tracer import Tracer
 
 pytest.importorskip("llvmlite")
+GOLDENS = Path(__file__).parent / "goldens"
 
 CASES: dict[str, tuple[str, str]] = {
     "apply_rules": (  # no times one, one exp for two, the constant folded, the log dropped
@@ -267,3 +282,72 @@ def test_observers_see_the_stage_after_each_pass() -> None:
     assert seen == [each.name for each in PIPELINE]
     assert plan.rounds
     assert [v.op.name for v in plan.graph.equations] == ["permute", "permute", "mm"]
+
+
+class TestGoldens:
+    """Graph, graph after each pass, and kernels as loops of goldens/programs.py, on a machine that is always the same.
+
+    `pytest --update-golden` writes the texts anew; look at what changed before you keep them.
+    """
+
+    @pytest.fixture(autouse=True)
+    def fixed_target(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        if "explanation" in request.node.name:  # a program that runs: on this machine
+            return
+        target = Target("x86_64-unknown-linux-gnu", "", "+avx2,+fma", "0")
+        for module in (pipeline, fusion_rules, gated_matmul, kernel_kinds):
+            monkeypatch.setattr(module, "host", lambda: target)
+
+    @pytest.mark.parametrize("name", PROGRAMS)
+    def test_stages_read_as_before(self, name: str, request: pytest.FixtureRequest) -> None:
+        _compare(_stages(*PROGRAMS[name]()), GOLDENS / f"{name}.txt", request)
+
+    def test_an_explanation_reads_as_before(self, request: pytest.FixtureRequest) -> None:
+        function, arguments = PROGRAMS["mlp_step"]()
+        function(*arguments)
+        compiled = ad.compile(function)
+        compiled(*arguments)
+        _compare(f"{compiled.explain()}\n", GOLDENS / "mlp_step.explained", request)
+
+    def test_every_text_has_its_program(self) -> None:
+        assert {path.stem for path in GOLDENS.glob("*.txt")} == PROGRAMS.keys()
+        assert len(PROGRAMS) >= 20
+
+
+def _compare(text: str, path: Path, request: pytest.FixtureRequest) -> None:
+    """Fail if a text without its line numbers is not that of the file; with --update-golden write the file."""
+    text = re.sub(r"(programs\.py):\d+", r"\1:0", text)
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.is_file(), f"{path.name} is missing: run pytest --update-golden"
+    assert text == path.read_text(encoding="utf-8"), "see the class's docstring"
+    assert str(Path.home()) not in text, "the text depends on where this is"
+
+
+def _stages(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
+    """The traced graph, what each pass changed of it, and the loops of its kernels."""
+    if function.__name__ == "step":
+        function(*arguments)  # the first call makes the gradients and the optimizer's state
+    tracer = Tracer(function.__name__)
+    try:
+        for i, tensor in enumerate(arguments):
+            tracer.bind_argument(tensor, i, str(i))
+        outcome, results = collect_effects(tracer, tracer.trace(function, arguments, {}), list(arguments))
+        finish_trace(tracer, outcome, results, list(arguments), TracedBackward(None, [], {}))
+    finally:
+        tracer.restore()
+    texts = {"traced": str(tracer.graph)}
+
+    def observe(each: Pass, stage: Any) -> None:
+        if each.name in ("fuse", "lower"):
+            return
+        text = str(stage if isinstance(stage, Graph) else stage.graph)
+        if text != last[0]:
+            texts[f"after {each.name}"] = last[0] = text
+
+    last = [str(tracer.graph)]
+    plan = run_pipeline(tracer.graph, [symbol for symbol, _ in outcome.writes], "highest", observe)
+    names = plan.graph.names()
+    for i, group in enumerate(plan.fusion.order):
+        texts[f"kernel {i}: {group.reason}"] = format_loops(group, plan.fusion, names)
+    return "\n".join(f"== {title}\n{text}\n" for title, text in texts.items())

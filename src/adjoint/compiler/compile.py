@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint.compiler.ir.graph import TraceError
@@ -132,8 +132,8 @@ class CompiledFunction:
         return self._program().graph
 
     @property
-    def kernels(self) -> list[dict[str, Any]]:
-        """For each step of the program: its kind, its ops, the source lines they came from."""
+    def kernels(self) -> Sequence[dict[str, Any]]:
+        """For each step of the program a dictionary: its kind, ops, source lines. It prints as loops."""
         from adjoint.compiler.report.explain import entries_as_dicts
 
         return entries_as_dicts(self._program())

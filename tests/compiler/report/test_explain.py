@@ -58,6 +58,8 @@ def test_every_step_says_kind_ops_results_lines_and_reason(compiled: Any) -> Non
     assert steps[2]["name"] == "cumsum"
     assert steps[2]["reason"] == "cumsum is computed by NumPy"
     assert all(len(s["lines"]) == 1 and s["lines"][0].startswith("test_explain.py:") for s in steps)
+    assert str(steps[0]) == "mm kernel over f32[90,70]\n  %2 = mm(%0, %1)\n  store %2"
+    assert str(steps[2]).startswith("call %")
 
 
 def test_the_text_names_every_step_once(compiled: Any) -> None:

@@ -78,10 +78,9 @@ def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | N
     for v in graph.equations:
         if v.op.effect and v.op.family != "check":
             return None  # a generator is this process's own
-        facts.append((
-            ops.setdefault(v.op, len(ops)), [(numbers[x],) if type(x) is Value else x for x in v.inputs], v.params,
-            v.shape, types.setdefault(v.dtype, len(types)), origins.setdefault(v.origin, len(origins)),
-        ))  # fmt: skip
+        inputs = [(numbers[x],) if type(x) is Value else x for x in v.inputs]
+        op, dtype = ops.setdefault(v.op, len(ops)), types.setdefault(v.dtype, len(types))
+        facts.append((op, inputs, v.params, v.shape, dtype, origins.setdefault(v.origin, len(origins))))
     names = [_op_location(op) for op in ops]
     text = repr((facts, names, [(t.str, t.name) for t in types], list(origins)))
     if None in names or any(word in text for word in UNSTABLE_REPR_MARKS):
@@ -167,9 +166,8 @@ def _dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:
             return None
         code = kernel.code.key if isinstance(kernel.code, KernelText) else None
         text = None if code else str(kernel.code)
-        kernels.append((
-            kernel.name, code, text, kernel.arguments, kernel.group, kernel.tiles, kernel.scratch, kernel.numbers,
-        ))  # fmt: skip
+        sizes = kernel.tiles, kernel.scratch, kernel.numbers
+        kernels.append((kernel.name, code, text, kernel.arguments, kernel.group, *sizes))
     groups = [
         {name: getattr(g, name) for name in Group.__slots__ if name not in Group.TRANSIENT_SLOTS} for g in fusion.order
     ]

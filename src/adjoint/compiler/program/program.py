@@ -100,10 +100,10 @@ class Program:
     def _bound_step(self) -> BoundStep:
         """What the function that each call runs is written from."""
         half = None if self.backward is None else self.backward.half
+        states, counters = dict(self.state_locators()), self.write_counters()
         return BoundStep(
-            self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(),
-            dict(self.state_locators()), self.write_counters(),
-        )  # fmt: skip
+            self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(), states, counters
+        )
 
     def is_one_call(self) -> bool:
         """True if one native call, which keeps Python's lock, is all that touches what calls share: it needs no other.

@@ -11,4 +11,5 @@ Modules, in reading order:
   addresses upwards.
 - `html_page`: A program on one HTML page which opens offline: kernels, memory, source lines, equations, generated
   code.
+- `loop_text`: The loops of a kernel as text: what is computed where, without the registers and tiles of its code.
 """

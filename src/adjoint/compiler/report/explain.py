@@ -15,6 +15,7 @@ from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
 from adjoint.core.runtime.text_table import format_columns
@@ -149,14 +150,15 @@ class Explanation:
 
 def explain(program: Any) -> Explanation:
     """Which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
-    graph, fusion = program.graph, program.fusion
-    numbers = {group: i for i, group in enumerate(fusion.order)}
-    names = graph.names()
-    entries = tuple(_explain_group(program, group, numbers, names) for group in fusion.order)
-    backward = backward_program(program)
-    return Explanation(
-        graph.name, len(graph.equations), entries, program.binding.plan, None if backward is None else explain(backward)
-    )
+    graph, backward = program.graph, backward_program(program)
+    second = None if backward is None else explain(backward)
+    return Explanation(graph.name, len(graph.equations), _explain_groups(program), program.binding.plan, second)
+
+
+def _explain_groups(program: Any) -> tuple[ExplainEntry, ...]:
+    order, names = program.fusion.order, program.graph.names()
+    numbers = {group: i for i, group in enumerate(order)}
+    return tuple(_explain_group(program, group, numbers, names) for group in order)
 
 
 def backward_program(program: Any) -> Any:
@@ -164,21 +166,26 @@ def backward_program(program: Any) -> Any:
     return None if program.backward is None else program.backward.program
 
 
-def entries_as_dicts(program: Any) -> list[dict[str, Any]]:
-    """The entries as dictionaries: kind, name, ops, results, source lines, reason."""
-    told = explain(program)
+class EntryDict(dict[str, Any]):
+    """An entry as a dictionary, which prints as its loops."""
+
+    def __init__(self, entry: ExplainEntry, loops: str) -> None:
+        ops, results = [equation.op for equation in entry.equations], list(entry.results)
+        super().__init__(kind=entry.kind, name=entry.name, ops=ops, results=results)
+        self.update(lines=list(entry.lines), reason=entry.reason)
+        self.loops = loops
+
+    def __str__(self) -> str:
+        return self.loops
+
+
+def entries_as_dicts(program: Any) -> list[EntryDict]:
+    """Return the entries as dictionaries, those of the backward half too."""
     return [
-        {
-            "kind": entry.kind,
-            "name": entry.name,
-            "ops": [equation.op for equation in entry.equations],
-            "results": list(entry.results),
-            "lines": list(entry.lines),
-            "reason": entry.reason,
-        }
-        for half in (told, told.backward)
+        EntryDict(entry, format_loops(group, half.fusion, half.graph.names()))
+        for half in (program, backward_program(program))
         if half is not None
-        for entry in half.entries
+        for entry, group in zip(_explain_groups(half), half.fusion.order, strict=True)
     ]
 
 

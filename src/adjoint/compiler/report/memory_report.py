@@ -108,11 +108,9 @@ class ProgramMemory:
     def arena_rows(self) -> list[tuple[str, ...]]:
         """The values in the arena, largest first."""
         inside = sorted((v for v in self.values if v.kind == "arena"), key=lambda v: (-v.nbytes, v.first))
-        return [
-            (f"{v.nbytes:,}", str(v.offset), str(v.first), str(v.last), v.name, v.op, str(list(v.shape)), str(v.dtype),
-             _format_origin(v.origin))
-            for v in inside
-        ]  # fmt: skip
+        spans = ((f"{v.nbytes:,}", str(v.offset), str(v.first), str(v.last)) for v in inside)
+        kinds = ((v.name, v.op, str(list(v.shape)), str(v.dtype), _format_origin(v.origin)) for v in inside)
+        return [(*span, *kind) for span, kind in zip(spans, kinds, strict=True)]
 
     def __str__(self) -> str:
         saved = (

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
 from adjoint.compiler.trace.symbolic_strides import dense_dim_order, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.spec import Spec
@@ -294,9 +294,3 @@ def _name_states(tracer: Tracer) -> None:
     for tensor, _, symbol in tracer.state:
         if isinstance(symbol.source, StateInput) and id(tensor) in names:
             symbol.source = symbol.source._replace(name=names[id(tensor)])
-
-
-__all__ = [
-    "Effect", "OutputRef", "OverlapError", "ResultTable", "StepEffects", "SymbolicNumber", "collect_effects",
-    "complete_effects",
-]  # fmt: skip
