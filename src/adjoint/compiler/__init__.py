@@ -20,6 +20,8 @@ Modules, in reading order:
 - `cache`: Compiled code kept between runs.
 - `report`: What a compiled step tells: `explain()`, memory, listings, a page.
 - `eager`: Compiled kernels for eager calls.
+- `log`: The log of the compiler: `ADJOINT_LOG=compile,trace,graph,rewrite,fusion,kernels,cache` writes to standard
+  error.
 """
 
 from __future__ import annotations

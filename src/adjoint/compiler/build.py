@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
 from adjoint.compiler.kernels.plan import CachedPlan
+from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, TracedBackward, partition
 from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
@@ -55,6 +56,8 @@ def finish_trace(
 def build(traced: FinishedTrace) -> CompiledEntry:
     """The program of a finished trace."""
     graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
+    if "graph" in LOGGED:
+        log("graph", f"{graph.name}: as traced", str(graph))
     lost = partial(ConsumedHistory, graph.name)
     if past is None:
         plan, keep = load_or_make_plan(
@@ -63,6 +66,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
+        _log_plan(plan)
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome, lost)
         keep()
         return CompiledEntry(program, outcome)
@@ -114,8 +118,28 @@ def assemble(
     from adjoint.compiler.pipeline import schedule
 
     plan = schedule(graph, [symbol for symbol, _ in outcome.writes], precision)
+    _log_plan(plan)
     outcome.follow(plan.graph.outputs)
     return Program(plan.graph, plan.fusion, plan.kernels, outcome, lost, backward, parents)
+
+
+def _log_plan(plan: CachedPlan) -> None:
+    """Log a plan's graph, the reasons of its groups, and their loops."""
+    if not LOGGED & {"graph", "fusion", "kernels"}:
+        return
+    from adjoint.compiler.report.loop_text import format_loops
+
+    graph, names = plan.graph, plan.graph.names()
+    if "graph" in LOGGED:
+        log("graph", f"{graph.name}: as computed", str(graph))
+    for i, group in enumerate(plan.fusion.order):
+        if "fusion" in LOGGED:
+            ops = " ".join(v.op.name for v in group.equations)
+            log("fusion", f"{graph.name}: [{i}] {ops}: {group.reason}")
+        if "kernels" in LOGGED and group in plan.kernels:
+            kernel = plan.kernels[group]
+            line = f"{graph.name}: [{i}] {kernel.name}, {kernel.tiles} tiles"
+            log("kernels", line, format_loops(group, plan.fusion, names))
 
 
 def _forward_graph(graph: Graph, outcome: StepEffects) -> Graph:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
 from adjoint.compiler.trace.signature import Signature, VaryingIntegers
@@ -209,6 +211,7 @@ class CompiledFunction:
         from adjoint.compiler.trace.step_outputs import OverlapError
 
         reason = find_changes(self.recompilations, signature, key, self._parameters, given)
+        start = time.perf_counter()
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
         try:
             entry, undo = self._trace(signature, key, args, kwargs)
@@ -231,6 +234,11 @@ class CompiledFunction:
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._keep(signature, entry)
         self._latest = entry
+        if "compile" in LOGGED:
+            calls = len(entry.program.fusion.order) - len(entry.program.kernels)
+            counts = f"{len(entry.program.kernels)} kernels and {calls} calls"
+            seconds = time.perf_counter() - start
+            log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 
     def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.log import LOGGED, log, take_rule_hits
 from adjoint.compiler.passes.checkpoint import recompute_checkpoints
 from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.index_checks import insert_index_checks
@@ -23,6 +24,8 @@ from adjoint.compiler.passes.inline_producers import InlinedGraph, inline_produc
 from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.rematerialize import rematerialize
 from adjoint.compiler.passes.simplify import REWRITES, eliminate_dead_code
+
+Stage = Graph | InlinedGraph | Fusion | CachedPlan
 
 
 class StepFacts(NamedTuple):
@@ -36,7 +39,7 @@ class Pass(NamedTuple):
     """A step of the pipeline: `run` makes the next stage, a graph or a plan, of the one before."""
 
     name: str
-    run: Callable[[Any, StepFacts], Any]
+    run: Callable[[Any, StepFacts], Stage]
 
 
 def _graph_pass(run: Callable[[Graph], Graph]) -> Pass:
@@ -66,16 +69,26 @@ SCHEDULE = (
 )
 PIPELINE = (*SIMPLIFY, *REMATERIALIZE, *SCHEDULE)
 
-Observer = Callable[[Pass, Any], None]
+Observer = Callable[[Pass, Stage], None]
 
 
-def run_passes(passes: Sequence[Pass], stage: Any, facts: StepFacts, observe: Observer | None = None) -> Any:
+def run_passes(passes: Sequence[Pass], stage: Stage, facts: StepFacts, observe: Observer | None = None) -> Any:
     """Return what the passes make of a graph, one after another; `observe` sees the stage after each."""
     for each in passes:
-        stage = each.run(stage, facts)
+        before, stage = stage, each.run(stage, facts)
+        if "rewrite" in LOGGED:
+            _log_pass(each.name, before, stage)
         if observe is not None:
             observe(each, stage)
     return stage
+
+
+def _log_pass(name: str, before: Stage, after: Stage) -> None:
+    """Log a pass that changed the graph: the number of equations, and the rules that applied."""
+    before, after = (stage if isinstance(stage, Graph) else stage.graph for stage in (before, after))
+    hits = take_rule_hits()
+    if hits or str(before) != str(after):
+        log("rewrite", f"{after.name}: {name}: {len(before.equations)} → {len(after.equations)} equations{hits}")
 
 
 def simplify(graph: Graph, observe: Observer | None = None) -> Graph:

@@ -12,6 +12,7 @@ import numpy as np
 
 from adjoint.compiler.build import CompiledEntry, build, finish_trace
 from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.trace.frames import MISSING, AttributeSource, ContentsSource, FrameObserver, ObservedWrite, Source
 from adjoint.compiler.trace.frames.constants import is_plain
@@ -68,6 +69,10 @@ class StepTrace:
                     self._undo_writes()
             self._collect_guards(outcome, given)
             traced = finish_trace(self.tracer, outcome, results, given, derived)
+            if "trace" in LOGGED:
+                graph = f"{len(traced.graph.equations)} equations of {len(traced.graph.inputs)} inputs"
+                writes = f"{len(outcome.writes)} writes, {len(outcome.effects)} effects in Python"
+                log("trace", f"{self.name}: {graph}, {len(outcome.guards)} guards, {writes}")
             failed = False
         finally:
             self.tracer.restore(failed)

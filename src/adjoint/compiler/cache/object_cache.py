@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from adjoint.compiler.cache.disk_cache import MAX_CACHE_BYTES, DiskCache, default_disk_cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.llvm.jit import target
+from adjoint.compiler.log import LOGGED, log
 
 if TYPE_CHECKING:
     from adjoint.compiler.kernels.kernel_text import KernelText
@@ -37,10 +38,13 @@ class ObjectCache:
     def compile_kernel(self, code: KernelText | str) -> bytes:
         """As the function of this name."""
         key = entry_key(code if isinstance(code, str) else code.key)
+        how = "in memory" if key in self._objects else "on disk"
         data = self.get(key)
         if data is None:
-            data = target.host().emit_object(str(code))
+            how, data = "compiled", target.host().emit_object(str(code))
             self.put(key, data)
+        if "cache" in LOGGED:
+            log("cache", f"kernel {key[:12]}: {how}, {len(data)} bytes")
         return data
 
     def get(self, key: str) -> bytes | None:

@@ -26,6 +26,7 @@ from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.core.op.op import Op
@@ -50,7 +51,12 @@ def load_or_make_plan(
     kept = disk.read(key, PLAN_SUFFIX) if disk and key else None
     if kept is not None:
         with suppress(Exception):
-            return _load_plan(kept, graph), lambda: None
+            plan = _load_plan(kept, graph)
+            if "cache" in LOGGED:
+                log("cache", f"{graph.name}: plan read from disk")
+            return plan, lambda: None
+    if "cache" in LOGGED:
+        log("cache", f"{graph.name}: plan made" + ("" if key else ", of a kind that is not kept"))
     plan = make_plan(graph, written, precision)
 
     def keep() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value, ValueOrigin
+from adjoint.compiler.log import RULE_HITS
 from adjoint.compiler.passes.constant_folding import fold_constant, simplify_inputs
 from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
 from adjoint.core.op.spec import Spec
@@ -56,6 +57,8 @@ class Rewriter:
         for rule in _rules_by_op().get(value.op, ()):
             simpler = apply_rule(rule, value) if rule.may_apply(value) else None
             if simpler is not None:
+                if RULE_HITS is not None:
+                    RULE_HITS[rule.name] += 1
                 return self._adopt_replacement(simpler, value)
         array = fold_constant(value)
         if array is not None:
