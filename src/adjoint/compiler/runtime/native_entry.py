@@ -10,16 +10,15 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.llvm.jit.engine import Engine, load
-from adjoint.compiler.llvm.jit.target import FAST_COMPILE_MARK
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, NULL, PTR, U8, U64
 from adjoint.compiler.runtime import cpython_layout, thread_pool
-from adjoint.compiler.runtime.native_function import METH_FASTCALL, MethodDef
+from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.runtime.threads import MAX_THREADS
 
+API_FUNCTIONS = ("Py_IncRef", "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread")
 MAX_GIL_HELD_SECONDS = 20e-6  # seconds up to which a segment keeps Python's lock
 MIN_SHARED_SECONDS = 50e-6  # seconds in kernels of several tiles from which other threads are asked to help
 
@@ -27,140 +26,76 @@ MIN_SHARED_SECONDS = 50e-6  # seconds in kernels of several tiles from which oth
 # PyEval_RestoreThread (0: the lock is kept), of the pool, and the most threads; then the number of bindings, that many
 # (argument, address of its pointer); then the number of steps, that many (function, table of pointers, tiles), where a
 # check has no function and its number in place of the tiles.
-HEAD_WORDS = 7
-ENTRY_IR = f"""
-define internal ptr @bind(ptr %plan, ptr %args) {{
-entry:
-  %counts = getelementptr i64, ptr %plan, i64 {HEAD_WORDS}
-  %count = load i64, ptr %counts
-  %first = getelementptr i64, ptr %plan, i64 {HEAD_WORDS + 1}
-  br label %bind
-bind:
-  %i = phi i64 [ 0, %entry ], [ %i1, %binding ]
-  %p = phi ptr [ %first, %entry ], [ %p2, %binding ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %binding, label %done
-binding:
-  %which = load i64, ptr %p
-  %p1 = getelementptr i64, ptr %p, i64 1
-  %slot = load ptr, ptr %p1
-  %p2 = getelementptr i64, ptr %p, i64 2
-  %held = getelementptr ptr, ptr %args, i64 %which
-  %array = load ptr, ptr %held
-  %field = getelementptr i8, ptr %array, i64 {cpython_layout.DATA}
-  %data = load ptr, ptr %field
-  store ptr %data, ptr %slot
-  %i1 = add i64 %i, 1
-  br label %bind
-done:
-  ret ptr %p
-}}
+NONE, INCREF, FROM_NUMBER, SAVE_THREAD, RESTORE_THREAD, POOL, THREAD_LIMIT, HEAD_WORDS = range(8)
 
-define internal i64 @run(ptr %plan, ptr %steps) {{
-entry:
-  %fifth = getelementptr i64, ptr %plan, i64 5
-  %pool = load ptr, ptr %fifth
-  %sixth = getelementptr i64, ptr %plan, i64 6
-  %limit = load i64, ptr %sixth
-  %several = icmp sgt i64 %limit, 1
-  br i1 %several, label %opening, label %begin
-opening:
-  %opened = call i64 @adjoint_open(ptr %pool, i64 %limit)
-  br label %begin
-begin:
-  %threads = phi i64 [ 1, %entry ], [ %opened, %opening ]
-  %number = load i64, ptr %steps
-  %start = getelementptr i64, ptr %steps, i64 1
-  br label %next
-next:
-  %k = phi i64 [ 0, %begin ], [ %k1, %stepped ]
-  %q = phi ptr [ %start, %begin ], [ %q3, %stepped ]
-  %left = icmp slt i64 %k, %number
-  br i1 %left, label %step, label %end
-step:
-  %function = load ptr, ptr %q
-  %q1 = getelementptr i64, ptr %q, i64 1
-  %table = load ptr, ptr %q1
-  %q2 = getelementptr i64, ptr %q, i64 2
-  %tiles = load i64, ptr %q2
-  %q3 = getelementptr i64, ptr %q, i64 3
-  %is_check = icmp eq ptr %function, null
-  br i1 %is_check, label %check, label %kernel
-check:
-  %address = load ptr, ptr %table
-  %holds = load i8, ptr %address
-  %fails = icmp eq i8 %holds, 0
-  br i1 %fails, label %end, label %stepped
-kernel:
-  %shared = icmp sgt i64 %threads, 1
-  %above = sub i64 %tiles, 2
-  %divided = icmp ult i64 %above, {thread_pool.TILE_COUNT_LIMIT - 2}
-  %both = and i1 %shared, %divided
-  br i1 %both, label %phase, label %alone
-phase:
-  call void @adjoint_phase(ptr %pool, ptr %function, ptr %table, i64 %tiles, i64 %threads)
-  br label %stepped
-alone:
-  %tile = phi i64 [ 0, %kernel ], [ %tile1, %alone ]
-  call void %function(ptr %table, i64 %tile, i64 0)
-  %tile1 = add i64 %tile, 1
-  %again = icmp slt i64 %tile1, %tiles
-  br i1 %again, label %alone, label %stepped
-stepped:
-  %k1 = add i64 %k, 1
-  br label %next
-end:
-  %failed = phi i64 [ -1, %next ], [ %tiles, %check ]
-  %held = icmp sgt i64 %threads, 1
-  br i1 %held, label %closing, label %out
-closing:
-  call void @adjoint_close(ptr %pool)
-  br label %out
-out:
-  ret i64 %failed
-}}
 
-define i64 @adjoint_run(ptr %plan, ptr %args) {{
-  %steps = call ptr @bind(ptr %plan, ptr %args)
-  %failed = call i64 @run(ptr %plan, ptr %steps)
-  ret i64 %failed
-}}
+def text() -> str:
+    """The module: `adjoint_entry` for Python, `adjoint_run` for ctypes."""
+    b = Builder()
+    thread_pool.write_pool(b)
+    _write_bind(b)
+    _write_run(b)
+    with b.function("adjoint_run", [PTR, PTR], I64, visible=True) as (plan, args):
+        b.returns(b.call("run", [plan, b.call("bind", [plan, args], PTR)], I64))
+    with b.function("adjoint_entry", [PTR, PTR, I64], PTR, visible=True, unwinds=True) as (bound, args, _):
+        plan = b.gep(bound, cpython_layout.CONTENTS, U8)
+        steps = b.call("bind", [plan, args], PTR)
+        save = b.argument(plan, SAVE_THREAD)
+        released = b.ne(save, NULL)
+        with b.when(released, [NULL]) as saving:
+            saving.yields(b.call(save, [], PTR))
+        failed = b.call("run", [plan, steps], I64)
+        with b.when(released):
+            b.call(b.argument(plan, RESTORE_THREAD), [*saving.results])
+        with b.when(b.lt(failed, 0)):
+            none = b.argument(plan, NONE)
+            b.call(b.argument(plan, INCREF), [none])
+            b.return_now(none)
+        b.returns(b.call(b.argument(plan, FROM_NUMBER), [failed], PTR))
+    return b.text()
 
-define ptr @adjoint_entry(ptr %self, ptr %args, i64 %n) uwtable {{
-entry:
-  %plan = getelementptr i8, ptr %self, i64 {cpython_layout.CONTENTS}
-  %steps = call ptr @bind(ptr %plan, ptr %args)
-  %third = getelementptr i64, ptr %plan, i64 3
-  %save = load ptr, ptr %third
-  %brief = icmp eq ptr %save, null
-  br i1 %brief, label %keeping, label %releasing
-keeping:
-  %kept = call i64 @run(ptr %plan, ptr %steps)
-  br label %ran
-releasing:
-  %state = call ptr %save()
-  %freely = call i64 @run(ptr %plan, ptr %steps)
-  %fourth = getelementptr i64, ptr %plan, i64 4
-  %restore = load ptr, ptr %fourth
-  call void %restore(ptr %state)
-  br label %ran
-ran:
-  %failed = phi i64 [ %kept, %keeping ], [ %freely, %releasing ]
-  %fine = icmp slt i64 %failed, 0
-  br i1 %fine, label %nothing, label %failure
-nothing:
-  %none = load ptr, ptr %plan
-  %first = getelementptr i64, ptr %plan, i64 1
-  %increment = load ptr, ptr %first
-  call void %increment(ptr %none)
-  ret ptr %none
-failure:
-  %second = getelementptr i64, ptr %plan, i64 2
-  %integer = load ptr, ptr %second
-  %told = call ptr %integer(i64 %failed)
-  ret ptr %told
-}}
-"""
+
+def _write_bind(b: Builder) -> None:
+    """`bind(plan, args)`: store the addresses of the arrays' memory; gives the steps, which follow the bindings."""
+    with b.function("bind", [PTR, PTR], PTR) as (plan, args):
+        with b.loop(0, b.number(plan, HEAD_WORDS), carried=[b.gep(plan, HEAD_WORDS + 1, PTR)]) as loop:
+            (binding,) = loop.carried
+            array = b.argument(args, b.number(binding, 0))
+            b.store(b.field(array, cpython_layout.DATA, PTR), b.argument(binding, 1))
+            loop.yields(b.gep(binding, 2, PTR))
+        b.returns(loop.results[0])
+
+
+def _write_run(b: Builder) -> None:
+    """`run(plan, steps)`: run kernels and checks; gives the number of the check that failed, or -1."""
+    zero = b.constant(0, I64)
+    with b.function("run_kernel", [PTR, PTR, PTR, I64, I64]) as (pool, function, table, tiles, threads):
+        divided = b.lt(b.cast(b.sub(tiles, 2), U64), thread_pool.TILE_COUNT_LIMIT - 2)
+        with b.when(b.logical_and(b.gt(threads, 1), divided)):
+            b.call("adjoint_phase", [pool, function, table, tiles, threads])
+            b.return_now()
+        with b.loop(0, b.maximum(tiles, 1)) as loop:
+            b.call(function, [table, loop.index, zero])
+    with b.function("run_steps", [PTR, PTR, I64], I64) as (pool, steps, threads):
+        with b.loop(0, b.number(steps, 0), carried=[b.gep(steps, 1, PTR)]) as loop:
+            (step,) = loop.carried
+            function, table, tiles = b.argument(step, 0), b.argument(step, 1), b.number(step, 2)
+            is_check = b.eq(function, NULL)
+            with b.when(is_check):
+                b.return_if(b.eq(b.load(b.load(table, PTR), U8), 0), tiles)
+            with b.when(b.logical_not(is_check)):
+                b.call("run_kernel", [pool, function, table, tiles, threads])
+            loop.yields(b.gep(step, 3, PTR))
+        b.returns(b.constant(-1, I64))
+    with b.function("run", [PTR, PTR], I64) as (plan, steps):
+        pool, limit = b.argument(plan, POOL), b.number(plan, THREAD_LIMIT)
+        with b.when(b.gt(limit, 1), [b.constant(1, I64)]) as opening:
+            opening.yields(b.call("adjoint_open", [pool, limit], I64))
+        (threads,) = opening.results
+        failed = b.call("run_steps", [pool, steps, threads], I64)
+        with b.when(b.gt(threads, 1)):
+            b.call("adjoint_close", [pool])
+        b.returns(failed)
 
 
 class KernelCall(NamedTuple):
@@ -191,10 +126,7 @@ class Segment:
         self, bindings: Sequence[tuple[int, int]], steps: Sequence[KernelCall | Check], keep: Any, seconds: float = 0.0,
         divided: float = 0.0, threads: int = 1,
     ) -> None:  # fmt: skip
-        api = ctypes.pythonapi
-        names = [api.Py_IncRef, api.PyLong_FromLongLong]
-        names += [api.PyEval_SaveThread, api.PyEval_RestoreThread] if seconds > MAX_GIL_HELD_SECONDS else []
-        calls = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in names]
+        calls = api_addresses(API_FUNCTIONS if seconds > MAX_GIL_HELD_SECONDS else API_FUNCTIONS[:2])
         shared = divided > MIN_SHARED_SECONDS and threads > 1 and thread_pool.pool_address()
         head = [
             id(None),
@@ -215,27 +147,12 @@ class Segment:
         self._keep = (plan, held, keep)
 
 
-@cache
-def _entry() -> Engine:
-    engine = load([compile_kernel(FAST_COMPILE_MARK + thread_pool.text() + ENTRY_IR)])
-    engine.keep()  # workers are in it until the process ends
-    return engine
-
-
-@cache
-def _definition() -> MethodDef:
-    """What Python's functions of the entry point to, and look at while they die: one for all, and for ever."""
-    return MethodDef(b"segment", _entry().address("adjoint_entry"), METH_FASTCALL, None)
-
-
 def _native_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], Any]:
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(_definition()), plan, None), None
+    return _module.function("adjoint_entry", plan), None
 
 
 def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], Any]:
-    native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(_entry().address("adjoint_run"))
+    native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(_module.engine.address("adjoint_run"))
     pointers = [(ctypes.c_void_p.from_address(slot), i) for i, slot in bindings]
     # no bindings for the native part: the pointers are stored here
     words = struct.unpack(f"{len(plan) // 8}q", plan)
@@ -249,3 +166,6 @@ def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Cal
         return None if failed < 0 else int(failed)
 
     return call, (native, tail)
+
+
+_module = NativeModule("entry", text)

@@ -12,7 +12,6 @@ from tests.support.kernels.lanes import different, evaluate, same_bits, write
 
 from adjoint.compiler.cache.disk_cache import DiskCache
 from adjoint.compiler.llvm.jit import target
-from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I8, I32
 
@@ -110,13 +109,6 @@ def test_what_llvm_says_of_the_machine_is_remembered(tmp_path: Path, monkeypatch
     for path in (tmp_path / "machines").glob("*.machine"):
         path.write_bytes(path.read_bytes()[:-1])
     assert target.host.__wrapped__().fingerprint() == asked.fingerprint()
-
-
-def test_what_is_to_be_compiled_quickly_is_another_object_of_the_same_function() -> None:
-    text, _ = write({"k": lambda b, x, y: b.add(b.mul(x, y), x)}, [F32, F32], 4)
-    quick, usual = (target.host().emit_object(each) for each in (target.FAST_COMPILE_MARK + text, text))
-    assert quick != usual
-    assert load([quick]).address("kernel_k")
 
 
 @pytest.mark.parametrize("text", ["nonsense", "define void @f() {\n ret i32 0\n}", "define i32 @f() {\n ret void\n}"])

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # several objects linked together some would read others' numbers.
 OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "static", "codemodel": "jitdefault"}
 MACHINE_FILE_SUFFIX = ".machine"  # of what LLVM has told of a machine
-FAST_COMPILE_MARK = "; compiled quickly\n"  # begins a module whose compilation counts for more than its own time
 
 
 class Target:
@@ -71,9 +70,7 @@ class Target:
 
     def emit_object(self, text: str) -> bytes:
         """A module's machine code as a relocatable object file; ValueError for text that is no LLVM assembly."""
-        return bytes(
-            (self._fast_machine if text.startswith(FAST_COMPILE_MARK) else self._machine).emit_object(self._parse(text))
-        )
+        return bytes(self._machine.emit_object(self._parse(text)))
 
     def emit_assembly(self, text: str) -> str:
         """A module's machine code to read."""
@@ -101,18 +98,10 @@ class Target:
     def _machine(self) -> llvm.TargetMachine:
         return self._new_machine(jit=False)
 
-    @cached_property
-    def _fast_machine(self) -> llvm.TargetMachine:
-        return self._new_machine(jit=False, opt=0)
-
-    def _new_machine(self, **options: Any) -> llvm.TargetMachine:
+    def _new_machine(self, jit: bool) -> llvm.TargetMachine:
         # No passes run over the IR: it is written in explicit vectors, and they cost more time than they save.
-        given = {**OPTIONS, **options}
-        return (
-            binding()
-            .Target.from_triple(self.triple)
-            .create_target_machine(cpu=self.cpu, features=self.features, **given)
-        )
+        machine = binding().Target.from_triple(self.triple)
+        return machine.create_target_machine(cpu=self.cpu, features=self.features, jit=jit, **OPTIONS)
 
 
 @cache
