@@ -19,10 +19,12 @@ DLPACK_CPU_DEVICE = (1, 0)  # DLPack's device type of the CPU, and its only one
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of whatever speaks DLPack, or that a capsule holds: each sees the other's writes.
+    """Return a tensor over the memory of whatever speaks DLPack, or that a capsule holds: each sees the other's writes.
 
-    `copy=True` copies. Raises BufferError for memory that is not the CPU's, TypeError for elements no tensor can have,
-    ValueError where the memory must not be copied but would have to be.
+    `copy=True` copies.
+
+    Raises: BufferError for memory that is not the CPU's; TypeError for elements that no tensor can have; ValueError if
+    sharing is impossible and `copy` is False.
     """
     require_cpu(device)
     bare = not hasattr(ext_tensor, "__dlpack__")
@@ -65,12 +67,12 @@ class _WritableArray:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule over the memory of a tensor. Raises BufferError for one that requires grad."""
+    """Return a capsule over the memory of a tensor. Raises BufferError for one that requires grad."""
     return export_capsule(tensor, None, None, None, None)
 
 
 def export_capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, copy: bool | None) -> Any:
-    """What `__dlpack__` returns; a copy where `copy` is true."""
+    """Return what `__dlpack__` returns; a copy if `copy` is true."""
     if stream is not None:
         raise BufferError(f"the CPU has no streams, but stream={stream!r} was given")
     if place is not None and tuple(place) != DLPACK_CPU_DEVICE:
@@ -85,7 +87,7 @@ def export_capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, co
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """`count` elements of a buffer from byte `offset` on, or all there are: a vector over its memory.
+    """Return `count` elements of a buffer from byte `offset` on, or all there are: a vector over its memory.
 
     Raises ValueError where the buffer is too short.
     """
@@ -124,7 +126,7 @@ def from_file(
     filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The first `size` elements of a file, mapped into memory: read as they are needed.
+    """Return the first `size` elements of a file, mapped into memory: read as they are needed.
 
     Writes go into the file if `shared`, which makes it, or makes it longer, if it must; else they stay in memory.
     Raises RuntimeError for a file that cannot be opened or is too short.

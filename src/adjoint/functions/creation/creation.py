@@ -95,7 +95,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`obj` as a tensor: a tensor, an array, a scalar, a buffer or nested sequences; memory is shared where it can be.
+    """Return `obj`, a tensor, array, scalar, buffer or nested sequences, as a tensor that shares its memory if it can.
 
     `copy=True` always copies; with `copy=False` ValueError where sharing is impossible. A tensor keeps its history
     unless `requires_grad` is False.
@@ -130,7 +130,7 @@ def _alias_or_copy(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool
 
 
 def _try_array_view(obj: Any, dtype: Any) -> Any:
-    """An array over the memory of what is not ours; None for numbers and sequences. Bytes are taken as `dtype`."""
+    """Return an array over foreign memory; None for numbers and sequences. Bytes are taken as `dtype`."""
     if isinstance(obj, np.ndarray):
         return obj
     if isinstance(obj, np.generic):
@@ -218,7 +218,7 @@ def full(
 
 
 def _infer_fill_dtype(fill_value: Any) -> Any:
-    """The type of a Python number, or of the number that a tensor holds, as if that were one."""
+    """Return the type of a Python number, or of the number that a tensor holds, as if that were one."""
     if not isinstance(fill_value, Tensor):
         return promote((fill_value,))
     return promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
@@ -253,14 +253,14 @@ def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
 
 
 def _create_with_out(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
-    """`function` of a size, written into `out`, which may be None."""
+    """Return `function` of a size, written into `out`, which may be None."""
     if out is None:
         return function(*size, dtype=dtype, **named)
     return write_out(out, function, *size, dtype=dtype_for_out(out, dtype), **named)
 
 
 def dtype_for_out(out: Any, dtype: Any) -> Any:
-    """The dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
+    """Return the dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
     if dtype is not None and as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
             f"dtype {scalar_type(as_dtype(dtype))} does not match dtype of out parameter ({scalar_type(out.dtype)})"
@@ -328,7 +328,7 @@ def empty(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, memory_format: Any = None, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor whose elements are still to be written: zeros, or NaN where `use_deterministic_algorithms` is on."""
+    """Return a tensor to be written: zeros, or NaN while `use_deterministic_algorithms` is on."""
     out = zeros(*size, dtype=dtype, device=device, **named)
     if memory_format is not None and (order := dim_order_for_copy(out, memory_format)):
         out = copy_in_order(out, order=order)
@@ -340,7 +340,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The shape and dtype of `input`, filled with one value."""
+    """Return the shape and dtype of `input`, filled with one value."""
     kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
     out = _make_full(input.array.shape, fill_value, kind)
     order = dim_order_for_copy(input, memory_format)
@@ -396,7 +396,7 @@ def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor in the shape and dtype of `input`, to be written: see `empty`."""
+    """Return a tensor in the shape and dtype of `input`, to be written: see `empty`."""
     out = full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
     poison_uninitialized(out.array)
     return out
@@ -434,7 +434,7 @@ def scalar_tensor(
     s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """One number as a 0-d tensor of the default type, whatever the number's own."""
+    """Return one number as a 0-d tensor of the default type, whatever the number's own."""
     if isinstance(s, complex) and not DTYPES[numpy_dtype(dtype or default.floating)].is_complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
     return tensor(to_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)

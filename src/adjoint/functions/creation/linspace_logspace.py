@@ -56,7 +56,7 @@ def linspace(
 
 
 def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
-    """The two ends as numbers. Raises RuntimeError for tensors with dimensions."""
+    """Return the two ends as numbers. Raises RuntimeError for tensors with dimensions."""
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
         raise RuntimeError(
@@ -68,7 +68,7 @@ def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
 
 
 def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
-    """The type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
+    """Return the type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
     found = promote((0.0, start, end))
     if dtype is None:
         return found
@@ -82,7 +82,7 @@ def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
 
 
 def _linspace_integers(start: int, end: int, steps: int) -> Any:
-    """Evenly spaced from both ends to the middle, each without its fraction."""
+    """Return evenly spaced numbers, counted from both ends to the middle, each without its fraction."""
     gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
     return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
 
@@ -91,7 +91,7 @@ def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`steps` numbers from base^start to base^end, both included, each the same factor beyond the one before.
+    """Return `steps` numbers from base^start to base^end, both included, each the same factor beyond the one before.
 
     Raises RuntimeError for a negative number of steps.
     """
@@ -110,7 +110,7 @@ def range(
     start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """start, start + step, … up to and including `end`. Deprecated: `arange` leaves the end out, as Python does.
+    """Return start, start + step, … up to and including `end`. Deprecated: `arange` leaves the end out, as Python does.
 
     Raises RuntimeError for a step of zero or away from `end`.
     """
@@ -143,7 +143,7 @@ WIDER_DTYPE = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdo
 
 
 def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Any:
-    """`steps` elements of the dtype `kind` from `start` to `end`, both included."""
+    """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
     wider: Any = WIDER_DTYPE.get(kind)
     if wider is None or steps < 2:
         return np.linspace(start, end, steps).astype(kind)

@@ -51,12 +51,12 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed with which the default generator's stream began."""
+    """Return the seed with which the default generator's stream began."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's place in its stream: uint8 (5056,), PyTorch's own format."""
+    """Return the default generator's place in its stream: uint8 (5056,), PyTorch's own format."""
     return default_generator.get_state()
 
 
@@ -125,7 +125,7 @@ def rand_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`rand` in the shape and dtype of `input`, drawn in the order of its memory."""
+    """Return `rand` in the shape and dtype of `input`, drawn in the order of its memory."""
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     out = draw_in_memory_order(input, lambda shape: _draw_uniform(shape, kind, 0.0, 1.0, source))
     return _finish_factory(out, requires_grad, device)
@@ -135,7 +135,7 @@ def randn_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`randn` in the shape and dtype of `input`, drawn in the order of its memory."""
+    """Return `randn` in the shape and dtype of `input`, drawn in the order of its memory."""
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     serial = memory_order(input) is not None
     out = draw_in_memory_order(input, lambda shape: _draw_normal(shape, kind, 0.0, 1.0, source, serial))
@@ -146,7 +146,7 @@ def randint_like(
     input: Tensor, low: int = 0, high: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`randint` in the shape and dtype of `input`, drawn in the order of its memory; `randint_like(input, high)`."""
+    """Return `randint` in the shape and dtype of `input`; `randint_like(input, high)` starts at 0."""
     low, high = (0, low) if high is None else (low, high)
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     out = draw_in_memory_order(
@@ -159,7 +159,7 @@ def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal with the given mean and standard deviation: numbers with a `size`, or tensors, element by element.
+    """Return normal numbers; mean and standard deviation are numbers, with a `size`, or tensors, element by element.
 
     Gradients of such tensors are zero, as PyTorch has them. Raises RuntimeError for a negative standard deviation.
     """
@@ -244,7 +244,7 @@ def randperm(
 
 @method
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
-    """1 with the probability that `input` has at the element, else 0; or with probability p everywhere.
+    """Return 1 with the probability that `input` has at the element, else 0; or with probability p everywhere.
 
     The gradient is zero. Raises RuntimeError for a probability outside [0, 1].
     """
@@ -322,7 +322,7 @@ def random_(self: Tensor, *range: Any, generator: Any = None, **ends: Any) -> Te
 
 
 def _draw_uniform(shape: tuple[int, ...], kind: Any, low: float, high: float, generator: Generator) -> Tensor:
-    """Uniform numbers; of complex ones both parts are."""
+    """Draw uniform numbers; of complex ones both parts are uniform."""
     if kind.kind != "c":
         return ops.uniform(shape=shape, dtype=kind, low=low, high=high, generator=generator)
     return view_as_complex_unshared(
@@ -333,7 +333,7 @@ def _draw_uniform(shape: tuple[int, ...], kind: Any, low: float, high: float, ge
 def _draw_normal(
     shape: tuple[int, ...], kind: Any, mean: float, std: float, generator: Generator, serial: bool = False
 ) -> Tensor:
-    """Normal numbers; of complex ones either part has this mean, and both together the variance."""
+    """Draw normal numbers; either part of complex ones has this mean, and both together the variance."""
     draw = ops.serial_normal if serial else ops.normal
     if kind.kind != "c":
         return draw(shape=shape, dtype=kind, mean=mean, std=std, generator=generator)
@@ -344,7 +344,7 @@ def _draw_normal(
 
 
 def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator: Generator) -> Tensor:
-    """Normal numbers with mean 0."""
+    """Draw normal numbers with mean 0."""
     if not isinstance(std, Tensor):
         return _draw_normal(shape, kind, 0.0, std, generator)
     if std.array.dtype.kind == "c":
@@ -354,7 +354,7 @@ def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator
 
 
 def _normal_into(out: Tensor, mean: Any, std: Any, generator: Generator) -> Tensor:
-    """PyTorch's steps: the numbers are drawn in the type and the order of `out`, which is scaled and moved then."""
+    """Fill `out` in PyTorch's steps: draw in its type and memory order, then scale, then add the mean."""
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = _broadcast_or_raise(given)
     if not isinstance(std, Tensor):
@@ -371,7 +371,7 @@ def _broadcast_or_raise(given: list[Tensor]) -> tuple[int, ...]:
 
 
 def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Tensor:
-    """What was drawn, with a gradient of zero for the tensors it was drawn from."""
+    """Return the drawn numbers with a gradient of zero for the tensors that they depend on."""
     for x in sources:
         if x.requires_grad and mode.recording:
             out = select.where(wrap(np.array(False)), x, drawn)
@@ -382,7 +382,7 @@ def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Te
 
 
 def _fill_out(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
-    """`out` with the shape, filled in place."""
+    """Return `out` with the shape, filled in place."""
 
     def make_zeros() -> Tensor:
         return wrap(np.zeros(tuple(shape), out.array.dtype))
@@ -395,7 +395,7 @@ def _fill_out(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
 
 
 def _parse_from_to(name: str, given: dict[str, Any], low: Any = 0, high: Any = None) -> tuple[Any, Any]:
-    """The bounds of a range, of which those given by name have names that Python keeps for itself."""
+    """Return the bounds of a range, of which those given by name have names that Python keeps for itself."""
     for word in given:
         if word not in ("from", "to"):
             raise TypeError(f"{name}() got an unexpected keyword argument {word!r}")

@@ -23,7 +23,7 @@ __all__ = [
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:
-    """Positions in each row of weights, each as likely as its weight: (n,) or (m, n) gives (…, num_samples) int64.
+    """Draw positions in each row of weights, each as likely as its weight: (n,) or (m, n) gives (…, num_samples).
 
     Raises RuntimeError for weights that are negative, not finite or all zero, and for more samples than weights
     without replacement.
@@ -51,13 +51,13 @@ def multinomial(
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Poisson numbers of the rates; the gradient is zero. Raises RuntimeError for a negative rate."""
+    """Return Poisson numbers of the rates; the gradient is zero. Raises RuntimeError for a negative rate."""
     _check_floating("poisson", input, narrow=True)
     return ops.poisson(input, generator=generator or default_generator)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """How many of `count` trials succeed with probability `prob`, broadcast; float32 or float64, both the same."""
+    """Draw how many of `count` trials succeed with probability `prob`, broadcast; both float32 or both float64."""
     for name, x in (("count", count), ("prob", prob)):
         if x.array.dtype.kind not in "fV":
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.array.dtype}")
@@ -68,24 +68,24 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 
 
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
-    """Gamma numbers of these shapes with scale 1; the gradient follows a number along its quantile."""
+    """Return Gamma numbers of these shapes with scale 1; the gradient follows a number along its quantile."""
     _check_floating("_standard_gamma", input)
     return ops.standard_gamma(input, generator=generator or default_generator)
 
 
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
-    """Dirichlet numbers along the last dimension; the gradient follows them along their quantiles."""
+    """Return Dirichlet numbers along the last dimension; the gradient follows them along their quantiles."""
     _check_floating("_sample_dirichlet", input)
     return ops.dirichlet(input, generator=generator or default_generator)
 
 
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
-    """The derivative of a gamma number `output` by its shape `input`."""
+    """Return the derivative of a gamma number `output` by its shape `input`."""
     return ops.standard_gamma_gradient(input, output)
 
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
-    """The derivative of a Dirichlet number x by its concentration, divided by 1 - x; `total`: their sum."""
+    """Return the derivative of a Dirichlet number x by its concentration, divided by 1 - x; `total`: their sum."""
     return ops.dirichlet_gradient(x, alpha, total)
 
 

@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 @method
 def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself, its memory moved to where processes that get it see it too, and see each other's writes.
+    """Move the memory of the tensor to where other processes see it and each other's writes; return the tensor.
 
     All tensors that see the same memory move along. Arrays that `numpy()` gave before keep the memory that was.
     """
@@ -48,12 +48,12 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """Whether processes that get the tensor see the same memory: after `share_memory_()`, and that of a file."""
+    """Return True if processes that get the tensor see the same memory: after `share_memory_()`, or that of a file."""
     return UntypedStorage(owner(self.numpy_view("is_shared()"))).is_shared()
 
 
 def _elements(arena: Any, kind: Any) -> Any:
-    """The one array in this process that is all of an arena."""
+    """Return the one array in this process that is all of an arena."""
     for found, known in arenas.values():
         if known is arena and (array := found()) is not None:
             return array
@@ -68,7 +68,7 @@ def _view_shared_array(memory: Any, kind: Any, shape: tuple[int, ...], strides: 
 
 
 def _reduce_shared(tensor: Tensor) -> Any:
-    """How a tensor goes to another process: by the arena that it lies in, or else as a copy."""
+    """Reduce a tensor for another process: to its arena, or to a copy if it is in none."""
     array = tensor.numpy_view("pickle")
     memory = owner(array)
     known = arenas.get(id(memory))

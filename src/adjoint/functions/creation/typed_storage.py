@@ -36,7 +36,7 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first bytes of a file, mapped into memory: see `adjoint.from_file`."""
+        """Return the first bytes of a file, mapped into memory: see `adjoint.from_file`."""
         return UntypedStorage(_map_file(filename, shared, nbytes, types.uint8))
 
     @property
@@ -57,19 +57,19 @@ class UntypedStorage:
         return self.data_ptr()
 
     def data_ptr(self) -> int:
-        """Address of the first byte."""
+        """Return the address of the first byte."""
         return int(self.array.ctypes.data)
 
     def nbytes(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return int(self.array.nbytes)
 
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return len(self)
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Return the bytes of one element."""
         return 1
 
     def __len__(self) -> int:
@@ -79,23 +79,23 @@ class UntypedStorage:
         return object.__sizeof__(self) + self.nbytes()
 
     def bytes(self) -> Any:
-        """The bytes as an array, in the memory itself."""
+        """Return the bytes as an array, in the memory itself."""
         return self.array.reshape(-1, order="A").view(np.uint8)
 
     def untyped(self) -> UntypedStorage:
-        """The memory as bytes."""
+        """Return the memory as bytes."""
         return self
 
     def elements(self, dtype: Any = None) -> Any:
-        """The bytes as elements of `dtype`, the default one unless given: what a tensor made of them takes."""
+        """Return the bytes as elements of `dtype`, the default one unless given: what a tensor made of them takes."""
         return self.bytes().view(numpy_dtype(dtype or default.floating))
 
     def cpu(self) -> Self:
-        """This memory."""
+        """Return this storage."""
         return self
 
     def clone(self) -> Self:
-        """The same bytes in memory of their own."""
+        """Return the same bytes in memory of their own."""
         return type(self)(self._flat().copy())
 
     __copy__ = clone
@@ -111,15 +111,15 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """False while an array of NumPy outside sees the memory."""
+        """Return False while an array of NumPy outside sees the memory."""
         return not is_externally_aliased(self.array)
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def is_shared(self) -> bool:
-        """Whether the memory is a file's, or one that processes share."""
+        """Return True if the memory is a file's, or shared by processes."""
         return self.filename is not None or id(owner(self.array)) in arenas
 
     def byteswap(self, dtype: Any) -> None:
@@ -133,7 +133,7 @@ class UntypedStorage:
         return self.bytes()
 
     def tolist(self) -> list[Any]:
-        """The elements."""
+        """Return the elements."""
         found: list[Any] = self._flat().tolist()
         return found
 
@@ -147,7 +147,7 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def fill_(self, value: Any) -> Any:
-        """This value everywhere."""
+        """Write one value into all elements."""
         self[:] = value
         return self
 
@@ -180,24 +180,24 @@ class TypedStorage(UntypedStorage):
         return UntypedStorage(self.array)
 
     def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
+        """Return the same memory as bytes."""
         return UntypedStorage(self.array)
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the type, or the elements in another."""
+        """Return the name of the type, or the elements in another."""
         if dtype is not None:
             return TypedStorage(self._flat().astype(getattr(dtype, "dtype", dtype).numpy))
         return f"{display_name.package}.{next(n for n, c in TYPED_CONSTRUCTORS.items() if c.dtype is self.dtype)}"
 
     def elements(self, dtype: Any = None) -> Any:
-        """The elements. Raises RuntimeError where those of another type are asked for."""
+        """Return the elements. Raises RuntimeError where those of another type are asked for."""
         if dtype is not None and numpy_dtype(dtype) != self.array.dtype:
             wanted, found = scalar_type(numpy_dtype(dtype)), scalar_type(self.array.dtype)
             raise RuntimeError(f"Expected a Storage of type {wanted} or an UntypedStorage, but got {found}")
         return self._flat()
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Return the bytes of one element."""
         return int(self.array.itemsize)
 
     def __len__(self) -> int:
@@ -230,7 +230,7 @@ for _word, _kind in {
 
 
 def _elements(data: Any, kind: np.dtype[Any]) -> Any:
-    """Zeros, as many as are asked for, or the elements of a sequence."""
+    """Return as many zeros as `data` says, or the elements of a sequence."""
     return np.zeros(data, kind) if isinstance(data, (int, np.integer)) else np.array(data, kind)
 
 
@@ -249,7 +249,7 @@ class StorageOfType(type):
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
     def __call__(cls, *data: Any) -> TypedStorage:
-        """Zeros, as many as are asked for, or the elements of a sequence."""
+        """Return as many zeros as `data` says, or the elements of a sequence."""
         if len(data) > 1:
             raise RuntimeError("Too many positional arguments: expected a size or a sequence")
         if data and isinstance(data[0], str):
@@ -257,7 +257,7 @@ class StorageOfType(type):
         return TypedStorage(_elements(data[0] if data else 0, cls.dtype.numpy))
 
     def from_buffer(cls, buffer: Any, byte_order: str = sys.byteorder, count: int = -1, offset: int = 0) -> Any:
-        """The elements of a buffer, whose bytes come in the order "little", "big" or "native", copied."""
+        """Return the elements of a buffer, whose bytes come in the order "little", "big" or "native", copied."""
         kind = cls.dtype.numpy
         if kind.kind == "b":
             found = np.frombuffer(buffer, np.uint8, count, offset) != 0
@@ -269,7 +269,7 @@ class StorageOfType(type):
         return TypedStorage(found.astype(kind))
 
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
-        """The first elements of a file, mapped into memory: see `adjoint.from_file`."""
+        """Return the first elements of a file, mapped into memory: see `adjoint.from_file`."""
         return TypedStorage(_map_file(filename, shared, size, cls.dtype))
 
 

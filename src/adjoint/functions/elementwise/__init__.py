@@ -3,7 +3,7 @@
 Modules, in reading order:
 
 - `activation`: Activation functions and the softmax family.
-- `allclose`: Whether tensors agree: in each element but for a tolerance, in all of them, to the last bit.
+- `allclose`: Comparison of tensors: element by element within a tolerance, as a whole, or exactly.
 - `pointwise`: Functions of single elements.
 - `dtype_conversion`: Other element types, and values written as a whole.
 - `float_functions`: Further functions of single elements.

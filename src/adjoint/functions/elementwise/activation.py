@@ -33,14 +33,14 @@ def _write_if_inplace(input: Tensor, out: Tensor, inplace: bool, name: str) -> T
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where x > 0, else negative_slope · x."""
+    """Return x where x > 0, else negative_slope · x."""
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
     return _write_if_inplace(input, rename_node(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
 
 
 @in_float32
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, else alpha (eˣ - 1)."""
+    """Return x where x > 0, else alpha (eˣ - 1)."""
     below = select.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
     return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "elu_")
@@ -48,13 +48,13 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @in_float32
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    """Return scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
     return _write_if_inplace(input, rename_node(scaled, "EluBackward0"), inplace, "selu_")
 
 
 def _normal_cdf(x: Any) -> Any:
-    """Φ(x), the share of the normal distribution below x."""
+    """Return Φ(x), the share of the normal distribution below x."""
     return (transcendental.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
@@ -107,7 +107,7 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x Φ(x), Φ the normal distribution function; `approximate="tanh"` replaces it by a tanh.
+    """Return x Φ(x), Φ the normal distribution function; `approximate="tanh"` replaces it by a tanh.
 
     Source: Hendrycks & Gimpel, 2016. Raises RuntimeError for other values of `approximate`.
     """
@@ -137,7 +137,7 @@ def _silu(x: Any) -> Any:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / (1 + e⁻ˣ). Raises RuntimeError for tensors that are not floating."""
+    """Return x / (1 + e⁻ˣ). Raises RuntimeError for tensors that are not floating."""
     if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
@@ -146,7 +146,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @with_out
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold."""
+    """Return ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold."""
     scaled = arithmetic.mul(input, beta)
     linear = comparison.gt(scaled, threshold)
     below = select.where(linear, 0.0, scaled)
@@ -156,14 +156,14 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 @with_out
 def logsigmoid(input: Tensor) -> Tensor:
-    """ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
+    """Return ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
     size = arithmetic.abs(input)
     out = arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
     return rename_node(out, "LogSigmoidBackward0")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to [min_val, max_val]; at the limits the gradient is 0. Raises ValueError where min_val is larger."""
+    """Return x limited to [min_val, max_val]; the gradient there is 0. Raises ValueError if min_val > max_val."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.array.dtype.kind in "iu":
@@ -175,17 +175,17 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x limited to [0, 6]."""
+    """Return x limited to [0, 6]."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh x."""
+    """Return x - tanh x."""
     return arithmetic.sub(input, transcendental.tanh(input))
 
 
 def _subtract_max(x: Any, axis: int) -> Any:
-    """x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
+    """Return x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
     return arithmetic.sub(x, reduction.max(x.detach(), axes=(axis,), keepdims=True))
 
 
@@ -275,7 +275,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @public()
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
+    """Return x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
     array = input.array
     x = input if dtype is None and array.dtype.kind == "f" else _cast_or_check_floating(input, dtype, "log_softmax")
     rank = len(array.shape)
@@ -288,10 +288,10 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """e⁻ˣ / Σ e⁻ˣ along `dim`. Raises RuntimeError for integers."""
+    """Return e⁻ˣ / Σ e⁻ˣ along `dim`. Raises RuntimeError for integers."""
     return softmax(arithmetic.neg(input), dim, dtype=dtype)
 
 
 def _default_softmax_dim(rank: int) -> int:
-    """PyTorch's guess where no dimension is named: the first for 0, 1 and 3 dimensions, else the second."""
+    """Return PyTorch's guess of the dimension: the first for 0, 1 and 3 dimensions, else the second."""
     return 0 if rank in (0, 1, 3) else 1

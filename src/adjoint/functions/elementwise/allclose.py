@@ -1,4 +1,4 @@
-"""Whether tensors agree: in each element but for a tolerance, in all of them, to the last bit."""
+"""Comparison of tensors: element by element within a tolerance, as a whole, or exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["allclose", "equal", "isclose"]
 
 @public()
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """True where |input - other| ≤ atol + rtol |other|, or both are the same infinity.
+    """Return True where |input - other| ≤ atol + rtol |other|, or both are the same infinity.
 
     Raises RuntimeError for a negative tolerance, and for operands of two types; TypeError for one that requires grad.
     """
@@ -39,13 +39,13 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @public()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """True if `isclose` holds everywhere."""
+    """Return True if `isclose` holds everywhere."""
     return _all_true(isclose(input, other, rtol, atol, equal_nan))
 
 
 @public()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """True if both have the same shape and elements."""
+    """Return True if both have the same shape and elements."""
     if input.array.shape != other.array.shape:
         return False
     return _all_true(comparison.eq(input, other))

@@ -29,14 +29,14 @@ public()(angle)
 
 @with_out
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """real + i imag. Raises RuntimeError unless both are floats of one type."""
+    """Return real + i imag. Raises RuntimeError unless both are floats of one type."""
     _check_parts("complex", ("real", "imag"), real, imag)
     return _join_parts(real, imag)
 
 
 @with_out
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """abs (cos angle + i sin angle). Raises RuntimeError unless both are floats of one type."""
+    """Return abs (cos angle + i sin angle). Raises RuntimeError unless both are floats of one type."""
     _check_parts("polar", ("abs", "angle"), abs, angle)
     return rename_node(_join_parts(arithmetic.mul(abs, cos(angle)), arithmetic.mul(abs, sin(angle))), "PolarBackward0")
 
@@ -64,12 +64,12 @@ def _check_parts(name: str, labels: tuple[str, str], x: Tensor, y: Tensor) -> No
 
 @method
 def is_complex(input: Tensor) -> bool:
-    """True for a complex dtype."""
+    """Return True for a complex dtype."""
     return bool(input.array.dtype.kind == "c")
 
 
 def view_as_real(input: Tensor) -> Tensor:
-    """The same memory as real numbers: the parts of each side by side, in a last dimension of size 2.
+    """Return the same memory as real numbers: the parts of each side by side, in a last dimension of size 2.
 
     Raises RuntimeError for real tensors.
     """
@@ -79,7 +79,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """The same memory as complex numbers, of the parts side by side in the last dimension.
+    """Return the same memory as complex numbers, of the parts side by side in the last dimension.
 
     Raises RuntimeError for other types than floats, a last dimension of another size, and parts that lie apart.
     """
@@ -101,12 +101,12 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """The real parts, in the same memory; a real tensor itself."""
+    """Return the real parts, in the same memory; a real tensor itself."""
     return ops.real(input)
 
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary parts, in the same memory. Raises RuntimeError for real tensors."""
+    """Return the imaginary parts, in the same memory. Raises RuntimeError for real tensors."""
     if not is_complex(input):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return ops.imag(input)
@@ -114,57 +114,57 @@ def imag(input: Tensor) -> Tensor:
 
 @method
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself."""
+    """Return the complex conjugate; a real tensor itself."""
     return ops.conj(input) if is_complex(input) else input
 
 
 @public(inplace=True)
 @with_out
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself."""
+    """Return the complex conjugate; a real tensor itself."""
     return rename_node(ops.conj(input), "ConjPhysicalBackward0") if is_complex(input) else input
 
 
 @public(inplace=True)
 @with_out
 def sgn(input: Tensor) -> Tensor:
-    """x / |x| of complex numbers, and 0 of 0; of real ones the sign."""
+    """Return x / |x| of complex numbers, and 0 of 0; of real ones the sign."""
     return ops.sgn(input) if is_complex(input) else arithmetic.sign(input)
 
 
 @method
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugates are computed at once."""
+    """Return the tensor itself: conjugates are computed at once."""
     return input
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: negatives are computed at once."""
+    """Return the tensor itself: negatives are computed at once."""
     return input
 
 
 @method
 def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor as complex64."""
+    """Return the tensor as complex64."""
     return to(self, complex64, memory_format=memory_format)
 
 
 @method
 def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor as complex128."""
+    """Return the tensor as complex128."""
     return to(self, complex128, memory_format=memory_format)
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged, and conjugated. Raises RuntimeError for a vector."""
+    """Return the last two dimensions exchanged, and conjugated. Raises RuntimeError for a vector."""
     if self.ndim == 1:
         raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return conj(shape.transpose(self, -2, -1))
 
 
 def _conjugate_transpose(self: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix. Raises RuntimeError for other ranks but 0."""
+    """Return the conjugate transpose of a matrix. Raises RuntimeError for other ranks but 0."""
     if self.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
     return conj(shape.transpose(self, 0, 1)) if self.ndim else self

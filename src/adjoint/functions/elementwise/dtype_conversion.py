@@ -65,7 +65,7 @@ def to(
 
 
 def _apply_memory_format(x: Tensor, memory_format: Any) -> Tensor:
-    """x itself if it lies so, else a copy; where sizes of 1 leave that open, the strides of their dimensions tell."""
+    """Return x, or a copy unless it has that order; for sizes of 1 the strides of their dimensions decide."""
     order, last = dim_order_for_copy(x, memory_format), is_channels_last(strided_stand_in(x))
     if order:
         return x if last else copy_in_order(x, order=order)
@@ -77,13 +77,13 @@ _Device = device
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype of `other`."""
+    """Return the tensor in the dtype of `other`."""
     return to(self, other.dtype)
 
 
 @method
 def cpu(self: Tensor) -> Tensor:
-    """The tensor itself: it is on the CPU. Raises NotImplementedError for one without values."""
+    """Return the tensor itself: it is on the CPU. Raises NotImplementedError for one without values."""
     return self if type(self.array) is not MetaArray else move_to_device(self, CPU)
 
 
@@ -150,7 +150,7 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Zeros of this dtype."""
+    """Return zeros of this dtype."""
     return creation.zeros(
         *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
     )
@@ -161,7 +161,7 @@ def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """Ones of this dtype."""
+    """Return ones of this dtype."""
     return creation.ones(
         *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
     )
@@ -172,7 +172,7 @@ def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """One value, of this dtype."""
+    """Return one value, of this dtype."""
     return creation.full(
         size, fill_value, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad
     )
@@ -183,7 +183,7 @@ def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A copy of `data` in this dtype."""
+    """Return a copy of `data` in this dtype."""
     return creation.tensor(
         data, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad
     )

@@ -67,7 +67,7 @@ for _name in ("arccosh", "arcsinh", "arctanh", "fix"):
 
 
 class FrexpResult(NamedTuple):
-    """What `frexp` returns."""
+    """Result of `frexp`."""
 
     mantissa: Tensor
     exponent: Tensor
@@ -76,7 +76,7 @@ class FrexpResult(NamedTuple):
 @public()
 @with_out
 def frexp(input: Tensor) -> FrexpResult:
-    """The mantissa, of size in [½, 1), and the exponent of two of each number. Raises RuntimeError unless floating."""
+    """Return the mantissa, in [½, 1), and the exponent of two of each number. Raises RuntimeError for integers."""
     if input.array.dtype.kind not in "fV":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     mantissa: Tensor = rename_node(float_functions.mantissa(input), "FrexpBackward0")
@@ -85,14 +85,14 @@ def frexp(input: Tensor) -> FrexpResult:
 
 @public(inplace=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """`input`, but nowhere below `min`."""
+    """Return `input`, but nowhere below `min`."""
     refuse_numbers("clamp_min", ("input", "min"), "y", input, min)
     return rename_node(pointwise.clamp(input, min=min), "ClampMinBackward0")
 
 
 @public(inplace=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """`input`, but nowhere above `max`."""
+    """Return `input`, but nowhere above `max`."""
     refuse_numbers("clamp_max", ("input", "max"), "y", input, max)
     return rename_node(pointwise.clamp(input, max=max), "ClampMaxBackward0")
 
@@ -100,21 +100,21 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 @public(inplace=True)
 @with_out
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians."""
+    """Convert degrees to radians."""
     return arithmetic.mul(input, math.pi / 180.0)
 
 
 @public(inplace=True)
 @with_out
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees."""
+    """Convert radians to degrees."""
     return arithmetic.mul(input, 180.0 / math.pi)
 
 
 @public(inplace=True)
 @with_out
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
+    """Return input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
     refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
     is_complex = promote(getattr(v, "array", v) for v in (input, exponent)).kind == "c"
     double = np.dtype(np.complex128 if is_complex else np.float64)
@@ -128,7 +128,7 @@ def _cast_to(kind: Any, value: Any) -> Any:
 @public(inplace=True)
 @with_out
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input · 2^other."""
+    """Return input · 2^other."""
     refuse_numbers("ldexp", ("input", "other"), "", input, other)
     if other.array.dtype.kind in "iub" and input.array.dtype.kind in "fV" and input.array.dtype.itemsize == 2:
         return select.cast(ldexp(input.float(), other), dtype=input.array.dtype)
@@ -139,7 +139,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 @in_float32
 @with_out
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
-    """log₂(2^input + 2^other)."""
+    """Return log₂(2^input + 2^other)."""
     refuse_numbers("logaddexp2", ("input", "other"), "", input, other)
     scale = math.log(2.0)
     return arithmetic.div(logaddexp(arithmetic.mul(input, scale), arithmetic.mul(other, scale)), scale)
@@ -148,7 +148,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 @public(inplace=True)
 @with_out
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """ln(x / (1 - x)); `eps` limits x to [eps, 1 - eps] first."""
+    """Return ln(x / (1 - x)); `eps` limits x to [eps, 1 - eps] first."""
     return float_functions.logit(input, eps=eps)
 
 
@@ -157,7 +157,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """`input` with NaN replaced by 0 and infinities by the largest numbers of its type, or by what is given."""
+    """Return `input` with NaN replaced by 0 and infinities by the largest numbers of its type, or by what is given."""
     if is_bfloat16(input.array.dtype):  # computed in float32, whose largest number rounds to infinity
         posinf, neginf = (end * BFLOAT16_MAX if x is None else x for x, end in ((posinf, 1), (neginf, -1)))
     return float_functions.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
@@ -166,7 +166,7 @@ def nan_to_num(
 @public(inplace=True)
 @with_out
 def polygamma(n: Any, input: Any) -> Tensor:
-    """The n-th derivative of digamma. As a method, of the tensor. Raises RuntimeError for a negative n."""
+    """Return the n-th derivative of digamma. As a method, of the tensor. Raises RuntimeError for a negative n."""
     if isinstance(n, Tensor):
         n, input = input, n
     if n < 0:
@@ -177,7 +177,7 @@ def polygamma(n: Any, input: Any) -> Tensor:
 @public(inplace=True)
 @with_out
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """ln of the multivariate gamma function of dimension p."""
+    """Return ln of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     total: Any = p * (p - 1) / 4.0 * math.log(math.pi)
@@ -188,7 +188,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 @public()
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself. Raises RuntimeError for truths."""
+    """Return the tensor itself. Raises RuntimeError for truths."""
     if input.array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
@@ -197,7 +197,7 @@ def positive(input: Tensor) -> Tensor:
 @public()
 @with_out
 def isposinf(input: Tensor) -> Tensor:
-    """True where `input` is ∞."""
+    """Return True where `input` is ∞."""
     check_ordered("isposinf", input)
     return comparison.eq(input, math.inf)
 
@@ -205,14 +205,14 @@ def isposinf(input: Tensor) -> Tensor:
 @public()
 @with_out
 def isneginf(input: Tensor) -> Tensor:
-    """True where `input` is -∞."""
+    """Return True where `input` is -∞."""
     check_ordered("isneginf", input)
     return comparison.eq(input, -math.inf)
 
 
 @public()
 def isreal(input: Tensor) -> Tensor:
-    """True where `input` has no imaginary part."""
+    """Return True where `input` has no imaginary part."""
     if input.array.dtype.kind == "c":
         return constant(np.asarray(np.isreal(input.numpy_view("isreal()"))))
     return constant(np.ones(input.array.shape, np.bool_))

@@ -29,13 +29,13 @@ def _write_if_inplace(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
 
 
 def _copy_if_inplace(input: Tensor, inplace: bool) -> Any:
-    """The input, or a copy where it will be written: the gradient needs the values before."""
+    """Return the input, or a copy where it will be written: the gradient needs the values before."""
     return select.copy(input) if inplace else input
 
 
 @in_float32
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError for an alpha of 0. Source: Barron, 2017."""
+    """Return x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError if alpha is 0. Source: Barron, 2017."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = _copy_if_inplace(input, inplace)
@@ -46,13 +46,13 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, else 0."""
+    """Return x where |x| > lambd, else 0."""
     return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, input)
 
 
 @with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x brought nearer to 0 by lambd, but not beyond. Raises RuntimeError for lambd < 0."""
+    """Return x brought nearer to 0 by lambd, but not beyond. Raises RuntimeError for lambd < 0."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd}")
     shrunk = select.where(comparison.gt(input, 0.0), arithmetic.sub(input, lambd), arithmetic.add(input, lambd))
@@ -60,12 +60,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
+    """Return x / (1 + |x|)."""
     return arithmetic.div(input, arithmetic.add(arithmetic.abs(input), 1.0))
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / 6 + 1/2, limited to [0, 1]; at the limits the gradient is 0."""
+    """Return x / 6 + 1/2, limited to [0, 1]; at the limits the gradient is 0."""
     inner = arithmetic.div(arithmetic.add(input, 3.0), 6.0)
     upper = select.where(comparison.ge(input, 3.0), 1.0, inner)
     return _write_if_inplace(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
@@ -73,7 +73,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 @in_float32
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
+    """Return x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
     x = _copy_if_inplace(input, inplace)
     middle = select.where(comparison.ge(arithmetic.abs(x), 3.0), 0.0, x)  # keeps the branch not chosen finite
     inner = arithmetic.div(arithmetic.mul(middle, arithmetic.add(middle, 3.0)), 6.0)
@@ -83,14 +83,14 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @in_float32
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
+    """Return x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
     x = _copy_if_inplace(input, inplace)
     out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
     return _write_if_inplace(input, rename_node(out, "MishBackward0"), inplace, "mish_")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """a σ(b) of the two halves a and b along `dim`. Raises RuntimeError for odd sizes. Source: Dauphin et al., 2016."""
+    """Return a σ(b) of the halves a and b of `dim`. Raises RuntimeError for odd sizes. Source: Dauphin et al., 2016."""
     if not input.ndim:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     axis = one_dim(dim, input.ndim)
@@ -103,7 +103,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @autocast_lower
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where x > 0, else weight · x, with one weight for all or one for each channel (dimension 1).
+    """Return x where x > 0, else weight · x, with one weight for all or one for each channel (dimension 1).
 
     Raises RuntimeError for other numbers of weights. Source: He et al., 2015.
     """

@@ -27,13 +27,13 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean."""
+    """Return x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean."""
     called = relu_variants.rrelu_ if inplace else relu_variants.rrelu
     return called(input, lower, upper, training)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Each element with probability p what selu gives far to the left, then all scaled back to mean 0 and variance 1.
+    """Set each element with probability p to the limit of selu at -∞, then scale to mean 0 and variance 1.
 
     Raises ValueError for a probability outside [0, 1].
     """
@@ -43,7 +43,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole features: all of (n, c, …) together. Raises ValueError outside [0, 1]."""
+    """Return `alpha_dropout` of whole features: all of (n, c, …) together. Raises ValueError outside [0, 1]."""
     _check(p)
     called = dropout.feature_alpha_dropout_ if inplace else dropout.feature_alpha_dropout
     return called(input, p, training)

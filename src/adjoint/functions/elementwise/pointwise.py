@@ -143,7 +143,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 @public(inplace=True)
 @with_out
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest number of so many decimals, halves to the even one."""
+    """Return the nearest number of so many decimals, halves to the even one."""
     if decimals == 0:
         return arithmetic.round(input)
     scale = 10.0**decimals
@@ -195,13 +195,13 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
 
 
 def _accept_leading_factor(name: str, factor: str, given: Any) -> Any:
-    """The factor that programs of old gave ahead of the operands, with a warning."""
+    """Return the factor that programs of old gave ahead of the operands, with a warning."""
     warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
     return given
 
 
 def _scale_by_alpha(input: Any, other: Any, alpha: Any) -> Any:
-    """alpha · other in the common type of input and other, in which alpha takes no part."""
+    """Return alpha · other in the common type of input and other, in which alpha takes no part."""
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -218,7 +218,7 @@ def _scale_by_alpha(input: Any, other: Any, alpha: Any) -> Any:
 
 @public()
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    """other - alpha · input."""
+    """Return other - alpha · input."""
     refuse_numbers("rsub", ("input", "other"), "y", input, other)
     return sub(other, input, alpha=alpha)
 
@@ -309,12 +309,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _is_bound(number: Any) -> bool:
-    """True for a number that is not NaN, and for None."""
+    """Return True for a number that is not NaN, and for None."""
     return number is None or (type(number) in NUMBERS and number == number)
 
 
 def _clamp_to_bound(x: Any, bound: Any, beyond: Any) -> Any:
-    """`bound` where x is beyond it, or where it is NaN."""
+    """Return `bound` where x is beyond it, or where it is NaN."""
     outside = beyond(x, bound)
     if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
         outside = comparison.logical_or(outside, comparison.isnan(bound))
@@ -328,7 +328,7 @@ clip = clamp
 @with_out
 @in_float32
 def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
+    """Return input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
     if last is not None:
         tensor1, tensor2, value = tensor2, last, _accept_leading_factor("addcmul", "value", tensor1)
     scaled = tensor1 if type(value) is int and value == 1 else arithmetic.mul(tensor1, value)
@@ -339,7 +339,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
 @with_out
 @in_float32
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 / tensor2; of four operands, as programs of old have them, value is the second.
+    """Return input + value · tensor1 / tensor2; of four operands, as programs of old have them, value is the second.
 
     Raises RuntimeError where tensor1 and tensor2 are integers.
     """
@@ -355,7 +355,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
 @with_out
 @in_float32
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight (end - input), computed from the nearer end. Raises RuntimeError for two types."""
+    """Return input + weight (end - input), computed from the nearer end. Raises RuntimeError for two types."""
     kind = getattr(end, "dtype", input.dtype)
     if kind is not input.dtype:
         raise RuntimeError(f"expected dtype {input.dtype.name} for `end` but got dtype {kind.name}")

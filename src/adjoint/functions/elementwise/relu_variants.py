@@ -31,7 +31,7 @@ def selu_(input: Tensor) -> Tensor:
 
 @public(method=False)
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`input` where it is above the threshold, else `value`."""
+    """Return `input` where it is above the threshold, else `value`."""
     if inplace:
         return threshold_(input, threshold, value)
     return float_functions.threshold(input, threshold=threshold, value=value)
@@ -47,7 +47,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
-    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean.
+    """Return x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean.
 
     Raises RuntimeError for a lower bound above the upper one. Source: Xu et al., 2015.
     """

@@ -82,15 +82,15 @@ psi = digamma
 
 @with_out
 def ndtr(input: Tensor) -> Tensor:
-    """Φ(x) = erfc(-x / √2) / 2: the share of the normal distribution below x."""
+    """Return Φ(x) = erfc(-x / √2) / 2: the share of the normal distribution below x."""
     return arithmetic.mul(erfc(arithmetic.mul(input, -math.sqrt(0.5))), 0.5)
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
+    """Return eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
     return activation.softmax(input, dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
+    """Return x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
     return activation.log_softmax(input, dim, dtype=dtype)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from adjoint.core.op.apply import apply, wrap_computed
+from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
@@ -79,7 +77,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 @public()
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
+    """Return `gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
     if indices.array.dtype != np.int64:
         raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
@@ -110,7 +108,7 @@ def _broadcast_or_raise(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 @public(inplace=True)
 @in_float32
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`input` with src added at `index` along `dim`; repeated positions add up."""
+    """Return `input` with src added at `index` along `dim`; repeated positions add up."""
     axis = one_dim(dim, input.ndim)
     if not index.numel():
         return select.copy(input)
@@ -160,5 +158,4 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         if index.numel() != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
         return select.copy(input)
-    op: Any = indexing.index
-    return rename_node(apply(op.op, (input, at), {"pattern": (None,) * axis + (0,)}), "IndexSelectBackward0")
+    return rename_node(indexing.index(input, at, pattern=(None,) * axis + (0,)), "IndexSelectBackward0")

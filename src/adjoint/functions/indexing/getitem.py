@@ -89,7 +89,7 @@ class IndexPlan:
             self._add_new(wrap(np.zeros(int(array), np.int64)))
 
     def _add_traced_mask(self, mask: Tensor) -> None:
-        """A mask whose number of truths is not known: its dimensions stay."""
+        """Return a mask whose number of truths is not known: its dimensions stay."""
         if self.mask is not None:
             mask.array.refuse("indexing with several masks")
         self.mask, self.mask_at = mask, len(self.shape)
@@ -120,7 +120,7 @@ class IndexPlan:
 
 
 def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Any]:
-    """The items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
+    """Return the items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
     items = [
         _normalize_index(item)
         for item in (key if isinstance(key, tuple) else _list_key_to_tuple(key) if type(key) is list else (key,))
@@ -140,7 +140,7 @@ def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Any]:
 
 
 def _list_key_to_tuple(key: list[Any]) -> tuple[Any, ...]:
-    """A list as the indices of several dimensions, if it holds other than numbers, and else as one array of them."""
+    """Return a list as indices of several dimensions if it holds anything but numbers, else as one array."""
     if len(key) >= LONGEST_TUPLE or not any(
         i is None or i is Ellipsis or isinstance(i, SEQUENCE_INDEX_TYPES) for i in key
     ):
@@ -160,7 +160,7 @@ def _count_consumed_dims(item: Any) -> int:
 
 
 def _normalize_index(item: Any) -> Any:
-    """An index as None, Ellipsis, slice, int, or a tensor of integers or truths."""
+    """Return an index as None, Ellipsis, slice, int, or a tensor of integers or truths."""
     if item is None or item is Ellipsis or type(item) is int:
         return item
     if isinstance(item, slice):
@@ -197,21 +197,21 @@ def _to_slice_bound(value: Any) -> int:
 
 
 def _constant_index(array: Any) -> Tensor:
-    """An index written out in the program. A mask stays readable while tracing: it cannot change."""
+    """Return an index written out in the program. A mask stays readable while tracing: it cannot change."""
     if array.dtype.kind == "b":
         return wrap(array)
     return constant(array if array.size else array.astype(np.int64))
 
 
 def _tensors_to_numbers(item: Any) -> Any:
-    """Nested lists with the tensors in them as numbers."""
+    """Replace the tensors in nested lists by numbers."""
     if isinstance(item, (list, tuple)):
         return [_tensors_to_numbers(i) for i in item]
     return item.numpy_view("indexing with a list of tensors") if isinstance(item, Tensor) else item
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """x[key]: integers, slices, None and `...` give views; integer and boolean tensors copy.
+    """Return x[key]: integers, slices, None and `...` give views; integer and boolean tensors copy.
 
     Raises IndexError for positions outside the tensor.
     """
@@ -231,7 +231,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _try_simple_getitem(x: Tensor, key: Any) -> Any:
-    """x[key] for one integer, slices alone or one tensor of integers, without a plan, which takes 4 µs; else None."""
+    """Return x[key] for one integer, slices or one integer tensor without a plan, which takes 4 µs; else None."""
     shape, kind = x.array.shape, type(key)
     if kind is int:
         return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
@@ -245,7 +245,7 @@ def _try_simple_getitem(x: Tensor, key: Any) -> Any:
 
 
 def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
-    """(start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
+    """Return (start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
     if len(key) > len(shape):
         return None
     bounds = [(0, n, 1) for n in shape]
@@ -262,7 +262,7 @@ def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
 
 
 def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
-    """x after all but the index arrays."""
+    """Return x after all but the index arrays."""
     out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
     for d, at in reversed(plan.integers):
         out = movement.select(out, axis=d, at=at)
@@ -270,7 +270,7 @@ def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """x[key] = value, in place; gradients flow to `value`, and to x where it was not replaced.
+    """Return x[key] = value, in place; gradients flow to `value`, and to x where it was not replaced.
 
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """
@@ -309,7 +309,7 @@ def _indexed_shape(plan: IndexPlan) -> Any:
 
 
 def assign_masked(region: Tensor, plan: IndexPlan, value: Any, accumulate: bool = False) -> Tensor:
-    """`region` with `value`, or with it added, where the plan's mask is true."""
+    """Return `region` with `value`, or with it added, where the plan's mask is true."""
     mask: Any = plan.mask
     if plan.arrays:
         mask.array.refuse("indexing with a mask and other tensors")
@@ -317,7 +317,7 @@ def assign_masked(region: Tensor, plan: IndexPlan, value: Any, accumulate: bool 
 
 
 def _cast_value(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
-    """`value` as a tensor of the type of x."""
+    """Return `value` as a tensor of the type of x."""
     if not isinstance(value, Tensor):
         number = select.number_as_array(value, x.array.dtype) if isinstance(value, complex) else np.asarray(value)
         value = constant(number.astype(x.array.dtype, copy=False))
@@ -332,7 +332,7 @@ def _cast_value(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
 
 
 def _prepare_value(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
-    """`value` as a tensor of the type of x that broadcasts to `shape`."""
+    """Return `value` as a tensor of the type of x that broadcasts to `shape`."""
     given = tuple(value.array.shape if isinstance(value, Tensor) else np.shape(value))
     extra = max(len(given) - len(shape), 0)
     shown = given[extra:] if set(given[:extra]) <= {1} else given
@@ -347,7 +347,7 @@ def _prepare_value(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: boo
 
 
 def _assign_unrecorded(x: Tensor, plan: IndexPlan, value: Any) -> None:
-    """Nothing is recorded: NumPy assigns at the index arrays."""
+    """Let NumPy assign at the index arrays; nothing is recorded."""
     check_writable(x, "index assignment", False)
     if is_expanded(view_of(x)):
         _deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
@@ -376,9 +376,9 @@ def _put_into_base(region: Tensor, value: Tensor, plan: IndexPlan) -> None:
     shape = tuple(view.base.array.shape)
     count = movement.numel(shape)
     places = constant(np.ascontiguousarray(view_update.replay_view(np.arange(count).reshape(shape), view.steps)))
-    there = apply(indexing.index.op, (places, *plan.arrays), {"pattern": tuple(plan.pattern)})  # type: ignore[attr-defined]
+    there = indexing.index(places, *plan.arrays, pattern=tuple(plan.pattern))
     flat = movement.reshape(view.base, shape=(count,))
-    written = apply(view_update.put_index.op, (flat, value, there), {"pattern": (0,)})  # type: ignore[attr-defined]
+    written = view_update.put_index(flat, value, there, pattern=(0,))
     write_in_place(view.base, movement.reshape(written, shape=shape), "index assignment")
 
 

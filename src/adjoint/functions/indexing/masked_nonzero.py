@@ -54,7 +54,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 @public()
 @with_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `input` where `mask` is true, as a vector."""
+    """Return the elements of `input` where `mask` is true, as a vector."""
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
     shape = _broadcast_or_raise(input.array.shape, mask.array.shape)
@@ -91,7 +91,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 @public()
 def argwhere(input: Tensor) -> Tensor:
-    """The positions of the elements that are not zero: (count, ndim)."""
+    """Return the positions of the elements that are not zero: (count, ndim)."""
     positions: Tensor = nonzero(input)
     return positions
 
@@ -99,7 +99,7 @@ def argwhere(input: Tensor) -> Tensor:
 @public()
 @with_out
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The positions of the first `size` elements that are not zero, (size, ndim); what is left over is `fill_value`.
+    """Return the positions of the first `size` elements that are not zero, (size, ndim), padded with `fill_value`.
 
     Raises RuntimeError for a negative size.
     """
@@ -109,7 +109,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor for each dimension, of elements of a tensor of that shape counted row by row.
+    """Return the coordinates, one tensor for each dimension, of elements of a tensor of that shape counted row by row.
 
     Raises TypeError for indices or sizes that are not integers, ValueError for negative sizes.
     """

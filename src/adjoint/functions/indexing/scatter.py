@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -86,7 +85,7 @@ def scatter(
 
 
 def _crop_to_index(source: Tensor, index: Tensor) -> Any:
-    """The part of `source` that `index` speaks of."""
+    """Return the part of `source` that `index` speaks of."""
     shape = index.array.shape
     if source.array.shape == shape or source.ndim != len(shape):
         return source
@@ -98,7 +97,7 @@ def _crop_to_index(source: Tensor, index: Tensor) -> Any:
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """The "sum", "prod", "mean", "amax" or "amin" of `input` and all that src brings to `index` along `dim`.
+    """Return the "sum", "prod", "mean", "amax" or "amin" of `input` and all that src brings to `index` along `dim`.
 
     Where src brings nothing, `input` stays; not `include_self`: of what src brings alone. Extremes share the gradient.
     """
@@ -129,7 +128,7 @@ def scatter_reduce(
 def _check_row_index(
     name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | None
 ) -> tuple[int, Tensor, Any]:
-    """The dimension, the vector of positions, checked, and the source for them."""
+    """Return the dimension, the vector of positions, checked, and the source for them."""
     axis = one_dim(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
@@ -184,7 +183,7 @@ def _at_least_1d(input: Tensor) -> Tensor:
 @public(inplace=True)
 @in_float32
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    """`input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
+    """Return `input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
     axis, at, part = _check_row_index("index_add", index, input, dim, source)
     if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
         raise RuntimeError(
@@ -192,22 +191,20 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         )
     part = part if alpha == 1 else arithmetic.mul(part, alpha)
     x = _at_least_1d(input)
-    params = {"shape": x.array.shape, "pattern": (None,) * axis + (0,)}
-    added = apply(indexing.index_add.op, (part, at), params)  # type: ignore[attr-defined]
-    out = arithmetic.add(x, added)
+    out = arithmetic.add(x, indexing.index_add(part, at, shape=x.array.shape, pattern=(None,) * axis + (0,)))
     return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")
 
 
 @public(inplace=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`input` with the slices `index` along `dim` replaced by those of `source`."""
+    """Return `input` with the slices `index` along `dim` replaced by those of `source`."""
     axis, at, part = _check_row_index("index_copy", index, input, dim, source)
     return rename_node(_put_rows(input, part, axis, at), "IndexCopyBackward0")
 
 
 @public(inplace=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """`input` with one value in its slices `index` along `dim`. Raises RuntimeError for a value with dimensions."""
+    """Return `input` with one value in its slices `index` of `dim`. Raises RuntimeError for a value with dimensions."""
     axis, at, _ = _check_row_index("index_fill", index, input, dim, None)
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
@@ -227,8 +224,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def _put_rows(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
-    op: Any = view_update.put_index
-    out = apply(op.op, (_at_least_1d(input), value, at), {"pattern": (None,) * axis + (0,)})
+    out = view_update.put_index(_at_least_1d(input), value, at, pattern=(None,) * axis + (0,))
     return out if input.ndim else movement.reshape(out, shape=())
 
 
@@ -236,7 +232,7 @@ def _put_rows(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """`scatter_reduce` with whole slices: the "prod", "mean", "amax" or "amin" of those that meet at a position."""
+    """Reduce whole slices as `scatter_reduce`: the "prod", "mean", "amax" or "amin" of those that meet."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     axis, at, part = _check_row_index("index_reduce", index, input, dim, source)
@@ -249,10 +245,13 @@ def index_reduce(
 
 @public(inplace=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with `values` at a tuple of index tensors; `accumulate` adds them, repeatedly where positions repeat."""
+    """Return `input` with `values` at a tuple of index tensors; `accumulate` adds them, also at repeated positions."""
     if not len(indices):
         raise RuntimeError("index_put(): at least one index is needed")
-    keys = [slice(None) if i is None else _promote_scalar_index(i) for i in indices]
+    keys = [  # with at least one dimension, since a lone integer would be none that repeats
+        slice(None) if i is None else i if i.ndim or i.array.dtype.kind == "b" else movement.reshape(i, shape=(1,))
+        for i in indices
+    ]
     plan = IndexPlan(input.array.shape, tuple(keys))
     if plan.mask is not None:
         out = assign_masked(_apply_basic_indices(input, plan), plan, values, accumulate)
@@ -261,23 +260,18 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     value = _prepare_value(input, values, shape, True)
     region = _apply_basic_indices(input, plan)
     if accumulate:
-        params = {"shape": region.array.shape, "pattern": pattern}
         wide = movement.expand(value, shape=shape)
-        out = arithmetic.add(region, apply(indexing.index_add.op, (wide, *plan.arrays), params))  # type: ignore[attr-defined]
+        added = indexing.index_add(wide, *plan.arrays, shape=region.array.shape, pattern=pattern)
+        out = arithmetic.add(region, added)
     else:
-        out = apply(view_update.put_index.op, (region, value, *plan.arrays), {"pattern": pattern})  # type: ignore[attr-defined]
+        out = view_update.put_index(region, value, *plan.arrays, pattern=pattern)
     out = movement.reshape(out, shape=input.array.shape) if plan.new else out
     return rename_node(out, "IndexPutBackward0")
 
 
-def _promote_scalar_index(index: Tensor) -> Tensor:
-    """An index with at least one dimension, since a lone integer would be none that repeats."""
-    return index if index.ndim or index.array.dtype.kind == "b" else movement.reshape(index, shape=(1,))
-
-
 @public(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with the elements where `mask` is true taken from `source`, one after another.
+    """Return `input` with the elements where `mask` is true taken from `source`, one after another.
 
     Raises RuntimeError if source has too few of them.
     """
@@ -302,15 +296,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @public()
 @with_out
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at positions `index` of the flattened tensor, in the shape of `index`."""
+    """Return the elements at positions `index` of the flattened tensor, in the shape of `index`."""
     flat = movement.reshape(input, shape=(input.numel(),))
-    out = apply(indexing.index.op, (flat, _check_flat_index("take", index, input)), {"pattern": (0,)})  # type: ignore[attr-defined]
+    out = indexing.index(flat, _check_flat_index("take", index, input), pattern=(0,))
     return rename_node(out, "TakeBackward0")
 
 
 @public(inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with source at positions `index` of the flattened tensor, or added there."""
+    """Return `input` with source at positions `index` of the flattened tensor, or added there."""
     if index.numel() != source.numel():
         raise IndexError(
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
@@ -352,13 +346,13 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 @public()
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of `input` with src on a diagonal."""
+    """Return a copy of `input` with src on a diagonal."""
     return _scatter_into_view(input, src, lambda x: diagonal(x, offset, dim1, dim2))
 
 
 @public()
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of `input` with src at position `index` of `dim`."""
+    """Return a copy of `input` with src at position `index` of `dim`."""
     return _scatter_into_view(input, src, lambda x: shapes.select(x, dim, index))
 
 
@@ -366,7 +360,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of `input` with src at the slice start:end:step of `dim`."""
+    """Return a copy of `input` with src at the slice start:end:step of `dim`."""
     d = one_dim(dim, input.ndim)
     return _scatter_into_view(input, src, lambda x: x[(slice(None),) * d + (slice(start, end, step),)])
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
@@ -17,7 +16,7 @@ MISMATCH = "shape mismatch: value tensor of shape {} cannot be broadcast"
 
 
 def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate: bool) -> Any:
-    """`region` with `value`, or with it added, where `mask` is true, which spans its dimensions from `at` on.
+    """Return `region` with `value`, or with it added, where `mask` is true, which spans its dimensions from `at` on.
 
     `value` broadcasts to what the mask would choose: one dimension, as long as the mask has truths, in place of its
     own. Raises RuntimeError, if need be when the step runs, where it does not.
@@ -50,7 +49,7 @@ def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate
 
 
 def masked_scatter_traced(input: Any, mask: Any, source: Any) -> Any:
-    """`input` with the elements where `mask` is true, of the same shape, taken from `source`, one after another."""
+    """Return `input` with the elements where `mask`, of the same shape, is true taken from `source` in order."""
     total, have = _count_true(mask), source.numel()
     complaint = "Number of elements of source < number of ones in mask"
     indexing.check_range(total, have + 1, complaint, low=0, error=RuntimeError)
@@ -58,21 +57,21 @@ def masked_scatter_traced(input: Any, mask: Any, source: Any) -> Any:
 
 
 def drop_leading_ones(value: Any, ndim: int) -> Any:
-    """`value` without the leading dimensions of size 1 that it has beyond `ndim`."""
+    """Return `value` without the leading dimensions of size 1 that it has beyond `ndim`."""
     given = value.array.shape
     extra = len(given) - ndim
     return movement.reshape(value, shape=given[extra:]) if extra > 0 and set(given[:extra]) == {1} else value
 
 
 def _spread_over_mask(value: Any, mask: Any, axis: int, complaint: str) -> Any:
-    """The elements of `value` along a dimension, one after another where the mask is true, which is as often."""
+    """Return the elements of `value` along a dimension, one after another where the mask is true, which is as often."""
     count = value.array.shape[axis]
     indexing.check_range(_count_true(mask), count + 1, complaint, low=count, error=RuntimeError)
     return _take_along_mask(value, mask, axis)
 
 
 def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:
-    """In place of a dimension those of the mask: its elements one after another where that is true, else any."""
+    """Replace a dimension by those of the mask: its elements in order where that is true, elsewhere any."""
     shape = value.array.shape
     before, count, rest = shape[:axis], shape[axis], shape[axis + 1 :]
     if not count:
@@ -81,13 +80,12 @@ def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:
         return movement.expand(nothing, shape=(*before, *mask.array.shape, *rest))
     places = arithmetic.sub(reduction.cumsum(_mask_as_integers(mask), axis=0), 1)
     places = arithmetic.minimum(arithmetic.maximum(places, 0), count - 1)
-    op: Any = indexing.index
-    taken = apply(op.op, (value, places), {"pattern": (None,) * axis + (0,)})
+    taken = indexing.index(value, places, pattern=(None,) * axis + (0,))
     return movement.reshape(taken, shape=(*before, *mask.array.shape, *rest))
 
 
 def _mask_as_integers(mask: Any) -> Any:
-    """The mask in one row, as integers."""
+    """Return the mask in one row, as integers."""
     return select.cast(movement.reshape(mask, shape=(mask.numel(),)), dtype=np.dtype(np.int64))
 
 

@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `checks`: What the functions of linear algebra ask of the tensors that they are given, and of the numbers in them.
+- `checks`: Checks of the arguments of linear algebra: types, shapes, and the values of `info`.
 - `distance`: Distances between tensors and between rows.
 - `einsum`: Einstein's summation: products summed over repeated letters.
 - `matmul`: Matrix products, and the layer made of one.

@@ -1,4 +1,4 @@
-"""What the functions of linear algebra ask of the tensors that they are given, and of the numbers in them."""
+"""Checks of the arguments of linear algebra: types, shapes, and the values of `info`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_matrix_stack(name: str, A: Tensor, called: str = "A") -> None:
 
 
 def check_square(name: str, A: Tensor) -> None:
-    """As `check_matrix_stack`; the matrices must be square."""
+    """Raise RuntimeError unless `check_matrix_stack` holds and the matrices are square."""
     check_matrix_stack(name, A)
     m, n = A.array.shape[-2:]
     if m != n:
@@ -63,7 +63,7 @@ def check_solve_shapes(name: str, A: Tensor, B: Tensor, left: bool) -> None:
 
 
 def is_vector(A: Tensor, B: Tensor) -> bool:
-    """True where B is a vector for each matrix of A, and not a matrix."""
+    """Return True where B is a vector for each matrix of A, and not a matrix."""
     return B.ndim == 1 or (B.ndim == A.ndim - 1 and B.array.shape == A.array.shape[:-1])
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -29,13 +28,13 @@ __all__ = ["cdist", "dist", "pdist", "renorm"]
 @public()
 @in_float32
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """‖input - other‖ₚ; at 0 the gradient is 0."""
+    """Return ‖input - other‖ₚ; at 0 the gradient is 0."""
     return rename_node(norms.norm(arithmetic.sub(input, other), p), "DistBackward0")
 
 
 @autocast_float32
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
+    """Return ‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
     for i, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
@@ -55,7 +54,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
 
 def _euclidean_by_matmul(x: Any, y: Any) -> Tensor:
-    """√(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
+    """Return √(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
     squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
     products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)
     total = arithmetic.add(arithmetic.add(products, squares[0]), shape.transpose(squares[1], -2, -1))
@@ -68,10 +67,9 @@ def _pair_indices(n: int) -> tuple[Any, Any]:
 
 
 def _pairwise_differences(x: Any) -> Any:
-    """x[i] - x[j] for all pairs i < j: (pairs, M)."""
+    """Return x[i] - x[j] for all pairs i < j: (pairs, M)."""
     first, second = map(constant, _pair_indices(x.shape[0]))
-    op: Any = indexing.index
-    return arithmetic.sub(apply(op.op, (x, first), {"pattern": (0,)}), apply(op.op, (x, second), {"pattern": (0,)}))
+    return arithmetic.sub(indexing.index(x, first, pattern=(0,)), indexing.index(x, second, pattern=(0,)))
 
 
 def _pairwise_norms(x: Any, p: float) -> Any:
@@ -79,7 +77,7 @@ def _pairwise_norms(x: Any, p: float) -> Any:
 
 
 def _pdist_dx(g: Any, x: Any, p: float) -> Any:
-    """The gradient of each distance, taken to both of its rows."""
+    """Return the gradient of each distance, taken to both of its rows."""
     gaps = _pairwise_differences(x)
     distances = norms.norm(gaps, p, -1, True)
     zero = comparison.eq(distances, 0.0)
@@ -94,9 +92,8 @@ def _pdist_dx(g: Any, x: Any, p: float) -> Any:
         slope = arithmetic.sign(gaps) * raised
     each = select.where(zero, 0.0, slope) * movement.reshape(g, shape=(g.shape[0], 1))
     first, second = map(constant, _pair_indices(x.shape[0]))
-    op: Any = indexing.index_add
-    params = {"shape": tuple(x.shape), "pattern": (0,)}
-    return arithmetic.sub(apply(op.op, (each, first), params), apply(op.op, (each, second), params))
+    given, taken = (indexing.index_add(each, at, shape=tuple(x.shape), pattern=(0,)) for at in (first, second))
+    return arithmetic.sub(given, taken)
 
 
 @primitive(
@@ -115,7 +112,7 @@ def _pdist(x: Any, *, p: float) -> Any:
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """‖x[i] - x[j]‖ₚ for all pairs of rows i < j of a matrix, as a vector."""
+    """Return ‖x[i] - x[j]‖ₚ for all pairs of rows i < j of a matrix, as a vector."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if p < 0:
@@ -125,7 +122,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 
 @public(inplace=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """`input` whose slices along `dim` with a p-norm above `maxnorm` are shortened to it."""
+    """Return `input` whose slices along `dim` with a p-norm above `maxnorm` are shortened to it."""
     axis = one_dim(dim, input.ndim)
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")

@@ -14,14 +14,14 @@ from adjoint.ops.multi_output import split_outputs
 
 
 class EigResult(NamedTuple):
-    """What `eigh` and `eig` return."""
+    """Result of `eigh` and `eig`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class LinalgSvdResult(NamedTuple):
-    """What `svd` returns."""
+    """Result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -56,7 +56,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EigResult:
 
 @with_out
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric matrices, rising."""
+    """Return the eigenvalues of symmetric matrices, rising."""
     return eig_svd.eigvalsh(_symmetrize_uplo("linalg.eigvalsh", A, UPLO))
 
 
@@ -69,14 +69,14 @@ def _symmetrize_uplo(name: str, A: Tensor, UPLO: str) -> Tensor:
 
 @with_out
 def eig(A: Tensor) -> EigResult:
-    """Eigenvalues and eigenvectors of length 1, as columns, of square matrices: complex numbers, in no order."""
+    """Return eigenvalues and eigenvectors of length 1, as columns, of square matrices: complex numbers, in no order."""
     check_square("linalg.eig", A)
     return EigResult(*split_outputs(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0"))
 
 
 @with_out
 def eigvals(A: Tensor) -> Tensor:
-    """The eigenvalues of square matrices: complex numbers, in no order."""
+    """Return the eigenvalues of square matrices: complex numbers, in no order."""
     check_square("linalg.eigvals", A)
     return split_outputs(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0")[0]
 
@@ -115,7 +115,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values, falling."""
+    """Return the singular values, falling."""
     check_matrix_stack("linalg.svdvals", A)
     refuse_driver("svdvals", driver)
     return eig_svd.svdvals(A)

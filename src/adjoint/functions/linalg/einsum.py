@@ -57,7 +57,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 
 def _equation_from_sublists(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
-    """The equation, and the operands, of operands that are each followed by their list of numbers."""
+    """Return the equation, and the operands, of operands that are each followed by their list of numbers."""
     pairs, last = len(given) // 2, len(given) % 2
     terms = [_sublist_letters(given[2 * i + 1]) for i in range(pairs)]
     result = "->" + _sublist_letters(given[-1]) if last else ""
@@ -65,7 +65,7 @@ def _equation_from_sublists(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _sublist_letters(numbers: Any) -> str:
-    """The letters A … Z, a … z that numbers stand for."""
+    """Return the letters A … Z, a … z that numbers stand for."""
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(f"einsum(): expected a list of numbers behind each operand, got {type(numbers).__name__}")
     for number in numbers:
@@ -75,7 +75,7 @@ def _sublist_letters(numbers: Any) -> str:
 
 
 def _parse_equation(equation: str, ranks: list[int]) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, with `...` spelt out in letters of its own."""
+    """Return the letters of each operand and of the result, with `...` spelt out in letters of its own."""
     if not ranks:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
@@ -134,7 +134,7 @@ def _check_sizes(terms: list[str], shapes: list[tuple[int, ...]]) -> None:
 
 
 def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
-    """Repeated letters within one operand taken along the diagonal."""
+    """Take the diagonal of letters that one operand repeats."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             a = letters.index(letter)
@@ -147,7 +147,7 @@ def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
 
 
 def _contract_pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
-    """Two operands as one batched matrix product over the letters that nobody needs later."""
+    """Contract two operands to one batched matrix product over the letters that nobody needs later."""
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)
     batch = [c for c in a if c in b and c in later]

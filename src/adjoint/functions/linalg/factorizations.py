@@ -18,21 +18,21 @@ from adjoint.ops.multi_output import split_outputs
 
 
 class QrResult(NamedTuple):
-    """What `qr` returns."""
+    """Result of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
 class CholeskyExResult(NamedTuple):
-    """What `cholesky_ex` returns."""
+    """Result of `cholesky_ex`."""
 
     L: Tensor
     info: Tensor
 
 
 class GeqrfResult(NamedTuple):
-    """What `geqrf` returns."""
+    """Result of `geqrf`."""
 
     a: Tensor
     tau: Tensor
@@ -61,7 +61,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 @with_out
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
-    """As `cholesky`, with the order of the first leading minor that is not positive-definite, or 0, and no error.
+    """Return `cholesky` and the order of the first leading minor that is not positive-definite, or 0, without an error.
 
     A matrix that has no factor gives NaN. `check_errors`: raise LinAlgError all the same.
     """
@@ -71,14 +71,14 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 def factor_cholesky(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
-    """Cholesky's factor, and errors by the name of what was called."""
+    """Return Cholesky's factor, and errors by the name of what was called."""
     check_square(name, A)
     out = cholesky_qr.cholesky(symmetrize_from_triangle(A, upper), name=name if raises else "")
     return matrices.adjoint(out) if upper else out
 
 
 def symmetrize_from_triangle(A: Tensor, upper: bool = False) -> Tensor:
-    """A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
+    """Return A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
     array = A.array
     readable = type(array) is np.ndarray and not (nondefault.count and mode.special)
     if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
@@ -121,7 +121,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QrResult:
 
 @with_out
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of ∏ (1 - τ v vᵀ), the v being the columns of `input` below a 1 on the diagonal.
+    """Return the first columns of ∏ (1 - τ v vᵀ), the v being the columns of `input` below a 1 on the diagonal.
 
     With S what is above the diagonal of Vᵀ V it is 1 - V (1 + diag(τ) S)⁻¹ diag(τ) Vᵀ.
     Source: Joffrain and others, "Accumulating Householder transformations, revisited", 2006.
@@ -157,7 +157,7 @@ def _check_reflectors(name: str, input: Tensor, tau: Tensor) -> None:
 
 
 def apply_reflectors(input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
-    """Q other, or other Q, or these with Qᵀ if `transpose`, of the product Q of reflectors."""
+    """Return Q other, or other Q, or these with Qᵀ if `transpose`, of the product Q of reflectors."""
     k = tau.array.shape[-1]
     some = shape.narrow(input, -1, 0, k)
     m = some.array.shape[-2]
@@ -174,7 +174,7 @@ def apply_reflectors(input: Tensor, tau: Tensor, other: Tensor, left: bool, tran
 
 @with_out
 def geqrf(input: Tensor) -> GeqrfResult:
-    """R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known."""
+    """Return R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known."""
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     check_linalg_dtype("torch.geqrf", input)
@@ -184,13 +184,13 @@ def geqrf(input: Tensor) -> GeqrfResult:
 
 @with_out
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
-    """`linalg.householder_product`, under its older name."""
+    """Return `linalg.householder_product`, under its older name."""
     return householder_product(input, tau)
 
 
 @with_out
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q other, or other Q unless `left`, of the whole square product Q of reflectors, or its transpose."""
+    """Return Q other, or other Q unless `left`, of the whole square product Q of reflectors, or its transpose."""
     _check_reflectors("torch.ormqr", input, tau)
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")

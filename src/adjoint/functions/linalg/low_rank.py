@@ -25,7 +25,7 @@ __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of about the q largest singular values of A, or of A - M: U diag(S) Vᵀ is near to it.
+    """Return U, S and V of about the q largest singular values of A, or of A - M: U diag(S) Vᵀ is near to it.
 
     The space is found from random vectors by `niter` iterations.
     Source: Halko, Martinsson and Tropp, "Finding structure with randomness", 2009, algorithms 4.4 and 5.1.
@@ -40,7 +40,7 @@ def svd_lowrank(
 
 
 def _approximate_basis(A: Tensor, q: int, niter: int) -> Tensor:
-    """An orthonormal basis of about what A makes of all vectors."""
+    """Return an orthonormal basis of about what A makes of all vectors."""
     turned = matrices.adjoint(A)
     found = qr(matmul.matmul(A, random.randn(A.array.shape[-1], q, dtype=A.dtype))).Q
     for _ in range(niter):
@@ -50,7 +50,7 @@ def _approximate_basis(A: Tensor, q: int, niter: int) -> Tensor:
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """`svd_lowrank` of A less its mean row, if `center`: the columns of V are its principal directions.
+    """Return `svd_lowrank` of A less its mean row, if `center`: the columns of V are its principal directions.
 
     Raises ValueError for a q that is negative or larger than a side of A, and for a negative `niter`.
     """
@@ -80,7 +80,7 @@ def lobpcg(
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k largest e, or smallest unless `largest`, with A v = e B v for symmetric A and B, and their vectors v.
+    """Return the k largest or smallest e with A v = e B v for symmetric A and B, and their vectors v.
 
     The search starts from the n columns of X, or from random ones; iK is an approximate inverse of A. Both methods of
     PyTorch, "basic" and "ortho", are one here, and the settings of the latter change nothing. Gradients are those of

@@ -20,7 +20,7 @@ from adjoint.ops.multi_output import split_outputs
 
 
 class LuResult(NamedTuple):
-    """What `lu` returns."""
+    """Result of `lu`."""
 
     P: Tensor
     L: Tensor
@@ -28,14 +28,14 @@ class LuResult(NamedTuple):
 
 
 class LuFactorResult(NamedTuple):
-    """What `lu_factor` returns."""
+    """Result of `lu_factor`."""
 
     LU: Tensor
     pivots: Tensor
 
 
 class LuFactorExResult(NamedTuple):
-    """What `lu_factor_ex` returns."""
+    """Result of `lu_factor_ex`."""
 
     LU: Tensor
     pivots: Tensor
@@ -43,14 +43,14 @@ class LuFactorExResult(NamedTuple):
 
 
 class LdlFactorResult(NamedTuple):
-    """What `ldl_factor` returns."""
+    """Result of `ldl_factor`."""
 
     LD: Tensor
     pivots: Tensor
 
 
 class LdlFactorExResult(NamedTuple):
-    """What `ldl_factor_ex` returns."""
+    """Result of `ldl_factor_ex`."""
 
     LD: Tensor
     pivots: Tensor
@@ -59,7 +59,7 @@ class LdlFactorExResult(NamedTuple):
 
 @with_out
 def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
-    """A = P L U: a permutation, a lower triangle with ones on the diagonal, and an upper triangle."""
+    """Return A = P L U: a permutation, a lower triangle with ones on the diagonal, and an upper triangle."""
     found = _factor_lu("linalg.lu", A, pivot)
     P, L, U = lu_unpack(found.LU, found.pivots)
     return LuResult(P, rename_node(L, "LinalgLuBackward0"), rename_node(U, "LinalgLuBackward0"))
@@ -67,7 +67,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
 
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
-    """L, without its ones, and U in one matrix, and the row with which each was exchanged, from 1.
+    """Return L, without its ones, and U in one matrix, and the row with which each was exchanged, from 1.
 
     Raises RuntimeError for a zero on the diagonal of U.
     """
@@ -78,7 +78,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
 
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactorExResult:
-    """As `lu_factor`, with the place of the first zero on the diagonal of U, or 0, and no error unless asked for."""
+    """Return `lu_factor` and the place of the first zero on the diagonal of U, or 0; an error only if asked for."""
     found = _factor_lu("torch.linalg.lu_factor_ex", A, pivot)
     if check_errors:
         check_info(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor_ex"), RuntimeError)
@@ -107,7 +107,7 @@ def _factor_lu(name: str, A: Tensor, pivot: bool) -> LuFactorExResult:
 
 @with_out
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LuResult:
-    """P, L and U of what `lu_factor` gave; empty ones for what is not to be unpacked."""
+    """Return P, L and U of what `lu_factor` gave; empty ones for what is not to be unpacked."""
     dtype = LU_data.array.dtype
     empty = constant(np.zeros(0, dtype))
     P = L = U = empty
@@ -130,7 +130,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 @with_out
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B, or X A = B unless `left`, of the A whose factors are given, or of Aᵀ if `adjoint`."""
+    """Return X with A X = B, or X A = B unless `left`, of the A whose factors are given, or of Aᵀ if `adjoint`."""
     check_square("linalg.lu_solve", LU)
     check_same_dtype("linalg.lu_solve", LU, B, "LU")
     if pivots.array.dtype != np.int32:
@@ -160,7 +160,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 
 @with_out
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
-    """L and D in one matrix, and pivots, of a symmetric A = L D Lᵀ, of which the lower triangle is read.
+    """Return L and D in one matrix, and pivots, of a symmetric A = L D Lᵀ, of which the lower triangle is read.
 
     Raises RuntimeError for a zero in D. No gradient is known.
     """
@@ -171,7 +171,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
 
 @with_out
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LdlFactorExResult:
-    """As `ldl_factor`, with the place of the first zero of D, or 0, and no error unless asked for."""
+    """Return `ldl_factor` and the place of the first zero of D, or 0; an error only if asked for."""
     found = _factor_ldl("torch.linalg.ldl_factor_ex", A, hermitian)
     if check_errors:
         check_info(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor_ex"), RuntimeError)
@@ -193,7 +193,7 @@ def _factor_ldl(name: str, A: Tensor, hermitian: bool) -> LdlFactorExResult:
 
 @with_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with A X = B, of the A whose factors `ldl_factor` gave."""
+    """Return X with A X = B, of the A whose factors `ldl_factor` gave."""
     check_square("torch.linalg.ldl_solve", LD)
     if B.ndim < 2:
         raise RuntimeError(

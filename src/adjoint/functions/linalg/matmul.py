@@ -113,7 +113,7 @@ for _name, _f in {"__matmul__": _matmul_operator, "__rmatmul__": _rmatmul_operat
 @public()
 @with_out
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices. Raises RuntimeError for other ranks."""
+    """Return product of two matrices. Raises RuntimeError for other ranks."""
     for name, given in (("self", input), ("mat2", mat2)):
         if len(given.array.shape) != 2:
             raise RuntimeError(f"{name} must be a matrix")
@@ -145,7 +145,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 @public()
 @with_out
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """A matrix times a vector."""
+    """Return a matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"mv: expected a matrix and a vector, got {input.ndim}D and {vec.ndim}D")
     return _product(input, vec)
@@ -154,7 +154,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 @public()
 @with_out
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Σ x[i] y[i] of two vectors of equal length."""
+    """Return Σ x[i] y[i] of two vectors of equal length."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     _check_same_dtype("dot", input, tensor)
@@ -171,7 +171,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @public()
 @with_out
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """x[i] y[j] of two vectors."""
+    """Return x[i] y[j] of two vectors."""
     for name, given in (("self", input), ("vec2", vec2)):
         if given.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {given.ndim}-D")
@@ -183,7 +183,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 @with_out
 @autocast_lower
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · mat1 @ mat2."""
+    """Return beta · input + alpha · mat1 @ mat2."""
     if not _can_fuse_addmm(input, mat1, mat2):
         return _addmm_composite(input, mat1, mat2, beta=beta, alpha=alpha)
     _check_inner_sizes("addmm", mat1, mat2)
@@ -191,7 +191,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 
 def _can_fuse_addmm(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
-    """True for matrices and what broadcasts to the size of their product, all of one floating type."""
+    """Return True for matrices and what broadcasts to the size of their product, all of one floating type."""
     kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
     same = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
     return same and len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
@@ -202,7 +202,7 @@ def _addmm_composite(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: fl
 
 
 def add_scaled_product(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
-    """beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
+    """Return beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
 
     Where elements are integers or truths, so are alpha and beta: fractions are left out. Raises RuntimeError if
     `input` does not broadcast to the product.
@@ -249,13 +249,13 @@ def _linear_composite(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def _linear_dx(g: Any, weight: Any) -> Any:
-    """g W, with the leading dimensions of g taken as one."""
+    """Return g W, with the leading dimensions of g taken as one."""
     product = contraction.mm(_as_rows(g), weight)
     return product if len(g.shape) == 2 else movement.reshape(product, shape=(*g.shape[:-1], weight.shape[1]))
 
 
 def _linear_dweight(g: Any, x: Any) -> Any:
-    """gᵀ x, with the leading dimensions of both taken as one."""
+    """Return gᵀ x, with the leading dimensions of both taken as one."""
     return contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x))
 
 
@@ -282,7 +282,7 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out).
+    """Return x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out).
 
     Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.
     """

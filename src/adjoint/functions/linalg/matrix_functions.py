@@ -24,7 +24,7 @@ from adjoint.ops.reduction import reduction
 
 @with_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """x × y of vectors of three elements along `dim`; the other dimensions broadcast."""
+    """Return x × y of vectors of three elements along `dim`; the other dimensions broadcast."""
     if input.ndim != other.ndim:
         raise RuntimeError(
             "linalg.cross: inputs must have the same number of dimensions, got shapes "
@@ -40,7 +40,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of a stack of matrices: a view."""
+    """Return the diagonals of a stack of matrices: a view."""
     out: Tensor = A.diagonal(offset, dim1, dim2)
     return rename_node(out, "DiagonalBackward0")
 
@@ -48,14 +48,14 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 @with_out
 @in_float32
 def matrix_exp(A: Tensor) -> Tensor:
-    """Σ Aᵏ / k! of square matrices."""
+    """Return Σ Aᵏ / k! of square matrices."""
     check_square("linalg.matrix_exp", A)
     return matrix_exponential.matrix_exp(A)
 
 
 @with_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Σ x y along `dim`; the other dimensions broadcast."""
+    """Return Σ x y along `dim`; the other dimensions broadcast."""
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if x.array.dtype != y.array.dtype:
@@ -70,7 +70,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @public(method=False)
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The powers 0 … N - 1 of the elements, along a new last dimension; N is the size of the last unless given."""
+    """Return the powers 0 … N - 1 of the elements along a new last dimension; by default N is the last size."""
     n = N if N is not None else (x.array.shape[-1] if x.ndim else 1)
     if n <= 1 and (N is not None or not x.ndim):
         raise RuntimeError("N must be greater than 1.")
@@ -82,7 +82,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 
 @with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of two or more matrices, in the order that takes the fewest multiplications.
+    """Return the product of two or more matrices, in the order that takes the fewest multiplications.
 
     The first may be a row and the last a column, given as vectors.
     Source of the order: Cormen and others, "Introduction to Algorithms", section 15.2.
@@ -120,7 +120,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _find_best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """For the product of the matrices i … j - 1, before which it is best split."""
+    """Return the best place to split the product of the matrices i … j - 1, for each i and j."""
     n = len(sizes) - 1
     cost, best = {(i, i + 1): 0 for i in range(n)}, {}
     for length in range(2, n + 1):

@@ -47,7 +47,7 @@ def _sum_singular_values(input: Tensor, dim: Dims, keepdim: bool, dtype: Any) ->
 
 @with_out
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Σ of the singular values, over two dimensions."""
+    """Return Σ of the singular values, over two dimensions."""
     from adjoint.functions.linalg import norms_det  # decompositions, which few programs need
 
     if isinstance(dim, bool):
@@ -57,7 +57,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
 
 @with_out
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """√Σ x² over at most two dimensions."""
+    """Return √Σ x² over at most two dimensions."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
         raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
@@ -65,7 +65,7 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """(Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
+    """Return (Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
     if dim == -1:
         return power_norm(v, pow)
     if not v.ndim:

@@ -23,7 +23,7 @@ from adjoint.ops.reduction import reduction
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` returns."""
+    """Result of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
@@ -51,7 +51,7 @@ def det(A: Tensor) -> Tensor:
 
 @with_out
 def slogdet(A: Tensor) -> SlogdetResult:
-    """The sign of the determinant, and ln |det|."""
+    """Return the sign of the determinant, and ln |det|."""
     check_square("linalg.slogdet", A)
     if A.array.dtype.kind == "c":
         return SlogdetResult(inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A))
@@ -61,7 +61,7 @@ def slogdet(A: Tensor) -> SlogdetResult:
 
 @with_out
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """How many singular values are above max(atol, rtol · the largest).
+    """Return the number of singular values above max(atol, rtol · the largest).
 
     Tolerances are numbers or tensors, one for each matrix; `tol` is the older name of atol. `hermitian`: A is
     symmetric, and its eigenvalues are counted.
@@ -77,7 +77,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
 @public(method=False)
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(Σ |x|ᵖ)^(1/p) over `dim`, or over all; ±inf: the extreme magnitude; 0: how many are not 0.
+    """Return (Σ |x|ᵖ)^(1/p) over `dim`, or over all; ±inf: the extreme magnitude; 0: how many are not 0.
 
     Raises RuntimeError for the extreme of nothing, and for a `dtype` that is narrower than that of x.
     """
@@ -118,7 +118,7 @@ def _check_norm_dtype(name: str, x: Tensor, dtype: Any) -> None:
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """√Σ x² for "fro"; Σ of the singular values for "nuc", their extremes for ±2; of sums of columns, rows, ±1, ±inf.
+    """Return √Σ x² ("fro"), Σ of singular values ("nuc"), extremes of those (±2) or of column or row sums (±1, ±inf).
 
     Raises RuntimeError for other orders.
     """
@@ -155,7 +155,7 @@ _ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
 def _max_or_min(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
-    """The largest or smallest along `dim`; the largest of nothing is 0."""
+    """Return the largest or smallest along `dim`; the largest of nothing is 0."""
     axis = one_dim(dim, x.ndim)
     if largest and not x.array.shape[axis]:
         return reduction.sum(x, axes=(axis,), keepdims=keepdim)
@@ -202,7 +202,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 @with_out
 def cond(A: Tensor, p: Any = None) -> Tensor:
-    """|A| |A⁻¹| in the norm p of `matrix_norm`, 2 unless given; inf for a singular matrix."""
+    """Return |A| |A⁻¹| in the norm p of `matrix_norm`, 2 unless given; inf for a singular matrix."""
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
@@ -37,14 +36,14 @@ setattr(Tensor, "addmm_", in_place(matmul.addmm, "addmm_"))  # noqa: B010  mypy 
 @in_float32
 @with_out
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · Σ over the stack of batch1 @ batch2."""
+    """Return beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(matmul.bmm(batch1, batch2), axes=(0,), keepdims=False)
     out = matmul.add_scaled_product("addbmm", input, total, beta, alpha)
     return rename_node(out, "AddbmmBackward0", **_addbmm_node_params(batch1, batch2, beta, alpha))
 
 
 def _addbmm_node_params(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
-    """What PyTorch's node of `addbmm` shows of its inputs."""
+    """Return what PyTorch's node of `addbmm` shows of its inputs."""
     (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
     sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
     return {**sizes, "beta": beta, "alpha": alpha}
@@ -56,7 +55,7 @@ def _addbmm_node_params(batch1: Tensor, batch2: Tensor, beta: float, alpha: floa
 @in_float32
 @with_out
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · batch1 @ batch2, for each of a stack."""
+    """Return beta · input + alpha · batch1 @ batch2, for each of a stack."""
     kinds = [x.dtype.name for x in (input, batch1, batch2)]
     if len(set(kinds)) > 1:
         raise RuntimeError(
@@ -71,7 +70,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 @in_float32
 @with_out
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · mat @ vec."""
+    """Return beta · input + alpha · mat @ vec."""
     out = matmul.add_scaled_product("addmv", input, matmul.mv(mat, vec), beta, alpha)
     return rename_node(out, "AddmvBackward0", beta=beta, alpha=alpha)
 
@@ -81,7 +80,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 @in_float32
 @with_out
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
+    """Return beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
     kind = promote(x.array for x in (input, vec1, vec2)).kind
     factors: dict[str, Any] = {"beta": beta, "alpha": alpha}
     for label, factor in factors.items():
@@ -98,14 +97,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 @public()
 @with_out
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
-    """`outer`, under its older name."""
+    """Return `outer`, under its older name."""
     return matmul.outer(input, vec2)
 
 
 @public()
 @with_out
 def inner(input: Tensor, other: Tensor) -> Any:
-    """Σ over the last dimension of both, every slice with every slice; with a number, the product."""
+    """Return Σ over the last dimension of both, every slice with every slice; with a number, the product."""
     if not (input.ndim and other.ndim):
         return arithmetic.mul(input, other)
     if input.array.shape[-1] != other.array.shape[-1]:
@@ -119,12 +118,12 @@ def inner(input: Tensor, other: Tensor) -> Any:
 @public()
 @with_out
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """Σ conj(input) other, of vectors."""
+    """Return Σ conj(input) other, of vectors."""
     return matmul.dot(conj(input) if is_complex(input) else input, other)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Any:
-    """Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
+    """Return Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
 
     A dimension of size 1 goes with one of any size.
     """
@@ -161,7 +160,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
-    """The product of matrices, from the left."""
+    """Return the product of matrices, from the left."""
     if out is not None:
         return write_out(out, chain_matmul, *matrices)
     parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
@@ -173,7 +172,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
 @public()
 @with_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Kronecker's product: every element of `input` times the whole of `other`."""
+    """Return Kronecker's product: every element of `input` times the whole of `other`."""
     n = max(input.ndim, other.ndim)
     x, y = ((1,) * (n - len(t.array.shape)) + tuple(t.array.shape) for t in (input, other))
     left = shape.reshape(input, tuple(k for size in x for k in (size, 1)))
@@ -183,7 +182,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @public()
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """x × y of vectors of three elements along `dim`, the first such dimension unless given."""
+    """Return x × y of vectors of three elements along `dim`, the first such dimension unless given."""
     sizes = input.array.shape
     if dim is None:
         found = [d for d, n in enumerate(sizes) if n == 3]
@@ -193,10 +192,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     axis = one_dim(dim, input.ndim)
     if sizes[axis] != 3 or other.array.shape[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3.")
-    op: Any = indexing.index
 
     def permute_components(x: Tensor, order: Sequence[int]) -> Tensor:
-        return apply(op.op, (x, constant(np.array(order))), {"pattern": (None,) * axis + (0,)})
+        return indexing.index(x, constant(np.array(order)), pattern=(None,) * axis + (0,))
 
     first = arithmetic.mul(permute_components(input, (1, 2, 0)), permute_components(other, (2, 0, 1)))
     second = arithmetic.mul(permute_components(input, (2, 0, 1)), permute_components(other, (1, 2, 0)))
@@ -206,7 +204,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @public()
 @with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The n-th power of square matrices, by squaring; of the inverse for a negative n."""
+    """Return the n-th power of square matrices, by squaring; of the inverse for a negative n."""
     sizes = input.array.shape
     if input.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
@@ -235,7 +233,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of a vector's elements as columns, falling unless `increasing`."""
+    """Return the powers of a vector's elements as columns, falling unless `increasing`."""
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, but got {x.ndim}")
     n = x.numel() if N is None else N

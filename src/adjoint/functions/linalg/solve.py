@@ -32,21 +32,21 @@ from adjoint.ops.reduction import reduction
 
 
 class InvExResult(NamedTuple):
-    """What `inv_ex` returns."""
+    """Result of `inv_ex`."""
 
     inverse: Tensor
     info: Tensor
 
 
 class SolveExResult(NamedTuple):
-    """What `solve_ex` returns."""
+    """Result of `solve_ex`."""
 
     result: Tensor
     info: Tensor
 
 
 class LstsqResult(NamedTuple):
-    """What `lstsq` returns."""
+    """Result of `lstsq`."""
 
     solution: Tensor
     residuals: Tensor
@@ -79,7 +79,7 @@ def inv(A: Tensor) -> Tensor:
 
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
-    """A⁻¹, NaN for a singular matrix, and the place of the first zero on the diagonal of its factor U, or 0.
+    """Return A⁻¹, NaN for a singular matrix, and the place of the first zero on the diagonal of its factor U, or 0.
 
     `check_errors`: raise LinAlgError for a singular matrix all the same.
     """
@@ -112,7 +112,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @with_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
-    """As `solve`, but NaN for a singular matrix, and the place of the first zero on its diagonal U, or 0."""
+    """Return `solve`, NaN for a singular matrix, and the place of the first zero on the diagonal of U, or 0."""
     out = _solve_system("torch.linalg.solve_ex", A, B, left, check_errors)
     return SolveExResult(out, inverse_det_solve.singular_at(A.detach()))
 
@@ -134,7 +134,7 @@ def _solve_system(name: str, A: Tensor, B: Tensor, left: bool, raises: bool) -> 
 
 @with_out
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B, or X A = B unless `left`, reading one triangle of A, its diagonal as ones if `unitriangular`.
+    """Return X with A X = B, or X A = B unless `left`, of one triangle of A; its diagonal is 1 if `unitriangular`.
 
     A zero on the diagonal gives infinities and NaN.
     """
@@ -152,7 +152,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 @with_out
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """The pseudoinverse, of the singular values above max(atol, rtol · the largest).
+    """Return the pseudoinverse, of the singular values above max(atol, rtol · the largest).
 
     Tolerances are numbers or tensors, one for each matrix; `rcond` is the older name of rtol. `hermitian`: A is
     symmetric, and its lower triangle is read.
@@ -170,7 +170,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 
 
 def resolve_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
-    """A and its tolerances; where these are tensors, all stacks are of one length.
+    """Return A and its tolerances; where these are tensors, all stacks are of one length.
 
     Where rtol is not given, and atol is not or is 0, it is the larger dimension times the machine epsilon.
     """
@@ -193,7 +193,7 @@ DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
-    """The shortest X with the smallest |A X - B|, for each column; B is a matrix, or a vector for each matrix.
+    """Return the shortest X with the smallest |A X - B|, for each column; B is a matrix, or a vector for each matrix.
 
     Singular values below `rcond` · the largest count as 0. What else is returned depends on the driver, as in LAPACK:
     residuals Σ (A X - B)² where A has more rows than columns and full rank, but for "gelsy", the default; the rank, but
@@ -236,7 +236,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 
 def _make_empty_real(x: Tensor) -> Tensor:
-    """No elements, real, with the history of x."""
+    """Return No elements, real, with the history of x."""
     flat = real(shape.reshape(x, (x.numel(),)))
     return shape.narrow(flat, 0, 0, 0)
 
@@ -247,7 +247,7 @@ def _is_full_rank(rank: Tensor, n: int) -> bool:
 
 @with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns are the others."""
+    """Return the inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns the others."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, rest = A.array.shape[:ind], A.array.shape[ind:]
@@ -261,7 +261,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @with_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with Σ A[i…, j…] X[j…] = B[i…]; `dims` of A are first moved to its end."""
+    """Return X with Σ A[i…, j…] X[j…] = B[i…]; `dims` of A are first moved to its end."""
     if dims is not None:
         at = [one_dim(d, A.ndim) for d in dims]
         A = shape.permute(A, (*(d for d in range(A.ndim) if d not in at), *at))

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class SvdResult(NamedTuple):
-    """What `svd` returns."""
+    """Result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -30,7 +30,7 @@ class SvdResult(NamedTuple):
 
 
 class TriangularSolveResult(NamedTuple):
-    """What `triangular_solve` returns."""
+    """Result of `triangular_solve`."""
 
     solution: Tensor
     cloned_coefficient: Tensor
@@ -46,7 +46,7 @@ geqrf, orgqr, ormqr = (public()(f) for f in (factorizations.geqrf, factorization
 
 @public()
 def logdet(input: Tensor) -> Tensor:
-    """ln det, NaN for a negative determinant."""
+    """Return ln det, NaN for a negative determinant."""
     check_square("linalg.slogdet", input)
     sign, size = slogdet(input)
     return size + transcendental.log(sign)
@@ -55,14 +55,14 @@ def logdet(input: Tensor) -> Tensor:
 @public()
 @with_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """`linalg.cholesky`, with `upper` by position too."""
+    """Return `linalg.cholesky`, with `upper` by position too."""
     return factorizations.factor_cholesky("cholesky", input, upper)
 
 
 @public()
 @with_out
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
-    """(L Lᵀ)⁻¹ of a lower triangle L, or (Uᵀ U)⁻¹ of an upper triangle."""
+    """Return (L Lᵀ)⁻¹ of a lower triangle L, or (Uᵀ U)⁻¹ of an upper triangle."""
     check_square("cholesky_inverse", input)
     one = constant(np.eye(input.array.shape[-1], dtype=input.array.dtype))
     return rename_node(_solve_by_cholesky(one, input, upper), "CholeskyInverseBackward0")
@@ -71,7 +71,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
 @public()
 @with_out
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """X with L Lᵀ X = input of a lower triangle L, or with Uᵀ U X = input of an upper triangle."""
+    """Return X with L Lᵀ X = input of a lower triangle L, or with Uᵀ U X = input of an upper triangle."""
     for called, x in {"b": input, "u": input2}.items():
         if x.ndim < 2:
             raise RuntimeError(f"{called} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
@@ -98,7 +98,7 @@ def _solve_by_cholesky(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolveResult:
-    """X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A."""
+    """Return X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A."""
     for called, x in {"b": input, "A": A}.items():
         if x.ndim < 2:
             raise RuntimeError(
@@ -123,14 +123,14 @@ def triangular_solve(
 @public()
 @with_out
 def qr(input: Tensor, some: bool = True) -> factorizations.QrResult:
-    """`linalg.qr`; Q is square unless `some`."""
+    """Return `linalg.qr`; Q is square unless `some`."""
     return factorizations.qr(input, "reduced" if some else "complete")
 
 
 @public()
 @with_out
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdResult:
-    """U, S and V with input = U diag(S) Vᵀ; U and V are square unless `some`, and zeros unless `compute_uv`."""
+    """Return U, S and V with input = U diag(S) Vᵀ; U and V are square unless `some`, and zeros unless `compute_uv`."""
     if compute_uv:
         u, s, vh = eig_svd.svd(input, not some)
         return SvdResult(u, s, matrices.adjoint(vh))
@@ -142,13 +142,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdResult:
 
 @public()
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """`linalg.pinv`, under its older name."""
+    """Return `linalg.pinv`, under its older name."""
     return solve.pinv(input, rcond)
 
 
 @public()
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """`linalg.lu_factor`, but without an error for a zero on the diagonal of U; with its place if `get_infos`."""
+    """Return `linalg.lu_factor` without an error for a zero on the diagonal of U; with its place if `get_infos`."""
     found = lu_ldl.lu_factor_ex(A, pivot=pivot)
     return found if get_infos else (found.LU, found.pivots)
 
@@ -156,5 +156,5 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 @public()
 @with_out
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = input, of the A whose factors `lu` gave."""
+    """Return X with A X = input, of the A whose factors `lu` gave."""
     return lu_ldl.lu_solve(LU_data, LU_pivots, input)

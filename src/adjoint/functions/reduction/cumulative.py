@@ -38,7 +38,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @public(inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Running product along `dim`; zeros are differentiated exactly."""
+    """Return running product along `dim`; zeros are differentiated exactly."""
     x = _cast_to_sum_dtype(input, dtype)
     axis = one_dim(dim, x.ndim)
     return scan.cumprod(x, axis=axis) if x.ndim else select.copy(x)
@@ -46,7 +46,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @public()
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """ln of the running sum of eˣ along `dim`."""
+    """Return ln of the running sum of eˣ along `dim`."""
     x = input if input.array.dtype.kind in "fcV" else select.cast(input, dtype=default.floating.numpy)
     axis = one_dim(dim, x.ndim)
     return scan.logcumsumexp(x, axis=axis) if x.ndim else select.copy(x)
@@ -54,13 +54,13 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 @public()
 def cummax(input: Tensor, dim: int) -> Extreme:
-    """Running maximum along `dim`, and where each was attained."""
+    """Return running maximum along `dim`, and where each was attained."""
     return _cumulative_extreme(input, dim, True, "CummaxBackward0")
 
 
 @public()
 def cummin(input: Tensor, dim: int) -> Extreme:
-    """Running minimum along `dim`, and where each was attained."""
+    """Return running minimum along `dim`, and where each was attained."""
     return _cumulative_extreme(input, dim, False, "CumminBackward0")
 
 

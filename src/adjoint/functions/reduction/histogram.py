@@ -22,7 +22,7 @@ __all__ = ["bincount", "histc", "histogram", "histogramdd"]
 
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer occurs in a vector, or the sum of the weights at it."""
+    """Count how often each integer occurs in a vector, or sum the weights at it."""
     if input.array.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
     if input.ndim != 1:
@@ -44,7 +44,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 class Histogram(NamedTuple):
-    """What `histogram` returns."""
+    """Result of `histogram`."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -54,7 +54,7 @@ class Histogram(NamedTuple):
 
 
 class HistogramOfPoints(NamedTuple):
-    """What `histogramdd` returns."""
+    """Result of `histogramdd`."""
 
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
@@ -65,7 +65,7 @@ class HistogramOfPoints(NamedTuple):
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
-    """How many elements, or how much `weight`, lie in each bin: so many of equal width, or between the edges given.
+    """Count elements, or sum their `weight`, in bins: a number of equal width, or between given edges.
 
     Of equal bins, `range` tells the first and last edge, else the elements do. `density`: over the total and the
     width. Without a gradient. Raises RuntimeError for bins or a range that are none.
@@ -86,7 +86,7 @@ def histogram(
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> HistogramOfPoints:
-    """How many points, the last dimension of `input` (…, D), lie in each bin of D dimensions.
+    """Count points, the last dimension of `input` (…, D), in bins of D dimensions.
 
     `bins` are a number for all, or for each dimension a number or a tensor of edges; `range` the first and last edge of
     the first dimension, then of the second, …; else as `histogram`.
@@ -162,7 +162,7 @@ def _copy_bin_edges(x: Any, given: Tensor, at: int) -> Any:
 @public()
 @with_out
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements lie in each of `bins` equal intervals of [min, max], or of their own range if both are 0.
+    """Count elements in `bins` equal intervals of [min, max], or of their own range if both are 0.
 
     Source: `torch.histc`; the last interval is closed.
     """

@@ -19,7 +19,7 @@ __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """The differences of neighbours along `dim`, n times; `prepend` and `append` are joined to the ends first."""
+    """Return the differences of neighbors along `dim`, taken n times; `prepend` and `append` extend the ends first."""
     if n == 0:
         return select.copy(input)
     if n < 0:
@@ -51,7 +51,7 @@ def diff(
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The slope along each dimension of `dim`, all of them unless named: central differences, one-sided at both ends.
+    """Return the slope along each of `dim`, by default all dimensions: central differences, one-sided at both ends.
 
     `spacing` is the distance of neighbours, or one for each dimension, or a vector of coordinates for each. At the ends
     the error is of order `edge_order`, 1 or 2. Raises RuntimeError for sizes that are too small for that.
@@ -96,7 +96,7 @@ def _gradient_along_dim(x: Tensor, d: int, spacing: Any, order: int) -> Tensor:
 
 
 def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> Tensor:
-    """The slope where the coordinates along the dimension are given."""
+    """Return the slope where the coordinates along the dimension are given."""
     if places.ndim != 1:
         raise RuntimeError(
             "torch.gradient expected each element of spacing to have one dimension, but got an element with "
@@ -131,7 +131,7 @@ def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> T
 
 
 def _slice_along(x: Any, d: int, start: int, end: int = 0) -> Any:
-    """x from `start` on along a dimension, less as many at the end as `end` is below 0."""
+    """Return x from `start` on along a dimension, less as many at the end as `end` is below 0."""
     size = x.array.shape[d]
     return shape.narrow(x, d, min(start, size), max(size - start + end, 0))
 
@@ -141,7 +141,7 @@ def _take_one(x: Any, d: int, at: int) -> Any:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The area under y along `dim`, by straight lines between samples at x, or at the distance dx, 1 unless given.
+    """Return the area under y along `dim`, by straight lines between samples at x, or at distance dx, by default 1.
 
     Raises RuntimeError for truths, and unless there is an x for each sample.
     """
@@ -157,12 +157,12 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """`trapezoid`, under the name it once had."""
+    """Return `trapezoid`, under the name it once had."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
+    """Return the area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
     axis = _check_trapezoid_args("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:
         areas = _twice_trapezoid_areas(y, x, axis)
@@ -186,7 +186,7 @@ def _check_trapezoid_args(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: 
 
 
 def _twice_trapezoid_areas(y: Any, x: Any, axis: int) -> Any:
-    """Twice the area between each two samples."""
+    """Return twice the area between each two samples."""
     if x.ndim == 1:
         gaps = _slice_along(x, 0, 1) - _slice_along(x, 0, 0, -1)
         gaps = gaps.reshape(-1, *(1 for _ in range(y.ndim - axis - 1)))

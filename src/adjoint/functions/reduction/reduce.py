@@ -38,7 +38,7 @@ ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
 def _cast_to_sum_dtype(input: Tensor, dtype: Any) -> Tensor:
-    """`input` in the type of its sum: `dtype`, or int64 for integers and truths."""
+    """Return `input` in the type of its sum: `dtype`, or int64 for integers and truths."""
     kind = input.array.dtype
     target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
     return input if target == kind else select.cast(input, dtype=target)
@@ -65,7 +65,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
 @public()
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Σ over `dim`, NaN counting as 0."""
+    """Return Σ over `dim`, NaN counting as 0."""
     check_ordered("nansum", input)
     x: Any = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
     return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
@@ -98,7 +98,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 @public()
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over `dim` of what is not NaN."""
+    """Return mean over `dim` of what is not NaN."""
     if DTYPES[input.array.dtype].rank < 2:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
@@ -114,7 +114,7 @@ def _replace_nan_by_zero(input: Tensor) -> Tensor:
 @public()
 @autocast_float32
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Π over `dim`, or over all dimensions."""
+    """Return Π over `dim`, or over all dimensions."""
     x = _cast_to_sum_dtype(input, dtype)
     return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
 
@@ -147,7 +147,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
 @public()
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """Largest elements over `dim`; ties share the gradient equally."""
+    """Return largest elements over `dim`; ties share the gradient equally."""
     check_ordered("amax", input)
     _check_not_empty("amax", input, dim, RuntimeError)
     return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
@@ -155,14 +155,14 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 @public()
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """Smallest elements over `dim`; ties share the gradient equally."""
+    """Return smallest elements over `dim`; ties share the gradient equally."""
     check_ordered("amin", input)
     _check_not_empty("amin", input, dim, RuntimeError)
     return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
 
 
 class AminmaxResult(NamedTuple):
-    """What `aminmax` returns."""
+    """Result of `aminmax`."""
 
     min: Tensor
     max: Tensor
@@ -170,7 +170,7 @@ class AminmaxResult(NamedTuple):
 
 @public()
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
-    """`amin` and `amax` over `dim`, or over all dimensions."""
+    """Return `amin` and `amax` over `dim`, or over all dimensions."""
     if out is not None:
         return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
     x: Any = input
@@ -270,12 +270,12 @@ def _max_or_min(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, wh
 
 
 def _detach_or_rewrap(x: Tensor) -> Tensor:
-    """The values of x, for an op that has no gradient and gives no view."""
+    """Return the values of x, for an op that has no gradient and gives no view."""
     return x.detach() if nondefault.count else wrap(x.array)
 
 
 def _scalar_extreme(x: Tensor, kind: type[Extreme]) -> Extreme:
-    """A 0-d tensor is its own extreme, at 0."""
+    """Return A 0-d tensor is its own extreme, at 0."""
     return kind(select.copy(x), constant(np.zeros((), np.int64)))
 
 
@@ -306,7 +306,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @public()
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first smallest element along `dim`, or of the flattened tensor."""
+    """Return index of the first smallest element along `dim`, or of the flattened tensor."""
     return _arg_extreme(input, dim, keepdim, reduction.argmin)
 
 
@@ -365,12 +365,12 @@ def _reduce_truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: b
 
 @public()
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """How many elements over `dim` are not zero."""
+    """Count the elements over `dim` that are not zero."""
     return sum(comparison.ne(input.detach(), 0), dim)
 
 
 def squared_size(x: Any) -> Any:
-    """|x|²: of complex numbers the sum of the squares of both parts, which is real."""
+    """Return |x|²: of complex numbers the sum of the squares of both parts, which is real."""
     if not is_complex(x):
         return arithmetic.square(x)
     return arithmetic.add(arithmetic.square(real(x)), arithmetic.square(imag(x)))
@@ -411,7 +411,7 @@ def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = Fals
 
 
 def cast_floats(input: Tensor, dtype: Any) -> Tensor:
-    """`input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
+    """Return `input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
     x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
     if not is_floating(x.array):
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")

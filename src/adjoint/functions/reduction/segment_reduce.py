@@ -25,7 +25,7 @@ def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The "sum", "mean", "max", "min" or "prod" of each segment along `axis`, the last dimension of the tables.
+    """Return the "sum", "mean", "max", "min" or "prod" of each segment along `axis`, the last dimension of the tables.
 
     Segments are told by their `lengths`, or by the `offsets` at which each begins and the last ends. `initial` takes
     part in each; without it empty ones have the sum 0, the product 1, the mean NaN and infinite extremes. Raises
@@ -67,7 +67,7 @@ def _apply_initial(initial: float | None, how: str, out: Any, sizes: Any) -> Ten
 
 
 def _segment_starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: int, unsafe: bool) -> Tensor:
-    """Where each segment begins and the last ends: (…, segments + 1)."""
+    """Return the start of each segment and the end of the last: (…, segments + 1)."""
     given = lengths if lengths is not None else offsets
     if given is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
@@ -96,7 +96,7 @@ def _segment_starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None
 
 
 def _segment_numbers(starts: Tensor, data: Tensor, axis: int) -> Tensor:
-    """For each element of the data the number of its segment, from 1 on."""
+    """Return the number of the segment of each element, counted from 1."""
     size = data.array.shape[axis]
     at: Any = creation.arange(size, dtype=starts.dtype)
     rows = shape.expand(at, (*starts.array.shape[:-1], size))
@@ -105,7 +105,7 @@ def _segment_numbers(starts: Tensor, data: Tensor, axis: int) -> Tensor:
 
 
 def _expand_trailing(table: Any, data: Tensor, axis: int) -> Any:
-    """(…, n) with the dimensions of the data that follow the axis."""
+    """Return (…, n) with the dimensions of the data that follow the axis."""
     inner = data.array.shape[axis + 1 :]
     wide = shape.reshape(table, (*table.array.shape, *(1 for _ in inner)))
     return shape.expand(wide, (*table.array.shape, *inner))

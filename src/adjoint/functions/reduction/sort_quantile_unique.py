@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32
@@ -55,7 +54,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 @public()
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """Indices that sort `input` along `dim`; equal elements keep their order."""
+    """Return indices that sort `input` along `dim`; equal elements keep their order."""
     check_ordered("sort", input)
     if not input.ndim:
         return _scalar_extreme(input, return_types.sort).indices
@@ -65,7 +64,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 @public()
 @with_out
 def msort(input: Tensor) -> Tensor:
-    """Sorted along dimension 0."""
+    """Return the elements sorted along dimension 0."""
     return sort(input, 0).values
 
 
@@ -101,7 +100,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 @public()
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
-    """The k-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if k is too large."""
+    """Return the k-th smallest element along `dim`, from 1, and its index. Raises RuntimeError if k is too large."""
     check_ordered("kthvalue", input)
     k = index(k)
     axis = one_dim(dim, input.ndim)
@@ -118,7 +117,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
 
 @public()
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two middle elements, NaN if one is; with `dim` the pair (values, indices).
+    """Return the lower of the two middle elements, NaN if one is; with `dim` the pair (values, indices).
 
     Of the whole tensor, elements that equal the median share the gradient.
     """
@@ -127,7 +126,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @public()
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """`median` of what is not NaN."""
+    """Return `median` of what is not NaN."""
     return _median(input, dim, keepdim, True)
 
 
@@ -146,7 +145,7 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
 
 
 def _median_index(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
-    """Where the median along `axis` stands, as if that dimension had size 1."""
+    """Return the index of the median along `axis`, kept as a dimension of size 1."""
     if ignore_nan:
         return ordering.middle_of_present(x, axis=axis)
     missing = comparison.isnan(x)
@@ -175,14 +174,14 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
 
 
 def _restore_exact_value(out: Tensor, value: Tensor) -> Tensor:
-    """`out` with the value that rounding took from it: out + (value - out) where that is finite."""
+    """Return `out` with the value that rounding took from it: out + (value - out) where that is finite."""
     missed = arithmetic.sub(value, out.detach())
     return arithmetic.add(out, select.where(comparison.isfinite(missed), missed, np.zeros((), value.array.dtype)))
 
 
 @public()
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
-    """The most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
+    """Return the most frequent element along `dim`, the smallest of these, and the index of its last occurrence."""
     check_ordered("mode", input)
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
@@ -197,7 +196,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The q-quantiles along `dim`, or of all elements; between two elements by `interpolation`.
+    """Return the q-quantiles along `dim`, or of all elements; between two elements by `interpolation`.
 
     Raises RuntimeError for a q outside [0, 1]. Several q stand in a dimension of their own, the first.
     """
@@ -209,7 +208,7 @@ def quantile(
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """`quantile` of what is not NaN."""
+    """Return `quantile` of what is not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
@@ -266,11 +265,11 @@ def _quantile(
     if not results:
         return constant(np.zeros((0, *full), input.array.dtype))
     rows = [movement.reshape(r, shape=(1, *full)) for r in results]
-    return apply(movement.cat.op, tuple(rows), {"axis": 0})  # type: ignore[attr-defined]
+    return movement.cat(*rows, axis=0)
 
 
 def _parse_quantiles(q: Any, name: str) -> tuple[list[Any], bool]:
-    """The orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
+    """Return the orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
     if not isinstance(q, Tensor):
         wanted = np.asarray(q, np.float64)
         if not np.all((wanted >= 0) & (wanted <= 1)):
@@ -287,7 +286,7 @@ def _parse_quantiles(q: Any, name: str) -> tuple[list[Any], bool]:
 
 
 def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
-    """Of slices along a dimension: the place of each distinct one, which one each is, how many each has, the axis."""
+    """Return positions of the distinct slices along `dim`, which of them each slice is, their counts, and the axis."""
     x = ravel(input.detach()) if dim is None else input.detach()
     axis = 0 if dim is None else one_dim(dim, x.ndim)
     rows = np.moveaxis(x.numpy_view("unique()"), axis, 0)
@@ -309,8 +308,7 @@ def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts:
     check_ordered("unique", input)
     first, inverse, counts, axis = _find_distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
-    op: Any = indexing.index
-    values = rename_node(apply(op.op, (x, constant(first)), {"pattern": (None,) * axis + (0,)}), "UniqueBackward0")
+    values = rename_node(indexing.index(x, constant(first), pattern=(None,) * axis + (0,)), "UniqueBackward0")
     if dim is None:
         inverse = inverse.reshape(input.array.shape)
     extra = [(return_inverse, inverse), (return_counts, counts)]
@@ -345,7 +343,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of each run of equal elements, or slices along `dim`; otherwise as `unique`."""
+    """Return the first of each run of equal elements, or slices along `dim`; otherwise as `unique`."""
     return _unique(input, dim, return_inverse, return_counts, True)
 
 
@@ -354,7 +352,7 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Where each of `input` would be put into the sorted last dimension: before its equals, or after them."""
+    """Return where each element of `input` belongs in the sorted last dimension: before its equals, or after them."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
@@ -379,13 +377,13 @@ def searchsorted(
 
 @with_out
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number of the interval between `boundaries` in which each element lies."""
+    """Return the number of the interval between `boundaries` in which each element lies."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """True where an element is among `test_elements`."""
+    """Return True where an element is among `test_elements`."""
     x, among = (v.detach() if isinstance(v, Tensor) else constant(np.asarray(v)) for v in (elements, test_elements))
     return ordering.isin(x, among, unique=assume_unique, invert=invert)

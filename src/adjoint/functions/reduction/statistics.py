@@ -8,7 +8,6 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims
@@ -102,7 +101,7 @@ def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, cor
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
-    """`var` and `mean` over `dim`."""
+    """Return `var` and `mean` over `dim`."""
     return _spread_and_mean(input, dim, unbiased, keepdim, correction, var, "VarMeanBackward0")
 
 
@@ -111,7 +110,7 @@ def var_mean(
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
-    """`std` and `mean` over `dim`."""
+    """Return `std` and `mean` over `dim`."""
     return _spread_and_mean(input, dim, unbiased, keepdim, correction, std, "StdMeanBackward0")
 
 
@@ -124,8 +123,7 @@ def _spread_and_mean(
     mean = reduction.mean(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
     if is_complex(x):  # the spread of which is real
         return first, mean
-    op: Any = movement.cat
-    both = apply(op.op, (shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1)), {"axis": first.ndim})
+    both = movement.cat(shape.unsqueeze(first, -1), shape.unsqueeze(mean, -1), axis=first.ndim)
     return split_outputs(both, ((), ()), kind)
 
 
@@ -133,7 +131,7 @@ def _spread_and_mean(
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """Covariances of the variables, the rows of `input` (variables, observations): Σ (x - x̄)(y - ȳ) / (N - correction).
+    """Return Σ (x - x̄)(y - ȳ) / (N - correction) for pairs of rows of `input` (variables, observations).
 
     `fweights` tells how often an observation was made, `aweights` how much it counts. Raises RuntimeError for more than
     two dimensions, truths, and weights of another type or number, below 0, or of the sum 0.
@@ -172,7 +170,7 @@ def _sum_of_rows(x: Any) -> Any:
 
 
 def _try_read_number(value: Any) -> Any:
-    """A number, or the one that a tensor holds; None while a step is traced."""
+    """Return a number, or the one that a tensor holds; None while a step is traced."""
     if not isinstance(value, Tensor):
         return value
     return value.array.item() if type(value.array) is np.ndarray else None
@@ -206,7 +204,7 @@ def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> An
 
 @public()
 def corrcoef(input: Tensor) -> Tensor:
-    """Covariances of the rows of `input` over the product of their standard deviations, within [-1, 1].
+    """Return covariances of the rows of `input` over the product of their standard deviations, within [-1, 1].
 
     Raises RuntimeError for more than two dimensions.
     """

@@ -34,7 +34,7 @@ Sizes = tuple[int, ...]
 
 @public()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """The memory of `input` at other strides, from its first element or `storage_offset`: a view that may overlap.
+    """Return a view of the memory of `input` at other strides, from its first element or `storage_offset`.
 
     Gradients of elements that share memory add up. Raises RuntimeError for negative numbers, and outside the memory.
     """
@@ -70,7 +70,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 @public()
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """The pieces of `size` at every `step` along a dimension, as a last dimension: a view, whose pieces may overlap."""
+    """Return a view of the pieces of `size` at every `step` of a dimension, as a last dimension; they may overlap."""
     d = one_dim(dimension, self.ndim)
     length = self.array.shape[d] if self.ndim else 1
     if size > length:
@@ -87,7 +87,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @public()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """`narrow` in memory of its own."""
+    """Return `narrow` in memory of its own."""
     return rename_node(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
 
 
@@ -95,7 +95,7 @@ def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of these sizes and strides in memory of its own, to be written."""
+    """Return a tensor of these sizes and strides in memory of its own, to be written."""
     shape, steps = parse_shape((size,)), parse_shape((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(
@@ -110,7 +110,7 @@ def empty_strided(
 
 
 def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
-    """`function`, which makes a view, as a method after which the tensor is that view of what it was."""
+    """Return `function`, which makes a view, as a method after which the tensor is that view of what it was."""
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracer = mode.tracer if nondefault.count else None
@@ -139,7 +139,7 @@ def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[
 
 
 def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
-    """Where others see the memory as views of `x`, give them what `x` was as their base, and make `x` a view of it."""
+    """Give other views of `x` a copy of what it was as their base, and make `x` a view of that."""
     others = [
         t for t in storage_of(x).alive_aliases() if t is not out and (v := view_of(t)) is not None and v.base is x
     ]
@@ -212,7 +212,7 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
 
 @public()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of another tensor, and, where `memory_format` preserves it, to its order of channels."""
+    """Resize to the shape of another tensor, and to its order of channels if `memory_format` preserves it."""
     if memory_format is preserve_format:
         memory_format = next((f for f in (channels_last, channels_last_3d) if _has_order(the_template, f)), None)
     return resize_(input, the_template.array.shape, memory_format=memory_format)
@@ -223,13 +223,13 @@ def _has_order(x: Tensor, order: Any) -> bool:
 
 
 def _resize(self: Tensor, *size: Any) -> Tensor:
-    """`reshape`, under the name it once had."""
+    """Return `reshape`, under the name it once had."""
     warn_user("non-inplace resize is deprecated", UserWarning)
     return shapes.reshape(self, parse_shape(size))
 
 
 def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
-    """`reshape` to the shape of another tensor, under the name it once had."""
+    """Return `reshape` to the shape of another tensor, under the name it once had."""
     warn_user("non-inplace resize_as is deprecated", UserWarning)
     return shapes.reshape(self, the_template.array.shape)
 

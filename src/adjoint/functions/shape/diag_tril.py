@@ -27,7 +27,7 @@ __all__ = [
 
 @public()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The elements on a diagonal of two dimensions, as the last one: a view. Raises RuntimeError for equal dims."""
+    """Return a view of a diagonal of two dimensions, as the last dimension. Raises RuntimeError for equal dims."""
     first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -40,7 +40,7 @@ _diagonal = diagonal  # which is a parameter of diag
 @public()
 @with_out
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector."""
+    """Return a vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
@@ -50,7 +50,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @public()
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dimension laid on a diagonal of the new dimensions dim1 and dim2."""
+    """Return zeros with the last dimension on a diagonal of the new dimensions dim1 and dim2."""
     first, second = one_dim(dim1, input.ndim + 1), one_dim(dim2, input.ndim + 1)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -63,12 +63,12 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @public()
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """The elements as the diagonal of a matrix of zeros."""
+    """Return the elements as the diagonal of a matrix of zeros."""
     return diag_embed(shapes.ravel(input), offset)
 
 
 def block_diag(*tensors: Any) -> Tensor:
-    """Matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
+    """Return matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
     parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
     for i, part in enumerate(parts):
         if part.ndim > 2:
@@ -89,7 +89,7 @@ def block_diag(*tensors: Any) -> Tensor:
 @public()
 @autocast_float32
 def trace(input: Tensor) -> Tensor:
-    """Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
+    """Return Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     total = reduction.sum(_diagonal(_widen_integers(input)), axes=(0,), keepdims=False)
@@ -120,7 +120,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 @public(inplace=True)
 @with_out
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The elements on and above the diagonal, zeros below."""
+    """Return the elements on and above the diagonal, zeros below."""
     return _mask_triangle("triu", input, False, diagonal)
 
 
@@ -134,15 +134,15 @@ def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tens
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
-    """The positions on and below a diagonal of a matrix: (2, count)."""
+    """Return the positions on and below a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.tril_indices(row, offset, col)).astype(numpy_dtype(dtype)))
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
-    """The positions on and above a diagonal of a matrix: (2, count)."""
+    """Return the positions on and above a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))
 
 
 def _widen_integers(x: Tensor) -> Tensor:
-    """Integers and truths as int64, in which they are summed."""
+    """Return integers and truths as int64, in which they are summed."""
     return select.cast(x, dtype=np.dtype(np.int64)) if x.array.dtype.kind in "iub" else x

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
@@ -35,7 +34,7 @@ def flip(input: Tensor, dims: Any) -> Tensor:
 
 @public()
 def fliplr(input: Tensor) -> Tensor:
-    """Reversed along dimension 1."""
+    """Reverse dimension 1."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
@@ -43,7 +42,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @public()
 def flipud(input: Tensor) -> Tensor:
-    """Reversed along dimension 0."""
+    """Reverse dimension 0."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, (0,))
@@ -51,7 +50,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @public()
 def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
-    """The elements moved by `shifts` along `dims`, those beyond the end back to the start; flattened without dims."""
+    """Move the elements by `shifts` along `dims`, those beyond the end to the start; flattened without `dims`."""
     steps = parse_shape((shifts,))
     axes = parse_shape((dims,)) if dims is not None else ()
     if not steps:
@@ -69,14 +68,13 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
         if n == 0 or by % n == 0:
             continue
         cut = n - by % n
-        op: Any = movement.cat
-        out = apply(op.op, (shapes.narrow(out, d, cut, n - cut), shapes.narrow(out, d, 0, cut)), {"axis": d})
+        out = movement.cat(shapes.narrow(out, d, cut, n - cut), shapes.narrow(out, d, 0, cut), axis=d)
     return rename_node(select.copy(input) if out is input else out, "RollBackward0")
 
 
 @public()
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """The plane of two dimensions turned k times by 90°, from the first towards the second."""
+    """Return the plane of two dimensions turned k times by 90°, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:

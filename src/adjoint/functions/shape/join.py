@@ -70,11 +70,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                     f"number {i} in the list."
                 )
     parts = [p if p.array.dtype == target else select.cast(p, dtype=target) for p in parts]
-    return apply(movement.cat.op, tuple(parts), {"axis": axis})  # type: ignore[attr-defined]
+    return movement.cat(*parts, axis=axis)
 
 
 def _is_uniform(parts: list[Tensor]) -> bool:
-    """True for some tensors of one type and one shape, which is neither that of a number nor of an empty vector."""
+    """Return True for tensors of one type and one shape, neither that of a number nor of an empty vector."""
     first = getattr(parts[0], "array", None) if parts else None
     if first is None or first.shape in ((), (0,)):
         return False
@@ -141,7 +141,7 @@ def _stack(*tensors: Any, axis: int) -> Any:
 
 @with_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along dimension 1, vectors along dimension 0; numbers become vectors."""
+    """Join along dimension 1, vectors along dimension 0; numbers become vectors."""
     check_tensor_list("hstack", tensors)
     parts = [part if part.ndim else ravel(part) for part in tensors]
     return cat(parts, 0 if parts and parts[0].ndim < 2 else 1)
@@ -149,26 +149,26 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @with_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along dimension 1; vectors become columns."""
+    """Join along dimension 1; vectors become columns."""
     check_tensor_list("column_stack", tensors)
     return cat([shapes.reshape(p, (p.numel(), 1)) if p.ndim < 2 else p for p in tensors], 1)
 
 
 @with_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along dimension 0; vectors become rows."""
+    """Join along dimension 0; vectors become rows."""
     check_tensor_list("vstack", tensors)
     return cat([movement.reshape(part, shape=(1, part.numel())) if part.ndim < 2 else part for part in tensors], 0)
 
 
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """`vstack`."""
+    """Return `vstack`."""
     return vstack(tensors)
 
 
 @with_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along dimension 2, after `atleast_3d`."""
+    """Join along dimension 2, after `atleast_3d`."""
     check_tensor_list("dstack", tensors)
     return cat([atleast_3d(part) for part in tensors], 2)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
@@ -58,7 +57,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All tuples with one element of each vector, as rows; of one vector, itself. Raises RuntimeError for others."""
+    """Return all tuples with one element of each vector, as rows; a single vector itself."""
     parts = _as_tensor_list(tensors)
     for part in parts:
         if part.ndim != 1:
@@ -69,7 +68,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, as rows. Raises RuntimeError for other ranks."""
+    """Return all choices of r elements of a vector, as rows. Raises RuntimeError for other ranks."""
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.array.shape)}")
     if r < 0:
@@ -78,5 +77,4 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return constant(np.zeros(0, input.array.dtype))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    op: Any = indexing.index
-    return apply(op.op, (input, constant(rows)), {"pattern": (0,)})
+    return indexing.index(input, constant(rows), pattern=(0,))

@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.apply import apply
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.dim_args import one_dim
@@ -23,7 +22,7 @@ __all__ = ["repeat_interleave", "tile"]
 
 @public(varargs_ints=True)
 def tile(input: Tensor, dims: Any) -> Tensor:
-    """The tensor repeated `dims[i]` times along dimension i, counted from the last."""
+    """Return the tensor repeated `dims[i]` times along dimension i, counted from the last."""
     counts = (1,) * (input.ndim - len(dims)) + dims
     shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
     paired = movement.reshape(input, shape=tuple(k for n in shape for k in (1, n)))
@@ -33,7 +32,7 @@ def tile(input: Tensor, dims: Any) -> Tensor:
 
 
 def _copy_if_view(x: Tensor) -> Tensor:
-    """x, or a copy where a reshape found that it could repeat elements without copying."""
+    """Return x, or a copy where a reshape found that it could repeat elements without copying."""
     return select.copy(x) if x._is_view() else x
 
 
@@ -59,7 +58,7 @@ def repeat(self: Tensor, repeats: Any) -> Tensor:
 
 
 def _accept_counts_alone(function: Any) -> Any:
-    """`function`, which with its first argument alone takes that for counts: of each position as many."""
+    """Return `function`, which with its first argument alone takes that for counts: of each position as many."""
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Tensor:
@@ -77,10 +76,11 @@ def _accept_counts_alone(function: Any) -> Any:
 @public()
 @_accept_counts_alone
 def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each element, or each slice along `dim`, repeated `repeats` times in a row, or as often as its own count says.
+    """Repeat each element, or each slice along `dim`, `repeats` times in a row, or as often as its own count says.
 
-    Of counts alone, each position as often as its count says. Raises RuntimeError where an `output_size` is given
-    which is not the size along `dim`.
+    With counts alone, return each position as often as its count says.
+
+    Raises: RuntimeError if `output_size` is not the size along `dim`.
     """
     out = _repeat_elements(input, repeats, dim)
     if output_size is not None and out.array.shape[0 if dim is None else dim] != output_size:
@@ -106,7 +106,7 @@ def _repeat_elements(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
         if counts.size and counts.min() < 0:
             raise RuntimeError("repeats can not be negative")
         at = constant(np.repeat(np.arange(size), counts))
-        return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+        return indexing.index(x, at, pattern=(None,) * d + (0,))
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     shape = x.array.shape

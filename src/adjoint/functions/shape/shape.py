@@ -31,7 +31,7 @@ __all__ = [
 
 @lru_cache(512)
 def _infer_size(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """`shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
+    """Return `shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
     if -1 in shape:
         if shape.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
@@ -111,13 +111,13 @@ def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
 
 @public()
 def view_as(self: Tensor, other: Tensor) -> Tensor:
-    """`view` with the shape of `other`."""
+    """Return `view` with the shape of `other`."""
     return _view(self, other.array.shape)
 
 
 @public()
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-    """`reshape` with the shape of `other`."""
+    """Return `reshape` with the shape of `other`."""
     return reshape(self, other.array.shape)
 
 
@@ -149,13 +149,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @public()
 def ravel(input: Tensor) -> Tensor:
-    """One dimension, in row-major order in memory: a view where the elements lie so, else a copy."""
+    """Return one dimension, in row-major order in memory: a view where the elements lie so, else a copy."""
     return movement.reshape(contiguous(input), shape=(input.numel(),))
 
 
 @public()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Dimension `dim` as several of these `sizes`, one of which may be -1. Raises RuntimeError if they do not fit."""
+    """Split dimension `dim` into these `sizes`, one of which may be -1. Raises RuntimeError unless they fit."""
     if isinstance(dim, str):
         raise TypeError("unflatten(): argument 'dim' (position 1) must be int, not str")
     if isinstance(sizes, int):
@@ -242,7 +242,7 @@ swapaxes = swapdims = transpose
 
 @public()
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; a vector stays. Raises RuntimeError above two dimensions."""
+    """Return the transpose of a matrix; a vector stays. Raises RuntimeError above two dimensions."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     if input.ndim < 2:
@@ -251,12 +251,12 @@ def t(input: Tensor) -> Tensor:
 
 
 def _reverse_dims(self: Tensor) -> Tensor:
-    """The dimensions in reverse order."""
+    """Return the dimensions in reverse order."""
     return movement.permute(self, axes=tuple(reversed(range(self.ndim))))
 
 
 def _transpose_last_two(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged. Raises RuntimeError below two dimensions."""
+    """Return the last two dimensions exchanged. Raises RuntimeError below two dimensions."""
     if self.ndim < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return movement.swap(self, -2, -1)
@@ -268,7 +268,7 @@ for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
 
 @public()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Dimensions `source` moved to `destination`; the others keep their order. Raises RuntimeError on repeats."""
+    """Move dimensions `source` to `destination`; the others keep their order. Raises RuntimeError for repeats."""
     froms, tos = ([v] if isinstance(v, int) else list(v) for v in (source, destination))
     if len(froms) != len(tos):
         raise RuntimeError(
@@ -288,7 +288,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 @public()
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """`movedim`, as NumPy calls it."""
+    """Return `movedim`, as NumPy calls it."""
     return movedim(input, source, destination)
 
 
@@ -368,18 +368,18 @@ def expand(self: Tensor, size: Any) -> Tensor:
 
 @public()
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """`expand` to the shape of `other`."""
+    """Return `expand` to the shape of `other`."""
     return expand(self, other.array.shape)
 
 
 @public()
 def broadcast_to(input: Tensor, shape: Any) -> Tensor:
-    """`expand` to `shape`."""
+    """Return `expand` to `shape`."""
     return expand(input, shape)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Tensors expanded to the shape to which all broadcast."""
+    """Return tensors expanded to the shape to which all broadcast."""
     parts = _as_tensor_list(tensors)
     try:
         full = _broadcast_shapes(*[part.array.shape for part in parts])
@@ -393,7 +393,7 @@ def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape to which all broadcast. Raises RuntimeError if there is none, ValueError for a negative length."""
+    """Return the shape to which all broadcast. Raises RuntimeError if there is none, ValueError for a negative size."""
     for shape in shapes:
         if not isinstance(shape, (int, tuple, list)):
             raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
@@ -408,7 +408,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @public()
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """`length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
+    """Return `length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = one_dim(dim, input.ndim)
@@ -430,7 +430,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 @public()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The elements at position `index` of `dim`; that dimension goes. Raises IndexError outside the dimension."""
+    """Return the elements at position `index` of `dim`, without that dimension. Raises IndexError outside of it."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = one_dim(dim, input.ndim)
@@ -466,17 +466,17 @@ def _raise_rank(n: int, tensors: tuple[Any, ...], wrap: Any) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Tensors with at least one dimension."""
+    """Return tensors with at least one dimension."""
     return _raise_rank(1, tensors, lambda x: reshape(x, (1,)))
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with at least two dimensions; vectors become rows."""
+    """Return tensors with at least two dimensions; vectors become rows."""
     return _raise_rank(2, tensors, lambda x: unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
+    """Return tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
 
     def wrap(x: Tensor) -> Tensor:
         return unsqueeze(x, -1) if x.ndim == 2 else reshape(x, (1, x.numel(), 1))

@@ -98,7 +98,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @public()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
+    """Return the slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -119,25 +119,25 @@ class UnsafeSplitWithSizesBackward0(pieces.SplitWithSizesBackward0):
 
 @public()
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of these sizes along `dim`."""
+    """Return pieces of these sizes along `dim`."""
     return split(input, list(split_sizes), dim)
 
 
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`split`, whose pieces may be written in place: each has memory of its own."""
+    """Return `split`, whose pieces may be written in place: each has memory of its own."""
     return _separate_parts(split(input, split_size, dim), UnsafeSplitBackward0)
 
 
 @public()
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """`split_with_sizes`, whose pieces may be written in place: each has memory of its own."""
+    """Return `split_with_sizes`, whose pieces may be written in place: each has memory of its own."""
     return _separate_parts(split_with_sizes(input, split_sizes, dim), UnsafeSplitWithSizesBackward0)
 
 
 @public()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`chunk`, whose pieces may be written in place: each has memory of its own."""
+    """Return `chunk`, whose pieces may be written in place: each has memory of its own."""
     return _separate_parts(chunk(input, chunks, dim), UnsafeSplitBackward0)
 
 
@@ -152,7 +152,7 @@ def _separate_parts(parts: tuple[Tensor, ...], called: type[pieces.SplitOutputs]
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: int | None = None
 ) -> tuple[Tensor, ...]:
-    """So many pieces along `dim`, the first ones longer by one; or the pieces between the positions listed.
+    """Return a number of pieces along `dim`, the first ones longer by one, or the pieces between listed positions.
 
     `indices` are positions, `sections` how many pieces.
     """

@@ -9,7 +9,7 @@ from adjoint.ops.movement.memory_format import reinterpret
 
 
 def view_as_dtype(input: Tensor, dtype: DType) -> Tensor:
-    """The memory of `input` as elements of `dtype`, in as many bytes: no gradient flows through it.
+    """Return the memory of `input` as elements of `dtype`, in as many bytes: no gradient flows through it.
 
     Where sizes differ the last dimension grows or shrinks. Raises RuntimeError where that cannot be.
     """

@@ -69,7 +69,7 @@ def _promote_to_floating(x: Tensor) -> Tensor:
 def _canonicalize_dims_and_sizes(
     x: Tensor, s: Sizes, dim: Sizes, name: str | None = None, half: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions to be transformed, and the size of the signal along each.
+    """Return the dimensions to be transformed, and the size of the signal along each.
 
     `name`: of the function which needs at least one; `half`: the last size is that of a spectrum's half.
     """
@@ -103,7 +103,7 @@ def _axis(dim: int, rank: int) -> int:
 
 
 def _resize_fft_input(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
-    """`x` cut, or filled up with zeros, to these sizes."""
+    """Return `x` cut, or filled up with zeros, to these sizes."""
     shape = tuple(x.array.shape)
     wanted = list(shape)
     for axis, n in zip(axes, sizes, strict=True):
@@ -155,7 +155,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
 @with_out
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """1/N Σₖ x[k] e^(2πikn/N) over one dimension: the inverse of `fft`."""
+    """Return 1/N Σₖ x[k] e^(2πikn/N) over one dimension: the inverse of `fft`."""
     return _transform_one_dim(_transform_c2c, "ifft", input, n, dim, norm, True)
 
 
@@ -183,55 +183,55 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @with_out
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft`, of n elements, 2 (size - 1) unless given."""
+    """Return the inverse of `rfft`, of n elements, 2 (size - 1) unless given."""
     return _transform_one_dim(_transform_c2r, "irfft", input, n, dim, norm, True)
 
 
 @with_out
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """`fft` of a conjugate symmetric signal, given by its first half: n real elements, 2 (size - 1) unless given."""
+    """Return `fft` of a conjugate symmetric signal, given by its first half: n real elements, or 2 (size - 1)."""
     return _transform_one_dim(_transform_c2r, "hfft", input, n, dim, norm, False)
 
 
 @with_out
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The first N // 2 + 1 elements of `ifft` of a real signal: the inverse of `hfft`."""
+    """Return the first N // 2 + 1 elements of `ifft` of a real signal: the inverse of `hfft`."""
     return _transform_one_dim(_transform_r2c, "ihfft", input, n, dim, norm, True)
 
 
 @with_out
 def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`fft` over several dimensions, all unless given."""
+    """Return `fft` over several dimensions, all unless given."""
     return _transform_c2c("fftn", input, s, dim, norm, False)
 
 
 @with_out
 def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`ifft` over several dimensions, all unless given."""
+    """Return `ifft` over several dimensions, all unless given."""
     return _transform_c2c("ifftn", input, s, dim, norm, True)
 
 
 @with_out
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`fftn` of a real signal, the first half of the last dimension transformed."""
+    """Return `fftn` of a real signal, the first half of the last dimension transformed."""
     return _transform_r2c("rfftn", input, s, dim, norm, False)
 
 
 @with_out
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`."""
+    """Return the inverse of `rfftn`."""
     return _transform_c2r("irfftn", input, s, dim, norm, True)
 
 
 @with_out
 def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`fftn` of a conjugate symmetric signal, given by the first half of its last dimension."""
+    """Return `fftn` of a conjugate symmetric signal, given by the first half of its last dimension."""
     return _transform_c2r("hfftn", input, s, dim, norm, False)
 
 
 @with_out
 def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`ifftn` of a real signal, the first half of the last dimension transformed."""
+    """Return `ifftn` of a real signal, the first half of the last dimension transformed."""
     return _transform_r2c("ihfftn", input, s, dim, norm, True)
 
 

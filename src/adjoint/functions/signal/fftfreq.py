@@ -19,7 +19,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """0, 1, …, -2, -1 over n d: the frequencies of `fft` of n samples at distance d.
+    """Return 0, 1, …, -2, -1 over n d: the frequencies of `fft` of n samples at distance d.
 
     Raises RuntimeError for integer types.
     """
@@ -32,7 +32,7 @@ def fftfreq(
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """0, 1, …, n // 2 over n d: the frequencies of `rfft` of n samples at distance d.
+    """Return 0, 1, …, n // 2 over n d: the frequencies of `rfft` of n samples at distance d.
 
     Raises RuntimeError for integer types.
     """
@@ -51,12 +51,12 @@ def _make_frequencies(name: str, n: int, steps: Any, d: float, dtype: Any, requi
 
 
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
-    """`input` with frequency 0 moved from the front to the middle of the dimensions, all unless given."""
+    """Return `input` with frequency 0 moved from the front to the middle of the dimensions, all unless given."""
     return _roll_dims(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
-    """`input` with frequency 0 moved from the middle to the front: the inverse of `fftshift`."""
+    """Return `input` with frequency 0 moved from the middle to the front: the inverse of `fftshift`."""
     return _roll_dims(input, dim, lambda n: (n + 1) // 2)
 
 

@@ -29,7 +29,7 @@ def stft(
     window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
     onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Σₙ window[n] x[hop t + n] e^(-2πikn/N): (L,) or (B, L) to (…, frequencies k, frames t).
+    """Return Σₙ window[n] x[hop t + n] e^(-2πikn/N): (L,) or (B, L) to (…, frequencies k, frames t).
 
     `center`: frame t is centred at hop t, for which the signal is padded. Of real signals half the frequencies are
     kept unless `onesided=False`. Raises RuntimeError for sizes that do not fit.
@@ -78,7 +78,7 @@ def istft(
     window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
     length: int | None = None, return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The signal whose `stft` is closest to `input`, (frequencies, frames) or (B, frequencies, frames).
+    """Return the signal whose `stft` is closest to `input`, (frequencies, frames) or (B, frequencies, frames).
 
     Overlapping frames are added, weighted by the window, and divided by the sum of its squares. Raises RuntimeError
     where that is 0, and for sizes that do not fit.
@@ -150,7 +150,7 @@ def _check_spectrum(x: Tensor, n_fft: int, hop: int, length: int, onesided: bool
 
 
 def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype: Any) -> Tensor | None:
-    """The window in the middle of n_fft elements, the others 0; None where it is 1 all over."""
+    """Return the window in the middle of n_fft elements, the others 0; None where it is 1 all over."""
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")
     if window is None:
@@ -168,7 +168,7 @@ def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype
 
 
 def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
-    """x with so many more elements at both ends of its last dimension."""
+    """Return x with so many more elements at both ends of its last dimension."""
     n = x.array.shape[-1]
     if pad_mode not in PAD_MODES:
         raise NotImplementedError(f"stft: unrecognised pad_mode {pad_mode!r}; the modes are {', '.join(PAD_MODES)}")

@@ -55,26 +55,26 @@ def _make_window_function(curve_of: Callable[..., Curve]) -> Callable[..., Tenso
 
 @_make_window_function
 def bartlett(M: int, sym: bool) -> Curve:
-    """1 - |2n/N - 1|: a triangle."""
+    """Return 1 - |2n/N - 1|: a triangle."""
     return (lambda n: 1 - np.abs(2 * n / _periods(M, sym) - 1)) if M != 1 else np.ones_like
 
 
 @_make_window_function
 def blackman(M: int, sym: bool) -> Curve:
-    """0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N."""
+    """Return 0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N."""
     return _sum_cosines(M, sym, [0.42, 0.5, 0.08])
 
 
 @_make_window_function
 def cosine(M: int, sym: bool) -> Curve:
-    """sin π(n + ½) / (N + 1): half a wave."""
+    """Return sin π(n + ½) / (N + 1): half a wave."""
     step = math.pi / max(M if sym or M == 1 else M + 1, 1)
     return lambda n: np.sin(step * (n + 0.5))
 
 
 @_make_window_function
 def exponential(M: int, sym: bool, *, center: float | None = None, tau: float = 1.0) -> Curve:
-    """exp(-|n - center| / tau); the center is N/2 if none is given.
+    """Return exp(-|n - center| / tau); the center is N/2 if none is given.
 
     Raises: ValueError for a tau of 0 or less, and for the center of a symmetric window.
     """
@@ -88,7 +88,7 @@ def exponential(M: int, sym: bool, *, center: float | None = None, tau: float = 
 
 @_make_window_function
 def gaussian(M: int, sym: bool, *, std: float = 1.0) -> Curve:
-    """exp(-½ ((n - N/2) / std)²).
+    """Return exp(-½ ((n - N/2) / std)²).
 
     Raises: ValueError for a std of 0 or less.
     """
@@ -99,7 +99,7 @@ def gaussian(M: int, sym: bool, *, std: float = 1.0) -> Curve:
 
 @_make_window_function
 def general_cosine(M: int, sym: bool, *, a: Iterable[float]) -> Curve:
-    """∑ (-1)ⁱ aᵢ cos 2πin/N.
+    """Return ∑ (-1)ⁱ aᵢ cos 2πin/N.
 
     Raises: TypeError for an `a` that is no list, and ValueError for an empty one.
     """
@@ -113,25 +113,25 @@ def general_cosine(M: int, sym: bool, *, a: Iterable[float]) -> Curve:
 
 @_make_window_function
 def general_hamming(M: int, sym: bool, *, alpha: float = 0.54) -> Curve:
-    """alpha - (1 - alpha) cos 2πn/N."""
+    """Return alpha - (1 - alpha) cos 2πn/N."""
     return _sum_cosines(M, sym, [alpha, 1.0 - alpha])
 
 
 @_make_window_function
 def hamming(M: int, sym: bool) -> Curve:
-    """0.54 - 0.46 cos 2πn/N."""
+    """Return 0.54 - 0.46 cos 2πn/N."""
     return _sum_cosines(M, sym, [0.54, 1.0 - 0.54])
 
 
 @_make_window_function
 def hann(M: int, sym: bool) -> Curve:
-    """sin² πn/N."""
+    """Return sin² πn/N."""
     return _sum_cosines(M, sym, [0.5, 0.5])
 
 
 @_make_window_function
 def kaiser(M: int, sym: bool, *, beta: float = 12.0) -> Curve:
-    """I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta).
+    """Return I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta).
 
     Raises: ValueError for a negative beta.
     """
@@ -148,7 +148,7 @@ def kaiser(M: int, sym: bool, *, beta: float = 12.0) -> Curve:
 
 @_make_window_function
 def nuttall(M: int, sym: bool) -> Curve:
-    """0.3635819 - 0.4891775 cos 2πn/N + 0.1365995 cos 4πn/N - 0.0106411 cos 6πn/N."""
+    """Return 0.3635819 - 0.4891775 cos 2πn/N + 0.1365995 cos 4πn/N - 0.0106411 cos 6πn/N."""
     return _sum_cosines(M, sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411])
 
 

@@ -42,31 +42,31 @@ def _make_window_function(curve: Callable[..., Any]) -> Callable[..., Tensor]:
 
 @_make_window_function
 def bartlett_window(t: Any) -> Any:
-    """1 - |2n/N - 1|: a triangle; N is the length if `periodic`, else one less. Raises as `hann_window`."""
+    """Return 1 - |2n/N - 1|: a triangle; N is the length if `periodic`, else one less. Raises as `hann_window`."""
     return 1 - np.abs(2 * t - 1)
 
 
 @_make_window_function
 def blackman_window(t: Any) -> Any:
-    """0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
+    """Return 0.42 - 0.5 cos 2πn/N + 0.08 cos 4πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
     return 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t)
 
 
 @_make_window_function
 def hamming_window(t: Any, alpha: float = 0.54, beta: float = 0.46) -> Any:
-    """alpha - beta cos 2πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
+    """Return alpha - beta cos 2πn/N; N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
     return alpha - beta * np.cos(2 * math.pi * t)
 
 
 @_make_window_function
 def hann_window(t: Any) -> Any:
-    """sin² πn/N; N as in `bartlett_window`. Raises RuntimeError for a negative length, and types but floats."""
+    """Return sin² πn/N; N as in `bartlett_window`. Raises RuntimeError for a negative length, and types but floats."""
     return 0.5 - 0.5 * np.cos(2 * math.pi * t)
 
 
 @_make_window_function
 def kaiser_window(t: Any, beta: float = 12.0) -> Any:
-    """I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta); N as in `bartlett_window`. Raises RuntimeError as `hann_window`."""
+    """Return I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta); N and errors as in `hann_window`."""
     bessel: Any = i0
     height = np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0.0))
     return bessel.op.evaluate(beta * height) / bessel.op.evaluate(np.array(float(beta)))
