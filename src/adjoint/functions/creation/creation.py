@@ -213,15 +213,13 @@ def full(
     shape = parse_shape((size,) if isinstance(size, int) else tuple(size))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
-    kind = numpy_dtype(dtype) if dtype is not None else _infer_fill_dtype(fill_value)
+    if dtype is not None:
+        kind = numpy_dtype(dtype)
+    elif isinstance(fill_value, Tensor):  # its number counts as a Python number
+        kind = promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
+    else:
+        kind = promote((fill_value,))
     return finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
-
-
-def _infer_fill_dtype(fill_value: Any) -> Any:
-    """Return the type of a Python number, or of the number that a tensor holds, as if that were one."""
-    if not isinstance(fill_value, Tensor):
-        return promote((fill_value,))
-    return promote(({"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[fill_value.array.dtype.kind],))
 
 
 def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
@@ -252,11 +250,20 @@ def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
         raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
 
 
-def _create_with_out(function: Any, size: tuple[Any, ...], dtype: Any, out: Any, **named: Any) -> Any:
-    """Return `function` of a size, written into `out`, which may be None."""
-    if out is None:
-        return function(*size, dtype=dtype, **named)
-    return write_out(out, function, *size, dtype=dtype_for_out(out, dtype), **named)
+def _make_filled(
+    function: Any, value: int, size: tuple[Any, ...], named: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    """Return the result of `function`, `zeros` or `ones`, for a size by position or by name."""
+    if "out" in named:
+        out = named.pop("out")
+        if out is None:
+            return function(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
+        written = write_out(out, function, *size, dtype=dtype_for_out(out, dtype), **named)
+        return finish_factory(written, requires_grad, device)
+    if device is not None and is_meta(device):
+        return call_on_meta(function, *size, dtype=dtype, requires_grad=requires_grad, **named)
+    shape, kind = parse_named_size(size, named), numpy_dtype(dtype or default.floating)
+    return finish_factory(_make_full(shape, value, kind), requires_grad, device)
 
 
 def dtype_for_out(out: Any, dtype: Any) -> Any:
@@ -287,13 +294,7 @@ def zeros(
         tensor([[0., 0., 0.],
                 [0., 0., 0.]])
     """
-    if "out" in named:
-        return finish_factory(_create_with_out(zeros, size, dtype, **named), requires_grad, device)
-    if device is not None and is_meta(device):
-        return call_on_meta(zeros, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return finish_factory(
-        _make_full(parse_named_size(size, named), 0, numpy_dtype(dtype or default.floating)), requires_grad, device
-    )
+    return _make_filled(zeros, 0, size, named, dtype, device, requires_grad)
 
 
 def ones(
@@ -315,13 +316,7 @@ def ones(
         tensor([[1, 1, 1],
                 [1, 1, 1]])
     """
-    if "out" in named:
-        return finish_factory(_create_with_out(ones, size, dtype, **named), requires_grad, device)
-    if device is not None and is_meta(device):
-        return call_on_meta(ones, *size, dtype=dtype, requires_grad=requires_grad, **named)
-    return finish_factory(
-        _make_full(parse_named_size(size, named), 1, numpy_dtype(dtype or default.floating)), requires_grad, device
-    )
+    return _make_filled(ones, 1, size, named, dtype, device, requires_grad)
 
 
 def empty(

@@ -11,12 +11,13 @@ from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
-from adjoint.core.tensor.shape_tracer import call_on_meta, on_requested_device
+from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.creation.creation import finish_factory
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.elementwise.complex import view_as_complex_unshared
 from adjoint.ops.movement import movement
@@ -87,10 +88,7 @@ def rand(
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
         return _fill_out(out, shape, rand, lambda x: uniform_(x, generator=generator))
-    if device is not None and is_meta(device):
-        return call_on_meta(rand, shape, dtype=dtype, requires_grad=requires_grad)
-    kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-    return _finish_factory(_draw_uniform(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return _draw_factory(rand, _draw_uniform, shape, dtype, generator, device, requires_grad)
 
 
 def randn(
@@ -115,10 +113,16 @@ def randn(
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
         return _fill_out(out, shape, randn, lambda x: normal_(x, generator=generator))
+    return _draw_factory(randn, _draw_normal, shape, dtype, generator, device, requires_grad)
+
+
+def _draw_factory(
+    function: Any, draw: Any, shape: tuple[int, ...], dtype: Any, generator: Any, device: Any, requires_grad: bool
+) -> Tensor:
     if device is not None and is_meta(device):
-        return call_on_meta(randn, shape, dtype=dtype, requires_grad=requires_grad)
+        return call_on_meta(function, shape, dtype=dtype, requires_grad=requires_grad)
     kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-    return _finish_factory(_draw_normal(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
+    return finish_factory(draw(shape, kind, 0.0, 1.0, generator or default_generator), requires_grad, device)
 
 
 def rand_like(
@@ -126,9 +130,7 @@ def rand_like(
     memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return `rand` in the shape and dtype of `input`, drawn in the order of its memory."""
-    kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
-    out = draw_in_memory_order(input, lambda shape: _draw_uniform(shape, kind, 0.0, 1.0, source))
-    return _finish_factory(out, requires_grad, device)
+    return _draw_like(input, _draw_uniform, dtype, generator, device, requires_grad, low=0.0, high=1.0)
 
 
 def randn_like(
@@ -136,10 +138,10 @@ def randn_like(
     memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return `randn` in the shape and dtype of `input`, drawn in the order of its memory."""
-    kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     serial = memory_order(input) is not None
-    out = draw_in_memory_order(input, lambda shape: _draw_normal(shape, kind, 0.0, 1.0, source, serial))
-    return _finish_factory(out, requires_grad, device)
+    return _draw_like(
+        input, _draw_normal, dtype, generator, device, requires_grad, mean=0.0, std=1.0, serial=serial
+    )
 
 
 def randint_like(
@@ -148,11 +150,15 @@ def randint_like(
 ) -> Tensor:  # fmt: skip
     """Return `randint` in the shape and dtype of `input`; `randint_like(input, high)` starts at 0."""
     low, high = (0, low) if high is None else (low, high)
+    return _draw_like(input, ops.randint, dtype, generator, device, requires_grad, low=int(low), high=int(high))
+
+
+def _draw_like(
+    input: Tensor, draw: Any, dtype: Any, generator: Any, device: Any, requires_grad: bool, **params: Any
+) -> Tensor:
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
-    out = draw_in_memory_order(
-        input, lambda shape: ops.randint(shape=shape, dtype=kind, low=int(low), high=int(high), generator=source)
-    )
-    return _finish_factory(out, requires_grad, device)
+    out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
+    return finish_factory(out, requires_grad, device)
 
 
 def normal(
@@ -168,7 +174,7 @@ def normal(
         if out is not None:
             return _fill_out(out, parse_shape((size,)), normal, lambda x: normal_(x, mean, std, generator=source))
         kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
-        return _finish_factory(_draw_normal(parse_shape((size,)), kind, mean, std, source), requires_grad, device)
+        return finish_factory(_draw_normal(parse_shape((size,)), kind, mean, std, source), requires_grad, device)
     if out is not None:
         return _normal_into(out, mean, std, source)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
@@ -213,7 +219,7 @@ def randint(
     made = ops.randint(
         shape=parse_shape((size,)), dtype=kind, low=low, high=high, generator=generator or default_generator
     )
-    return _finish_factory(made, requires_grad, device)
+    return finish_factory(made, requires_grad, device)
 
 
 def randperm(
@@ -239,7 +245,7 @@ def randperm(
         return write_out(out, randperm, n, generator=generator, dtype=out.dtype)
     kind = INT64 if dtype is None else numpy_dtype(dtype)
     made = ops.randperm(count=n, dtype=kind, generator=generator or default_generator)
-    return _finish_factory(made, requires_grad, device)
+    return finish_factory(made, requires_grad, device)
 
 
 @method
@@ -263,28 +269,22 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, o
 def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any = None, **ends: float) -> Tensor:
     """Fill with numbers uniform over [a, b); the ends are called `from` and `to` as well."""
     low, high = _parse_from_to("uniform_", ends, a, b)
-    kind, source = self.array.dtype, generator or default_generator
-    return write_in_place(
-        self, draw_in_memory_order(self, lambda shape: _draw_uniform(shape, kind, low, high, source)), "uniform_"
-    )
+    return fill_with_draws(self, "uniform_", _draw_uniform, generator, low=low, high=high)
 
 
 @method
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers normal with this mean and standard deviation."""
-    kind, source, serial = self.array.dtype, generator or default_generator, not self.is_contiguous()
-    return write_in_place(
-        self, draw_in_memory_order(self, lambda shape: _draw_normal(shape, kind, mean, std, source, serial)), "normal_"
-    )
+    serial = not self.is_contiguous()
+    return fill_with_draws(self, "normal_", _draw_normal, generator, mean=mean, std=std, serial=serial)
 
 
 @method
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with 1 with probability p, else 0."""
-    source, kind = generator or default_generator, self.array.dtype
     if not isinstance(p, Tensor):
-        drawn = draw_in_memory_order(self, lambda shape: ops.coin(shape=shape, dtype=kind, p=p, generator=source))
-        return write_in_place(self, drawn, "bernoulli_")
+        return fill_with_draws(self, "bernoulli_", ops.coin, generator, p=p)
+    source, kind = generator or default_generator, self.array.dtype
     chances = movement.expand(p.detach(), shape=self.array.shape)
     order = memory_order(self) or list(range(self.ndim))
     drawn = ops.bernoulli(movement.permute(chances, axes=tuple(order)), dtype=kind, generator=source)
@@ -294,11 +294,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 @method
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers exponential with rate `lambd`."""
-    kind, source = self.array.dtype, generator or default_generator
-    drawn = draw_in_memory_order(
-        self, lambda shape: ops.exponential(shape=shape, dtype=kind, rate=lambd, generator=source)
-    )
-    return write_in_place(self, drawn, "exponential_")
+    return fill_with_draws(self, "exponential_", ops.exponential, generator, rate=lambd)
 
 
 @method
@@ -307,39 +303,38 @@ def random_(self: Tensor, *range: Any, generator: Any = None, **ends: Any) -> Te
 
     Floating dtypes go as far as they have no gaps. With None for `to`, the largest of the dtype is the last.
     """
-    kind, source = self.array.dtype, generator or default_generator
     low, high = _parse_from_to("random_", ends, *range) if len(range) != 1 or "to" in ends else (0, range[0])
-    if high is None:
-        first = None if not range and not ends else low
-        drawn = draw_in_memory_order(
-            self, lambda shape: ops.random_integers(shape=shape, dtype=kind, low=first, generator=source)
-        )
-    else:
-        drawn = draw_in_memory_order(
-            self, lambda shape: ops.randint(shape=shape, dtype=kind, low=low, high=high, generator=source)
-        )
-    return write_in_place(self, drawn, "random_")
+    if high is not None:
+        return fill_with_draws(self, "random_", ops.randint, generator, low=low, high=high)
+    first = None if not range and not ends else low
+    return fill_with_draws(self, "random_", ops.random_integers, generator, low=first)
 
 
-def _draw_uniform(shape: tuple[int, ...], kind: Any, low: float, high: float, generator: Generator) -> Tensor:
+def fill_with_draws(self: Tensor, name: str, draw: Any, generator: Any, **params: Any) -> Tensor:
+    """Fill a tensor with `draw(shape=…, dtype=…, generator=…, **params)`, in the order of its memory."""
+    kind, source = self.array.dtype, generator or default_generator
+    drawn = draw_in_memory_order(self, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
+    return write_in_place(self, drawn, name)
+
+
+def _draw_uniform(shape: tuple[int, ...], dtype: Any, low: float, high: float, generator: Generator) -> Tensor:
     """Draw uniform numbers; of complex ones both parts are uniform."""
-    if kind.kind != "c":
-        return ops.uniform(shape=shape, dtype=kind, low=low, high=high, generator=generator)
-    return view_as_complex_unshared(
-        ops.uniform(shape=(*shape, 2), dtype=real_type(kind), low=low, high=high, generator=generator)
-    )
+    if dtype.kind != "c":
+        return ops.uniform(shape=shape, dtype=dtype, low=low, high=high, generator=generator)
+    parts = ops.uniform(shape=(*shape, 2), dtype=real_type(dtype), low=low, high=high, generator=generator)
+    return view_as_complex_unshared(parts)
 
 
 def _draw_normal(
-    shape: tuple[int, ...], kind: Any, mean: float, std: float, generator: Generator, serial: bool = False
+    shape: tuple[int, ...], dtype: Any, mean: float, std: float, generator: Generator, serial: bool = False
 ) -> Tensor:
     """Draw normal numbers; either part of complex ones has this mean, and both together the variance."""
     draw = ops.serial_normal if serial else ops.normal
-    if kind.kind != "c":
-        return draw(shape=shape, dtype=kind, mean=mean, std=std, generator=generator)
+    if dtype.kind != "c":
+        return draw(shape=shape, dtype=dtype, mean=mean, std=std, generator=generator)
     part = std * 0.5**0.5
     return view_as_complex_unshared(
-        draw(shape=(*shape, 2), dtype=real_type(kind), mean=mean, std=part, generator=generator)
+        draw(shape=(*shape, 2), dtype=real_type(dtype), mean=mean, std=part, generator=generator)
     )
 
 
@@ -400,9 +395,3 @@ def _parse_from_to(name: str, given: dict[str, Any], low: Any = 0, high: Any = N
         if word not in ("from", "to"):
             raise TypeError(f"{name}() got an unexpected keyword argument {word!r}")
     return given.get("from", low), given.get("to", high)
-
-
-def _finish_factory(out: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
-    if device is not None:
-        out = on_requested_device(out, device)
-    return out.requires_grad_() if requires_grad else out

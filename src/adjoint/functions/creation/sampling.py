@@ -8,9 +8,9 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, method
-from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
+from adjoint.functions.api.memory_format import memory_order
 from adjoint.functions.api.out import write_out
-from adjoint.ops.mutation.inplace import write_in_place
+from adjoint.functions.creation.random import fill_with_draws
 from adjoint.ops.random import sampling as ops
 
 __all__ = [
@@ -92,7 +92,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 @method
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers of Cauchy's distribution. Raises RuntimeError unless sigma > 0."""
-    kind, source = self.array.dtype, generator or default_generator
+    kind = self.array.dtype
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     if kind.kind not in "fV":
@@ -100,35 +100,27 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
             "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
             f"specified {kind}"
         )
-    drawn = draw_in_memory_order(
-        self, lambda shape: ops.cauchy(shape=shape, dtype=kind, median=median, sigma=sigma, generator=source)
-    )
-    return write_in_place(self, drawn, "cauchy_")
+    return fill_with_draws(self, "cauchy_", ops.cauchy, generator, median=median, sigma=sigma)
 
 
 @method
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
     """Fill with numbers whose logarithm is normal. Raises RuntimeError unless std > 0."""
-    kind, source = self.array.dtype, generator or default_generator
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     _check_floating("log_normal_", self, narrow=True)
-    drawn = draw_in_memory_order(
-        self, lambda shape: ops.log_normal(shape=shape, dtype=kind, mean=mean, std=std, generator=source)
-    )
-    return write_in_place(self, drawn, "log_normal_")
+    return fill_with_draws(self, "log_normal_", ops.log_normal, generator, mean=mean, std=std)
 
 
 @method
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with how many trials the first success takes. Raises RuntimeError unless 0 < p < 1."""
-    kind, source = self.array.dtype, generator or default_generator
+    kind = self.array.dtype
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if kind.kind in "bc" or (kind.kind == "u" and kind.itemsize > 1):
         raise NotImplementedError(f"geometric_ is not implemented for {kind}")
-    drawn = draw_in_memory_order(self, lambda shape: ops.geometric(shape=shape, dtype=kind, p=p, generator=source))
-    return write_in_place(self, drawn, "geometric_")
+    return fill_with_draws(self, "geometric_", ops.geometric, generator, p=p)
 
 
 def _check_floating(name: str, x: Tensor, narrow: bool = False) -> None:
