@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `core`: What a tensor is and what an op is.
+- `core`: Tensors and ops, from which everything else is built.
 - `ops`: The primitives, each declared once: a NumPy function, its gradient rules, its spec and its lowering.
 - `autograd`: Walking the recorded graph: the engine, grad modes and custom functions.
 - `functions`: The public functions, each written once.

@@ -1,4 +1,4 @@
-"""What a tensor is and what an op is; everything else is built from these.
+"""Tensors and ops, from which everything else is built.
 
 Modules, in reading order:
 

@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `device`: Where a tensor lives: the CPU, and nothing else.
-- `dtype`: Element types, under PyTorch's names, and its rules for which type a mixed expression gets.
+- `device`: Devices: tensors live on the CPU.
+- `dtype`: Element types under PyTorch's names, and its rules of type promotion.
 - `dtype_info`: The limits of element types: `finfo` and `iinfo`.
 """

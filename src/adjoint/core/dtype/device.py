@@ -1,4 +1,4 @@
-"""Where a tensor lives: the CPU, and nothing else. Others can be named, as programs do before they ask for them."""
+"""Devices: tensors live on the CPU; others can be named, as programs do before they ask for one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ block_slot: Slot[Callable[[bool], AbstractContextManager[Any]]] = Slot("block_on
 
 
 class DeviceError(RuntimeError, AssertionError):
-    """A device that is not there. PyTorch raises either class, by the call."""
+    """A device that is not available. PyTorch raises one base class or the other, depending on the call."""
 
 
 class device:
     """A device by its name: `adjoint.device("cpu")`, `adjoint.device("cuda", 1)`. Tensors are on the CPU only.
 
-    "meta" is the place of tensors without values: in a block of it, what is made has none. A number names an
+    "meta" holds tensors without values; in a `with` block of it, factories make such tensors. A number names an
     accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
     """
 
@@ -76,7 +76,7 @@ class device:
 
 
 def require_cpu(spec: Any) -> None:
-    """Nothing for the CPU, or None. Raises DeviceError for another device."""
+    """Check that a device is the CPU, or None. Raises DeviceError for another device."""
     if spec is None:
         return
     named = spec if isinstance(spec, device) else device(spec)
@@ -85,7 +85,7 @@ def require_cpu(spec: Any) -> None:
 
 
 def is_meta(spec: Any) -> bool:
-    """True for the device of tensors without values. Raises DeviceError for a device that is not here."""
+    """Return whether `spec` is the device "meta". Raises DeviceError for one that is not available."""
     if spec is None or spec is CPU:
         return False
     named = spec if isinstance(spec, device) else device(spec)

@@ -1,4 +1,4 @@
-"""Element types, under PyTorch's names, and its rules for which type a mixed expression gets."""
+"""Element types under PyTorch's names, and its rules of type promotion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class dtype:
         return "bool_" if self.rank == 0 else self.name
 
     def __eq__(self, other: object) -> bool:
-        """True for this type, and for the NumPy dtype of the same elements."""
+        """Return whether `other` is this type, or the NumPy dtype of the same elements."""
         if isinstance(other, type):
             return issubclass(other, np.generic) and self.numpy == other
         return self is other or (isinstance(other, np.dtype) and self.numpy == other)
@@ -43,7 +43,7 @@ class dtype:
 
 
 class _Bfloat16(dtype):
-    """The type whose elements the package ml_dtypes defines: what needs the package imports it, the name does not."""
+    """The type whose elements the package ml_dtypes defines. The package is imported on first use."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class _Bfloat16(dtype):
         return self.numpy
 
     def __eq__(self, other: object) -> bool:
-        """As for every type; nothing is equal to one that nobody has made arrays of but itself."""
+        """Return whether `other` is this type; before ml_dtypes is imported only the type itself is."""
         return self is other or ("ml_dtypes" in sys.modules and super().__eq__(other))
 
     def __hash__(self) -> int:
@@ -72,7 +72,7 @@ class _Bfloat16(dtype):
 
 
 def ml_dtypes() -> Any:
-    """The package that gives NumPy the elements of bfloat16. Raises ImportError if it is not installed."""
+    """Import the package that gives NumPy the type bfloat16. Raises ImportError if it is not installed."""
     try:
         return import_module("ml_dtypes")
     except ImportError as error:
@@ -99,7 +99,7 @@ bfloat16 = _Bfloat16()
 
 
 class _Types(dict[np.dtype[Any], dtype]):
-    """The library's types by NumPy's; bfloat16 is among them from the first time that it is looked up."""
+    """The library's types by NumPy's; bfloat16 joins them when it is first looked up."""
 
     def __missing__(self, kind: Any) -> dtype:
         found = self.find(kind)
@@ -108,7 +108,7 @@ class _Types(dict[np.dtype[Any], dtype]):
         return found
 
     def find(self, kind: np.dtype[Any]) -> dtype | None:
-        """The library's type, or None."""
+        """Return the library's type, or None."""
         return bfloat16 if is_bfloat16(kind) and bfloat16.numpy == kind else self.get(kind)
 
 
@@ -124,7 +124,7 @@ _BY_PYTHON_TYPE: dict[type, dtype] = {bool: bool_, int: int64, float: float64, c
 
 
 class _Default:
-    """The type that Python floats become; `set_default_dtype` changes it. `narrow`: arrays may be bfloat16."""
+    """The default floating type, which `set_default_dtype` changes. `narrow`: arrays may be bfloat16."""
 
     __slots__ = ("floating", "narrow")
 
@@ -137,12 +137,12 @@ default = _Default()
 
 
 def get_default_dtype() -> dtype:
-    """The floating type which Python floats become: float32 unless changed."""
+    """Return the floating type that Python floats become: float32 unless changed."""
     return default.floating
 
 
 def set_default_dtype(d: Any) -> None:
-    """Make `d`, a floating type, the one which Python floats become.
+    """Make the floating type `d` the one that Python floats become.
 
     Raises TypeError if `d` is not floating.
     """
@@ -152,9 +152,9 @@ def set_default_dtype(d: Any) -> None:
 
 
 def as_dtype(d: Any) -> dtype:
-    """The library's dtype for a dtype, a NumPy dtype or a Python type.
+    """Return the library's dtype for a dtype, a NumPy dtype or a Python type.
 
-    Raises TypeError for element types which the library does not have.
+    Raises TypeError for element types that the library does not have.
     """
     if isinstance(d, dtype):
         return d
@@ -168,20 +168,20 @@ def as_dtype(d: Any) -> dtype:
 
 
 def is_bfloat16(kind: np.dtype[Any]) -> bool:
-    """True for the NumPy dtype that ml_dtypes gives to arrays of bfloat16."""
+    """Return whether `kind` is the NumPy dtype of bfloat16."""
     return kind.kind == "V" and kind.name == "bfloat16"
 
 
 def numpy_dtype(d: Any) -> np.dtype[Any]:
-    """The NumPy dtype for anything `as_dtype` takes."""
+    """Return the NumPy dtype of anything that `as_dtype` takes."""
     return as_dtype(d).numpy
 
 
 def promote(operands: Iterable[Any]) -> np.dtype[Any]:
-    """The type of an expression over `operands`: arrays (anything with shape and dtype) and Python numbers.
+    """Return the type of an expression over arrays (anything with shape and dtype) and Python numbers.
 
-    PyTorch's rule: arrays with dimensions decide within their category; 0-d arrays count only if of a higher category
-    than these; Python numbers only if of a higher one still, and then as the default type of their category.
+    Arrays with dimensions decide. 0-d arrays count only if their category (bool, integer, floating, complex) is higher.
+    Python numbers count only if theirs is higher still, and then as the default type of the category.
     """
     tiers: list[np.dtype[Any] | None] = [None, None, None]
     for operand in operands:
@@ -200,7 +200,7 @@ def promote(operands: Iterable[Any]) -> np.dtype[Any]:
 
 
 def _promote_category(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[Any]:
-    """`kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
+    """Return `kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
     if DTYPES[kind].is_floating_point:
         return (complex128 if kind == np.float64 else complex64).numpy
     return higher
@@ -219,7 +219,7 @@ def _number_dtype(number: Any) -> np.dtype[Any]:
 
 
 def _promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """PyTorch's lattice: as NumPy's, but an integer and a float meet at the float, however narrow.
+    """Promote two types as NumPy does, except that an integer and a float become the float, however narrow.
 
     Raises RuntimeError for uint64 and a signed integer: no integer type holds both.
     """
@@ -237,25 +237,25 @@ def _promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def result_type(*operands: Any) -> dtype:
-    """The type an arithmetic expression over tensors and numbers would have."""
+    """Return the type that an arithmetic expression over tensors and numbers would have."""
     return DTYPES[promote(getattr(o, "array", o) for o in operands)]
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
-    """The smallest type to which both `a` and `b` convert under PyTorch's rules."""
+    """Return the smallest type to which both `a` and `b` convert by PyTorch's rules."""
     return DTYPES[_promote_pair(a.numpy, b.numpy)]
 
 
 def real_type(kind: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of the parts of complex numbers; a real type itself."""
+    """Return the type of the parts of complex numbers; a real type itself."""
     return kind if kind.kind != "c" else (float64 if kind.itemsize == 16 else float32).numpy
 
 
 def complex_type(kind: np.dtype[Any]) -> np.dtype[Any]:
-    """The complex type whose parts are of this floating type; a complex type itself."""
+    """Return the complex type whose parts are of this floating type; a complex type itself."""
     return kind if kind.kind == "c" else (complex128 if kind.itemsize == 8 else complex64).numpy
 
 
 def is_floating(array: Any) -> bool:
-    """True when a gradient can exist for elements of this array's type."""
+    """Return whether elements of this array's type can have a gradient."""
     return array.dtype.kind in FLOATING

@@ -59,5 +59,5 @@ NAMES = {
 
 
 def scalar_type(kind: Any) -> str:
-    """The name of a type, NumPy's or the library's, in complaints."""
+    """Return PyTorch's name of a type, NumPy's or the library's, for error messages."""
     return NAMES[kind.name]

@@ -1,4 +1,4 @@
-"""The type in which a leaf takes its gradient: the tensor's own unless the user asked for another, or for any."""
+"""The type of a leaf's gradient: the tensor's own unless the user asked for another, or for any."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SCALAR_TYPE_NAMES = {
 
 
 def leaf_grad_dtype(leaf: Leaf, own: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that `leaf` gives its gradient, where its tensor has elements of type `own`."""
+    """Return the type of the gradient of `leaf`, whose tensor has elements of type `own`."""
     return _requested_dtypes.get(leaf, own) if _requested_dtypes else own
 
 
 def get_grad_dtype(tensor: Any) -> dtype | None:
-    """The dtype of this leaf's gradient; None if any will do. Raises RuntimeError for a tensor that is no leaf."""
+    """Return the dtype of this leaf's gradient; None for any. Raises RuntimeError for a tensor that is no leaf."""
     if not tensor.is_leaf:
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
     leaf = _leaf_of(tensor)
@@ -33,9 +33,9 @@ def get_grad_dtype(tensor: Any) -> dtype | None:
 
 
 def set_grad_dtype(tensor: Any, wanted: dtype | None) -> None:
-    """Let this leaf's gradient be of type `wanted`, or of any if that is None.
+    """Set the type of this leaf's gradient to `wanted`, or to any if that is None.
 
-    Raises RuntimeError for a tensor that is no leaf, for what is no dtype, and where a gradient of another is there.
+    Raises RuntimeError if the tensor is no leaf, `wanted` is no dtype, or there is a gradient of another type.
     """
     if not tensor.is_leaf:
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
@@ -55,7 +55,7 @@ def set_grad_dtype(tensor: Any, wanted: dtype | None) -> None:
 
 
 def check_assigned_gradient(tensor: Any, value: Any) -> None:
-    """Raise RuntimeError unless `value` has the type that the gradient of `tensor` is to have."""
+    """Raise RuntimeError unless `value` has the type of the gradient of `tensor`."""
     leaf = _leaf_of(tensor) if _requested_dtypes else None
     kind = tensor.array.dtype if leaf is None else leaf_grad_dtype(leaf, tensor.array.dtype)
     if kind is not ANY_DTYPE and value.array.dtype != kind:

@@ -1,4 +1,4 @@
-"""Functions that users attach to tensors, nodes and modules, and the handles that take them off again."""
+"""Functions that users attach to tensors, nodes and modules, and the handles that remove them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _next_id = count().__next__
 
 
 class RemovableHandle:
-    """Takes a hook off with `remove()`, or at the end of a `with` block. Holds the dictionary of hooks weakly.
+    """A handle that removes a hook: by `remove()`, or at the end of a `with` block. It holds the dictionary weakly.
 
-    `extra_dict`: another dictionary, or a list of them, that may hold something under the hook's id.
+    `extra_dict`: another dictionary, or a list of them, that may have an entry under the hook's id.
     """
 
     __slots__ = ("__weakref__", "extra_dict_ref", "hooks_dict_ref", "id")
@@ -38,7 +38,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(map(weakref.ref, extra))
 
     def remove(self) -> None:
-        """Take the hook off; once it is off, do nothing."""
+        """Remove the hook. A second call does nothing."""
         for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
             held = reference()
             if held is not None:
@@ -62,14 +62,14 @@ class RemovableHandle:
 
 
 def add_hook(hooks: HookDict, hook: Hook) -> RemovableHandle:
-    """Add `hook` after those that are there."""
+    """Append `hook` to the dictionary of hooks."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook if type(hook) is not BuiltinMethodType else ContainerMethodHook(hook)
     return handle
 
 
 class ContainerMethodHook:
-    """A hook like `seen.append`: a compiled step is told of the container, in which it would leave symbols."""
+    """A hook like `seen.append`. A traced step is told of the container, in which the call would leave symbols."""
 
     __slots__ = ("hook",)
 
@@ -83,7 +83,7 @@ class ContainerMethodHook:
 
 
 class NodeHooks:
-    """What was attached to one node, in the order in which it takes part when a gradient arrives.
+    """The hooks of one node, in the order in which they run when a gradient arrives.
 
     `tensor_pre_hooks` see, and may replace, the gradient of one tensor; `retaining_tensor` is the tensor that keeps it;
     `before` see the gradients of the node's outputs, `after` those of its inputs as well; `post_accumulate_hooks` see a
@@ -122,7 +122,7 @@ class HookableNode:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dictionary for whatever users want to attach to the node."""
+        """A dictionary in which users may keep data with the node."""
         return hooks_of(self).metadata
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def hook_ids_of(node: Any) -> tuple[tuple[int, ...], ...]:
-    """Which hooks a node has, by their numbers."""
+    """Return the ids of the hooks of a node."""
     hooks = node.hooks
     if hooks is None:
         return (), (), (), ()
@@ -150,12 +150,12 @@ def hook_ids_of(node: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def guard_on_hooks(leaf: Any) -> None:
-    """Have a compiled step traced anew when the hooks of a leaf, which ran while it was traced, are others."""
+    """Retrace the step when the hooks of a leaf, which run inside the step, change."""
     guard_on(leaf, hook_ids_of, "the hooks of a tensor")
 
 
 def hooks_of(node: Any) -> NodeHooks:
-    """The node's hooks, made on first use."""
+    """Return the node's hooks, which are made on first use."""
     if not node.parents:
         guard_on_hooks(node)
     if node.hooks is None:

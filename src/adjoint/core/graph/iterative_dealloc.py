@@ -1,4 +1,4 @@
-"""Freeing a graph without recursion where Python's own way is not enough.
+"""Deallocation of a graph without recursion, where Python's own way may overflow the stack.
 
 Dropping a node drops its parents, and so on down. CPython defers such chains once they are a few levels deep; only 3.13
 lets them grow to thousands of C frames first, more than a thread with a small stack has. There the graph is taken apart
@@ -17,7 +17,7 @@ NEEDS_ITERATIVE_DEALLOC = sys.version_info[:2] == (3, 13)
 
 
 def dealloc_iteratively(node: Any) -> None:
-    """Let go of everything below `node` that nobody else holds, without recursion."""
+    """Release all nodes below `node` that have no other owner, without recursion."""
     below = [_take_parents(node)]
     while below:
         parents = below.pop()
@@ -29,7 +29,7 @@ def dealloc_iteratively(node: Any) -> None:
 
 
 def _take_parents(node: Any) -> tuple[Any, ...]:
-    """The node's parents, which it has no longer."""
+    """Return the node's parents, and take them from it."""
     if type(node) is OutputSlot:
         owner, node.owner = node.owner, None
         return (owner,)
@@ -41,7 +41,7 @@ def _take_parents(node: Any) -> tuple[Any, ...]:
 
 
 def with_iterative_dealloc(kind: Any) -> Any:
-    """A class of nodes, with a finaliser where this Python needs one."""
+    """Give a class of nodes a finaliser where this Python needs one."""
     if NEEDS_ITERATIVE_DEALLOC:
         kind.__del__ = dealloc_iteratively
     return kind

@@ -22,7 +22,7 @@ new = object.__new__
 
 
 class FreedMarker:
-    """Stands where saved values were, once a backward pass has used and dropped them."""
+    """The marker in place of saved values that a backward pass has freed."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ FREED: Any = FreedMarker()
 
 
 class PackedValue:
-    """A saved value that went through `saved_tensors_hooks`, or one that carries more than values.
+    """A saved value that went through `saved_tensors_hooks`, or that carries more than an array.
 
     `open()` gives the tensor.
     """
@@ -45,26 +45,26 @@ class PackedValue:
     __slots__ = ()
 
     def open(self) -> TensorLike:
-        """The tensor that was saved."""
+        """Return the tensor that was saved."""
         raise NotImplementedError
 
     def arrays(self) -> Iterable[Any]:
-        """The arrays in which the value is kept, which nobody may have written when it is used."""
+        """Return the arrays that hold the value. They must not be written before the value is used."""
         return ()
 
     def copy_before_write(self, memory: Any) -> PackedValue:
-        """The same kept apart from `memory`, which is about to be written."""
+        """Return the value in a copy, if it shares `memory`, which is about to be written."""
         return self
 
 
 class SavedValues(tuple[Any, ...]):
-    """Saved values some of which are `PackedValue`."""
+    """Saved values of a node, some of which are `PackedValue`."""
 
     __slots__ = ()
 
 
 class GraphNode(HookableNode):
-    """What an op, or a Function, leaves in the graph: it knows the user's line, and whom its gradients go to."""
+    """A node of the recorded graph, which an op or a Function made: it knows the user's line and its parents."""
 
     __slots__ = ()
     parents: tuple[Any, ...]
@@ -78,7 +78,7 @@ class GraphNode(HookableNode):
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each input, the node which made it and which of its outputs it was; `(None, 0)` where none is wanted."""
+        """For each input its node and the number of the output; `(None, 0)` where no gradient is wanted."""
         return tuple(map(edge, self.parents))
 
 
@@ -108,7 +108,7 @@ class Node(GraphNode):
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """As of all nodes, without the inputs that have no gradient by their nature, such as positions."""
+        """The parents of inputs that can have a gradient: not those of positions and the like."""
         op = self.op
         return tuple([edge(p) for i, p in enumerate(self.parents) if p is not None or op.rule(i) is not None])
 
@@ -121,7 +121,7 @@ _node_classes: dict[str, type[Node]] = {}
 
 
 def named_node_class(name: str) -> type[Node]:
-    """The class of nodes called `name`."""
+    """Return the class of nodes called `name`."""
     kind = _node_classes.get(name)
     if kind is None:
         kind = _node_classes[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
@@ -129,14 +129,14 @@ def named_node_class(name: str) -> type[Node]:
 
 
 def as_named_node(node: Any) -> Any:
-    """`node`, in the class that bears its name."""
+    """Return `node`, its class changed to the one of its name."""
     if type(node) is Node:
         node.__class__ = named_node_class(node.op.node_name(node))
     return node
 
 
 class Leaf(HookableNode):
-    """Where a gradient comes to rest: PyTorch's AccumulateGrad. The tensor is held weakly."""
+    """The node of a leaf, where a gradient accumulates: PyTorch's AccumulateGrad. It holds the tensor weakly."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
     parents = ()
@@ -157,7 +157,7 @@ class Leaf(HookableNode):
 
     @property
     def variable(self) -> TensorLike | None:
-        """The tensor whose gradient accumulates here; None once it is gone."""
+        """The tensor whose gradient accumulates here; None after its deallocation."""
         return self.reference()
 
 
@@ -194,5 +194,5 @@ class OutputSlot:
 
 
 def edge(parent: Any) -> tuple[Any, int]:
-    """A parent as PyTorch shows it: the node, and the number of its output."""
+    """Return a parent as PyTorch shows it: the node, and the number of its output."""
     return (as_named_node(parent.owner), parent.number) if type(parent) is OutputSlot else (as_named_node(parent), 0)

@@ -1,4 +1,4 @@
-"""What stands in a graph where a gradient is wanted that no rule gives: it complains when the walk comes by."""
+"""The node in place of a gradient rule that an op does not have: it raises an error when backward reaches it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from adjoint.core.graph.source_location import user_instruction
 
 
 class Undifferentiable(Node):
-    """Stands between an op and an input for which it has no gradient rule, though a gradient is wanted there."""
+    """A node between an op and an input that wants a gradient for which the op has no rule."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class Undifferentiable(Node):
         self.code, self.at = user_instruction()
 
     def refuse(self) -> None:
-        """Raise NotImplementedError, which is a RuntimeError: the gradient that is asked for does not exist."""
+        """Raise NotImplementedError, which is a RuntimeError: the op has no such gradient."""
         name = self.op.name
         raise NotImplementedError(
             f"the derivative for {name} is not implemented: no gradient rule for {name}, used at {self.site}"

@@ -29,7 +29,7 @@ InstructionLocation = tuple[
 
 
 class _LibraryFiles(dict[str, bool]):
-    """For each file that was met so far, whether it belongs to the library."""
+    """A dictionary that tells of each file whether it belongs to the library."""
 
     def __missing__(self, file: str) -> bool:
         self[file] = found = file.startswith(PACKAGE)
@@ -40,7 +40,7 @@ library_files = _LibraryFiles()
 
 
 def user_frame(frame: FrameType) -> FrameType:
-    """`frame`, or the innermost one below it that runs code outside the library; the outermost if all is library."""
+    """Return the first frame from `frame` outward that runs code outside the library; the outermost if none does."""
     while library_files[frame.f_code.co_filename]:
         below = frame.f_back
         if below is None:
@@ -50,19 +50,19 @@ def user_frame(frame: FrameType) -> FrameType:
 
 
 def user_site() -> Site:
-    """Where the user's code called into the library, seen from the calling thread's stack."""
+    """Return the user's line that called into the library, from the stack of the calling thread."""
     frame = user_frame(sys._getframe(1))
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def user_instruction(depth: int = 1) -> InstructionLocation:
-    """`user_site` as a node keeps it, for `site_of` to tell. The innermost `depth` frames are the library's."""
+    """Return the user's line as a node stores it: code and offset. The innermost `depth` frames are the library's."""
     frame = user_frame(sys._getframe(depth))
     return frame.f_code, frame.f_lasti
 
 
 def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
-    """Warn of the user's line, however many of the library's frames stand between: subclasses of Tensor bring more."""
+    """Warn of the user's line, however many frames of the library lie between."""
     frame, level = sys._getframe(1), 2
     while library_files[frame.f_code.co_filename] and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
@@ -70,6 +70,6 @@ def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def site_of(code: CodeType, at: int) -> Site:
-    """The place of the instruction `at` (a byte offset, `frame.f_lasti`) of a function's code."""
+    """Return the line of the instruction `at` (a byte offset, `frame.f_lasti`) of a function's code."""
     line = next((row[0] for row in islice(code.co_positions(), at // 2, None)), None)
     return Site(code.co_filename, line or code.co_firstlineno, code.co_name)

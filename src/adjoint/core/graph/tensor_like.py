@@ -1,4 +1,4 @@
-"""What the graph, and memory, know of a tensor: the class itself is built from them, and stands above."""
+"""The protocol of a tensor that the graph and storage use; the class Tensor is built above them."""
 
 from __future__ import annotations
 

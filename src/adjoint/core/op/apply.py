@@ -1,4 +1,4 @@
-"""What every call of an op does: evaluate, wrap, record."""
+"""The call of an op: evaluate, wrap, record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ new = object.__new__
 
 
 def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
-    """The general call: any number of inputs (tensors, arrays, numbers, None), promotion, tracing, recording."""
+    """Call an op with any number of inputs (tensors, arrays, numbers, None): promote, trace, evaluate, record."""
     if nondefault.count or default.narrow:
         return _apply_slow(op, inputs, params)
     given, recorded = [], False
@@ -58,7 +58,7 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
 
 
 def wrap_computed(op: Op, inputs: Operands, params: Params, data: Any) -> Tensor:
-    """What a call of the op gives in default modes where its result has been found already."""
+    """Return what a call of the op returns in default modes, given its computed result."""
     out = wrap(data)
     for x in inputs:
         if isinstance(x, Tensor) and x.node is not None:
@@ -69,7 +69,7 @@ def wrap_computed(op: Op, inputs: Operands, params: Params, data: Any) -> Tensor
 
 
 def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
-    """The same where this thread or another has left the default modes, or where arrays may be bfloat16."""
+    """Call an op where a thread has left the default modes, or where arrays may be bfloat16."""
     modes = mode.__dict__ if nondefault.count else None  # this thread's: 13 ns against 33 for one attribute of it
     special = modes is not None and modes["special"]
     if special and mode.duals is not None:
@@ -109,7 +109,7 @@ def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
 
 
 def _apply_composite(op: Op, inputs: Operands, params: Params, tracer: Interpreter) -> Tensor:
-    """What a traced op is made of."""
+    """Call the composite of an op, which consists of other ops."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
     if not op.keeps_order and (op.family == "fused" or op.native is not None):
@@ -179,9 +179,9 @@ def make_node(
     like: Any,
     shape: tuple[int, ...] | None = None,
 ) -> Any:
-    """A node of an op whose rules need no values, recorded without evaluating; None if no parent wants a gradient.
+    """Make a node of an op whose rules need no values, without evaluating it; None if no parent wants a gradient.
 
-    Its output has the type of `like`, and its shape unless one is given.
+    The output has the type of `like`, and its shape unless `shape` is given.
     """
     if not any(parents):
         return None
@@ -209,7 +209,7 @@ def _collect_saved(
 
 
 def _pack_saved(node: Node, inputs: Operands) -> SavedValues:
-    """What is kept, handed to the innermost hooks that pack saved values."""
+    """Pass the saved values of a node to the innermost saved-tensor hooks."""
     packer = mode.packers[-1]
     tensors = [*inputs, None]
     return SavedValues(

@@ -1,7 +1,7 @@
-"""Mixed precision: where `autocast` is on, products take a lower precision, and what is sensitive takes float32.
+"""Automatic mixed precision: under `autocast` products take a lower precision, and sensitive functions float32.
 
-Each function says where it is declared what it does, by PyTorch's lists for the CPU (`functions/api/compute_dtype.py`).
-Gradients need nothing of it: each conversion has its own, so those of parameters have the parameters' type.
+Each function declares its behaviour, by PyTorch's lists for the CPU (`functions/api/compute_dtype.py`). A conversion
+is an op with a gradient, so the gradients of parameters have the parameters' type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUPPORTED = (bfloat16, float16)
 
 
 class CachedCast(NamedTuple):
-    """A parameter, its array, when anything was last written, and what the parameter became."""
+    """A converted parameter in the cache, with the array and the write count that it was made from."""
 
     parameter: Tensor
     array: Any
@@ -33,9 +33,9 @@ class CachedCast(NamedTuple):
 
 
 class _Settings(threading.local):
-    """The calling thread's: what is on and in which type for each kind of device, and what blocks share.
+    """The calling thread's settings of autocast for each kind of device, and the cache that blocks share.
 
-    `mode.autocast` is the type that is on for the CPU, or None: what functions look at.
+    Functions read `mode.autocast`: the type in force for the CPU, or None.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ settings = _Settings()
 
 
 class autocast:
-    """A block, or a decorated function, in which products compute in a lower precision and losses in float32.
+    """A block or decorator in which products are computed in a lower precision and losses in float32.
 
     `dtype` is bfloat16 or float16, bfloat16 unless given; for another one, and for devices that are not there, it warns
     and does nothing. Conversions of parameters are made once and kept until the outermost block ends, if
@@ -98,7 +98,7 @@ class autocast:
         _sync_mode()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """`func`, each call of which is such a block. Raises TypeError for what cannot be called."""
+        """Wrap `func` so that each call runs in such a block. Raises TypeError if it is not callable."""
         if not callable(func):
             raise TypeError(
                 f"autocast()(func) requires a callable, but got {type(func).__name__}. Did you mean to use autocast as "
@@ -114,7 +114,7 @@ class autocast:
 
 
 def capture_autocast() -> autocast:
-    """A block in which `autocast` is what it is now on the CPU: for what is computed again later."""
+    """Return a block that restores the present state of `autocast`, for a later recomputation."""
     return autocast("cpu", settings.dtypes["cpu"], settings.enabled["cpu"], settings.cache)
 
 
@@ -129,12 +129,12 @@ def _check_device_type(device_type: str) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """True for kinds of devices which `autocast` knows."""
+    """Return whether `autocast` knows this kind of device."""
     return device_type in settings.enabled
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """True where `autocast` is on for this kind of device."""
+    """Return whether `autocast` is on for this kind of device."""
     return settings.enabled[_check_device_type(device_type)]
 
 
@@ -147,33 +147,33 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
-    """The type that `autocast` takes on this kind of device if it is given none."""
+    """Return the default type of `autocast` on this kind of device."""
     return settings.dtypes[_check_device_type(device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
-    """Set the type that `autocast` takes on this kind of device."""
+    """Set the default type of `autocast` on this kind of device."""
     settings.dtypes[_check_device_type(device_type)] = as_dtype(dtype)
     _sync_mode()
 
 
 def is_autocast_cache_enabled() -> bool:
-    """True where `autocast` keeps the conversions of parameters."""
+    """Return whether `autocast` caches the conversions of parameters."""
     return settings.cache
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Have `autocast` keep the conversions of parameters, or not."""
+    """Let `autocast` cache the conversions of parameters, or not."""
     settings.cache = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Forget the conversions that `autocast` keeps."""
+    """Clear the cache of converted parameters."""
     settings.cached.clear()
 
 
 def autocast_down(x: Any) -> Any:
-    """A floating tensor but for float64 in the type of `autocast`, which is on; anything else as it is."""
+    """Convert a floating tensor, except of float64, to the type of `autocast`; return anything else as it is."""
     if not isinstance(x, Tensor):
         return x
     kind, target = x.array.dtype, mode.autocast.numpy
@@ -194,7 +194,7 @@ def autocast_down(x: Any) -> Any:
 
 
 def autocast_up(x: Any) -> Any:
-    """A tensor of float16 or bfloat16 as float32; anything else as it is."""
+    """Convert a tensor of float16 or bfloat16 to float32; return anything else as it is."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
         return x
     return cast_slot.call(x, dtype=float32.numpy)

@@ -1,8 +1,8 @@
-"""Ops on bfloat16: computed in float32 and rounded once, by the same declarations, which need not know.
+"""Ops on bfloat16, which compute in float32 and round once. Their declarations need not know of it.
 
-An op that is called on bfloat16 is replaced by its twin. The twin's value is the op's value on the operands as float32,
-and so are its gradients; what comes out becomes bfloat16 again. Traced, it is just that: conversions, and between them
-the op in float32. Ops that only move elements take them as they are.
+A call on bfloat16 goes to the float32 variant of the op: it converts the operands, calls the op, and rounds the result;
+its gradient rules do the same. A traced step contains the conversions and the float32 op. Ops that only move elements
+need no variant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
 
 
 def float32_variant_of(op: Op, inputs: Operands) -> Op:
-    """The twin of `op` that computes in float32, where `inputs` come together in bfloat16; else `op` itself."""
+    """Return the variant of `op` that computes in float32 if `inputs` promote to bfloat16; else `op` itself."""
     arrays = tuple([getattr(x, "array", x) for x in inputs])
     if op.family in DTYPE_AGNOSTIC_FAMILIES or op.name in DTYPE_AGNOSTIC_OPS:
         return op
@@ -48,13 +48,13 @@ def float32_variant_of(op: Op, inputs: Operands) -> Op:
 
 
 def is_bfloat16_array(x: Any) -> bool:
-    """True for an array, or what stands for one, of bfloat16."""
+    """Return whether `x` is an array, or a symbol of one, of bfloat16."""
     kind = getattr(x, "dtype", None)
     return kind is not None and kind.kind == "V"
 
 
 def upcast(x: Any) -> Any:
-    """An array or tensor of bfloat16, or several, as float32; anything else as it is."""
+    """Convert an array or tensor of bfloat16, or several, to float32; return anything else as it is."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(upcast, x))
     array = getattr(x, "array", x)
@@ -62,7 +62,7 @@ def upcast(x: Any) -> Any:
 
 
 def downcast(x: Any) -> Any:
-    """An array or tensor of float32, rounded to bfloat16; of another type as it is."""
+    """Round an array or tensor of float32 to bfloat16; return another type as it is."""
     array = getattr(x, "array", x)
     return _cast_to(x, bfloat16.numpy) if getattr(array, "dtype", None) == np.float32 else x
 
@@ -72,7 +72,7 @@ def _cast_to(x: Any, kind: np.dtype[Any]) -> Any:
 
 
 def _make_float32_variant(op: Op) -> Op:
-    """`op` with another evaluation and other rules; all else that it declares is the same."""
+    """Copy `op` with another evaluation and other gradient rules."""
 
     @wraps(op.evaluate)
     def evaluate(*operands: Any, **params: Any) -> Any:
@@ -94,13 +94,13 @@ def _make_float32_variant(op: Op) -> Op:
 
 
 def _is_brought_to_bfloat16(op: Op, x: Any) -> bool:
-    """True for a tensor or array that the op first brings to bfloat16, as the type in which its inputs meet."""
+    """Return whether the op first converts this tensor or array to bfloat16, the promoted type."""
     array = getattr(x, "array", x)
     return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
 
 
 def _is_result_bfloat16(operands: Operands | list[Any]) -> bool:
-    """True unless an operand is of a wider floating type, in which the result then is."""
+    """Return whether no operand has a wider floating type, which the result would take."""
     kinds = [getattr(getattr(x, "array", x), "dtype", None) for x in operands]
     return not any(kind is not None and kind.kind in "fc" for kind in kinds)
 

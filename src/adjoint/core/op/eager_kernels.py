@@ -1,8 +1,8 @@
-"""The slot through which NumPy code reaches compiled kernels, without knowing who compiles them.
+"""Slots through which NumPy code calls compiled kernels without knowing the compiler.
 
-The package's top fills the slots: with what imports the compiler, and with what gives None where there is no llvmlite.
-Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and orders of its arrays,
-never on how often it was called: kernels and NumPy differ in the last bits, and a run repeated gives the same ones.
+The package's `__init__` fills the slots with functions that import the compiler, or return None without llvmlite.
+Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and strides of its arrays,
+never on how often it was called: kernels and NumPy differ in the last bits, and a repeated run must give the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Maker = Callable[["KernelFunction", list[Any], dict[str, Any]], Kernel | None]
 
 
 def _decline(*operands: Any) -> None:
-    """What stands for what this machine does not have."""
+    """Return None: this machine has no such kernel."""
 
 
 import_provider: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _decline)
@@ -41,7 +41,7 @@ make_sampler: Slot[Callable[[Any], Any]] = Slot(
 
 
 class KernelOperand(NamedTuple):
-    """An array as a kernel is made for it: row-major when its dimensions are taken in `order` (None: as they are)."""
+    """The layout of an array for which a kernel is made: row-major in the dimension order `order` (None: as it is)."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -49,10 +49,10 @@ class KernelOperand(NamedTuple):
 
 
 class _KernelProvider:
-    """Where kernels come from: `maker`, brought when it is first needed.
+    """The source of kernels; `maker` is imported when it is first needed.
 
-    `min_seconds`: the seconds that NumPy takes for a call worth a kernel. `strict`: an error while one is made is
-    raised, where else NumPy takes over.
+    `min_seconds`: calls that take NumPy less time get no kernel. `strict`: an error while a kernel is made is
+    raised; otherwise NumPy takes over.
     """
 
     __slots__ = ("enabled", "min_seconds", "maker", "strict")
@@ -64,7 +64,7 @@ class _KernelProvider:
         self.maker: Maker | None = None
 
     def ready(self) -> bool:
-        """Bring the maker, if that was not done before; False if there is none."""
+        """Import the maker if needed; return whether there is one."""
         if self.enabled and self.maker is None:
             self.maker = import_provider.call()
             self.enabled = self.maker is not None
@@ -75,7 +75,7 @@ kernel_provider = _KernelProvider()
 
 
 class KernelFunction:
-    """A function of arrays and numbers, and the kernels that compute it.
+    """A function of arrays and numbers, with the kernels made for it so far.
 
     `function` is what is traced, with tensors for its arrays; it gives a tensor, or a tuple of them. `weight`: the
     seconds that NumPy takes for an element of the largest array, or a function of the arguments that tells the seconds
@@ -94,7 +94,7 @@ class KernelFunction:
         self.kernels: dict[Any, Kernel | None] = {}
 
     def find(self, arguments: Operands, params: Params) -> Any:
-        """The function of these arguments, computed by a kernel; None if NumPy is to do it."""
+        """Compute the function of these arguments by a kernel; return None if NumPy should compute it."""
         if not kernel_provider.enabled or not self._is_worthwhile(arguments, params):
             return None
         if self.elementwise and not arguments[0].flags.c_contiguous:
@@ -136,9 +136,9 @@ class KernelFunction:
 
 
 def with_eager_kernel(weight: float) -> Callable[[Callable[..., Any]], Any]:
-    """Let kernels compute a gradient rule where it is given arrays.
+    """Let kernels compute a gradient rule whose arguments are arrays.
 
-    `weight`: the seconds that NumPy takes for an element of the first, the gradient that arrives.
+    `weight`: the seconds that NumPy takes for an element of the first argument, the incoming gradient.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,7 +161,7 @@ def with_eager_kernel(weight: float) -> Callable[[Callable[..., Any]], Any]:
 
 
 class eager_kernels:
-    """Whether eager convolutions, pooling, attention, normalisation and the like may run as compiled kernels.
+    """A setting: may eager convolutions, pooling, attention, normalisation and the like run as compiled kernels?
 
     In force from the call on in all threads, or until the end of a `with` block. They may unless
     $ADJOINT_EAGER_KERNELS is 0; where llvmlite is not installed NumPy does all. Kernels and NumPy differ in the last
@@ -182,13 +182,13 @@ class eager_kernels:
 
 
 def _order(x: Any) -> tuple[int, ...] | None:
-    """The dimensions of an array in the order in which it is row-major; None if it has gaps or repeats elements."""
+    """Return the dimension order in which an array is row-major; None if it has gaps or repeats elements."""
     order = tuple(sorted(range(x.ndim), key=lambda d: -x.strides[d]))
     return order if x.transpose(order).flags.c_contiguous else None
 
 
 class SmallArrayKernel:
-    """A native function of this name. `call(*operands)` is a new array, or None where NumPy is to do the work.
+    """A native function for small arrays. `call(*operands)` returns a new array, or None if NumPy should compute it.
 
     It takes small row-major arrays of float32 or float64, and others as its declaration has them (see
     compiler/kernels/routines); anything may be given, but shapes that do not go together. Where it runs
@@ -214,7 +214,7 @@ class SmallArrayKernel:
 def try_small_reduction(
     rows: SmallArrayKernel, whole: SmallArrayKernel, x: Any, axes: tuple[int, ...], *numbers: float
 ) -> Any:
-    """What folds x over all its axes, or over the last; None for others, and where NumPy is to do the work."""
+    """Reduce a small array over all its axes or the last one; None for other axes, or if NumPy should compute it."""
     if not kernel_provider.enabled:
         return None
     rank = x.ndim

@@ -1,4 +1,4 @@
-"""The value of an op: its operands brought to one type, and its NumPy function, or a kernel, called on them."""
+"""The value of an op: type promotion of its operands, then a call of its NumPy function or a kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 
 def evaluate(op: Op, operands: Operands, params: Params) -> Any:
-    """The op's NumPy function on arrays of agreed types: an ndarray. Its errors are told in the user's words."""
+    """Call the op's NumPy function on promoted operands; return an ndarray. Errors are in the user's words."""
     try:
         data = op.evaluate(*operands, **params)
     except EVALUATION_ERRORS as error:
@@ -31,13 +31,13 @@ def evaluate(op: Op, operands: Operands, params: Params) -> Any:
 
 
 def compute(op: Op, operands: Operands, params: Params) -> Any:
-    """As `evaluate`, but by a compiled kernel where the op may have one and the operands are large."""
+    """Evaluate the op by a compiled kernel if it has one and the operands are large; else as `evaluate`."""
     found = None if op.native is None else op.native.find(operands, params)
     return evaluate(op, operands, params) if found is None else found
 
 
 def target_dtype(op: Op, operands: Operands) -> np.dtype[Any] | None:
-    """The type to which an op's operands are brought before it is evaluated; None if the op takes them as they are."""
+    """Return the type to which an op's operands are converted; None if the op takes them as they are."""
     if op.promotion is None:
         return None
     target = promote(operands)
@@ -49,7 +49,7 @@ def target_dtype(op: Op, operands: Operands) -> np.dtype[Any] | None:
 
 
 def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
-    """The operands in the type in which the op computes."""
+    """Convert the operands to the type in which the op computes."""
     target = target_dtype(op, arrays)
     return tuple([
         (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _convert_number(x,
@@ -58,5 +58,5 @@ def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
 
 
 def _convert_number(number: Any, target: Any) -> Any:
-    """A Python number as an operand: NumPy brings it to the arrays' type, except where it would refuse or widen."""
+    """Convert a Python number where NumPy would refuse it or widen the result; else leave it to NumPy."""
     return np.asarray(number).astype(target) if target.kind in "iub" else number

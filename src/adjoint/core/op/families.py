@@ -1,7 +1,8 @@
 """The families of ops. Each decorator turns a NumPy function with rules into a function of tensors that records itself.
 
-The calls for one and two operands are written out: no loop, no `isinstance` chain, no `*args` (benchmarks/overhead.py
-holds the cost: a recorded multiply of 16 elements in about 1 µs, of which NumPy takes a quarter).
+The calls for one and two operands are written out, without loops, `isinstance` chains or `*args`. The plain code is
+`apply`, which gives the same results (tests/core/op/test_families.py) and takes ten times as long: a recorded multiply
+of 16 elements takes 1.4 µs written out (benchmarks/overhead.py).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def unary(
     unsupported_kinds: str = "",
     **facets: Any,
 ) -> Declaration:  # fmt: skip
-    """Declare f(x), element by element. `promotion="float"`: integers become floats; `"number"`: truths, integers.
+    """Declare an element-wise f(x). `promotion="float"` converts integers to floats, `"number"` bools to integers.
 
     `bool_result`: the result is bool. `real_result`: of complex numbers it is real. `unsupported_kinds`: the kinds of
     elements, as NumPy has them, that f is not defined for.
@@ -124,9 +125,9 @@ def binary(
     unsupported_kinds: str = "",
     **facets: Any,
 ) -> Declaration:  # fmt: skip
-    """Declare f(x, y), element by element, with broadcasting and promotion to a common type.
+    """Declare an element-wise function f(x, y), with broadcasting and promotion to a common type.
 
-    `ufunc`: what the function comes to. It is called instead, which saves a recorded multiply 60 ns of 1.25 µs.
+    `ufunc`: the NumPy function to which f is equal. It is called directly, which saves 60 ns a call.
     `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for.
     """
     rules, facets = _split_facets(facets)
@@ -154,8 +155,8 @@ def binary(
             return apply_general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
         def make_call(otherwise: Function, left: bool = True, right: bool = True) -> Function:
-            """The call; what it does not do itself is done `otherwise`: numbers that may not be `left` or `right`, and
-            all that decide about the type of the result.
+            """Make the call. It passes to `otherwise` whatever it does not treat itself: numbers that may not be `left`
+            or `right`, and operands that need promotion.
             """
 
             def call(input: Any, other: Any, out: Any = None) -> Tensor:
@@ -227,7 +228,7 @@ def binary(
             return call
 
         def restrict_scalars(numbers: str) -> Function:
-            """The call where Python numbers may stand for the operands in `numbers` alone, and for one of them."""
+            """Return the call in which a Python number may stand for one operand, among those in `numbers`."""
 
             def check_and_apply(input: Any, other: Any) -> Tensor:
                 refuse_numbers(op.name, op.inputs, numbers, input, other)
@@ -282,7 +283,7 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
 
 
 def _is_view_result(x: Any, result: Any, source: Any, op: Op) -> bool:
-    """True if `result`, which `op` made of x, lies in its memory, the array `source`; a symbol, if an array would."""
+    """Return whether `result = op(x)` lies in the memory of the array `source`; if a symbol, whether an array would."""
     if type(result) is not ndarray:
         return op.name != "reshape" or mode.tracer is None or mode.tracer.can_view_as(x, result.shape)
     if result is source:
@@ -303,9 +304,9 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
 
 def with_eager_fast_path(*, composite: Function, **facets: Any) -> Declaration:
-    """Declare a function with a quicker eager evaluation of its own than `composite`, which tracing evaluates instead.
+    """Declare a function with a fast eager evaluation; traced steps take its `composite` instead.
 
-    The gradient rules are its own, traced or not.
+    The gradient rules are those declared here in both cases.
     """
 
     def no_spec(*_: Any, **__: Any) -> Spec:
@@ -315,7 +316,7 @@ def with_eager_fast_path(*, composite: Function, **facets: Any) -> Declaration:
 
 
 def _split_facets(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
-    """The gradient rules (`dx=`, `dy=`, …) and the other facets."""
+    """Split declared facets into gradient rules (`dx=`, `dy=`, …) and the others."""
     rules = {k: v for k, v in facets.items() if k not in FACETS}
     return rules, {k: v for k, v in facets.items() if k in FACETS}
 

@@ -1,4 +1,4 @@
-"""How precise the products of float32 matrices are in compiled programs."""
+"""The precision of float32 matrix products in compiled programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ setting = {"matmul": PRECISIONS[0]}
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given last; 'highest' until then."""
+    """Return the setting of `set_float32_matmul_precision`: 'highest' by default."""
     return str(guard_on(setting, current_precision, PRECISION_FACT))
 
 
@@ -33,5 +33,5 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def current_precision(setting: dict[str, str]) -> str:
-    """The precision that is set."""
+    """Return the precision in force."""
     return setting["matmul"]

@@ -1,4 +1,4 @@
-"""An op: a NumPy function, and what is declared of it: gradient rules, the shape of its result, how it is lowered."""
+"""An op: a NumPy function with its gradient rules, the shape of its result, and its lowering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rule = Callable[..., Any]
 
 
 class Op:
-    """A primitive: how to evaluate it, differentiate it, know its result beforehand, and lower it.
+    """A primitive function: its evaluation, gradient rules, shape rule and lowering.
 
     A gradient rule `d<input>=` takes the output's gradient `g`, then, by name, what it needs kept: an input (`x`), the
     output (`out`), an input's shape (`x_shape`), or a parameter. A rule for a variadic input also gets its position
@@ -105,11 +105,11 @@ class Op:
         self.saves_shapes = any(n.endswith("_shape") for needs in self.needs for n in needs)
 
     def rule(self, i: int) -> Rule | None:
-        """The gradient rule for input `i`, counting the inputs of a variadic op one by one."""
+        """Return the gradient rule of input `i`; the last rule serves all further inputs of a variadic op."""
         return self.rules[min(i, len(self.rules) - 1)]
 
     def saved_mask(self, wanting: tuple[bool, ...]) -> tuple[bool, ...] | None:
-        """Which inputs, and last the output, the rules for the inputs that want a gradient need; None if none."""
+        """Return which inputs, and last the output, the rules of `wanting` inputs need; None if they need none."""
         found = self._saved_masks.get(wanting, ())
         if found == ():
             last = len(self.rules) - 1
@@ -136,7 +136,7 @@ def op_of(function: Callable[..., Any]) -> Op:
 
 
 def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[[Any], str]:
-    """From a node of the op to the name of its class."""
+    """Return a function from a node of the op to the name of its class."""
     if callable(node):
         return node
     title = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
@@ -144,5 +144,5 @@ def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callab
 
 
 def _unwrap_single(places: list[int]) -> int | tuple[int, ...]:
-    """A single place as it is: the backward walk finds a value at once."""
+    """Return the only place instead of a tuple of one, which backward reads faster."""
     return places[0] if len(places) == 1 else tuple(places)

@@ -1,4 +1,4 @@
-"""What an op does when its NumPy function fails: the user's words for the error, or IEEE arithmetic's value."""
+"""Errors of an op's NumPy function: the message in the user's words, or IEEE arithmetic's value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVALUATION_ERRORS = (
 
 
 def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Any:
-    """The op's NumPy function once more without warnings, where the user has made errors of them; else the error."""
+    """Evaluate the op again without floating-point warnings if `error` is one; else raise the user's error."""
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
         raise user_error(op, operands, error) from error
     with np.errstate(all="ignore"):
@@ -36,7 +36,7 @@ def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: 
 
 
 def user_error(op: Op, operands: Operands, error: Exception) -> Exception:
-    """The error a user should read: op, operands, and PyTorch's class for it. A check's error is that already."""
+    """Return the error for the user: op, operands, PyTorch's class. The error of a check is returned as it is."""
     if op.effect and op.family != "random":
         return error
     shapes = [np.shape(x) for x in operands if x is not None]
@@ -64,7 +64,7 @@ BOOL_ERRORS = {  # PyTorch's complaints
 
 
 def make_kind_check(name: str, unsupported_kinds: str) -> Function:
-    """A function that raises NotImplementedError for operands of a NumPy kind among `unsupported_kinds`."""
+    """Make a check that raises NotImplementedError for operands of a NumPy kind in `unsupported_kinds`."""
 
     def check(operands: Operands) -> None:
         for x in operands:
@@ -82,7 +82,7 @@ def make_kind_check(name: str, unsupported_kinds: str) -> Function:
 
 
 def with_operand_check(function: Function, check: Function) -> Function:
-    """`function`, whose operands are checked first."""
+    """Wrap `function` so that its operands are checked first."""
 
     @wraps(function)
     def evaluate(*operands: Any) -> Any:
@@ -93,7 +93,7 @@ def with_operand_check(function: Function, check: Function) -> Function:
 
 
 def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:
-    """Raise TypeError where a Python number stands for an operand not among `numbers`, "x" and "y", or for both."""
+    """Raise TypeError if a Python number stands for an operand not in `numbers` ("x", "y"), or for both."""
     places = [i for i, v in enumerate((x, y)) if isinstance(v, (int, float, complex))]
     if len(places) < 2:
         places = [i for i in places if "xy"[i] not in numbers]

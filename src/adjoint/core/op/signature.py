@@ -1,4 +1,4 @@
-"""The names of a function's parameters, read from its code: `inspect.signature` would slow the import by a fifth."""
+"""Parameter names, read from a function's code object; `inspect.signature` would slow the import by a fifth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Parameters(NamedTuple):
-    """Names by kind, in order; a variadic `*xs` is the last of the positional ones."""
+    """Parameter names by kind, in order; a variadic `*xs` is the last positional one."""
 
     positional: tuple[str, ...]
     keyword: tuple[str, ...]

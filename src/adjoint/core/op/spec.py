@@ -1,4 +1,4 @@
-"""Shape and element type of an array, known without computing it."""
+"""The shape and element type of an array, known without computing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _KIND_LETTERS = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
 
 
 class Spec:
-    """What is known of a value before it exists: `f32[32,128]`."""
+    """The shape and element type of a value: `f32[32,128]`."""
 
     __slots__ = ("dtype", "shape")
 
@@ -29,16 +29,16 @@ class Spec:
 
 
 def describe(value: Any) -> str:
-    """`f32[32,128]` for anything with shape and dtype."""
+    """Return `f32[32,128]` for anything with shape and dtype."""
     kind = value.dtype.kind
     name = "bool" if kind == "b" else f"{_KIND_LETTERS[kind]}{8 * value.dtype.itemsize}"
     return f"{name}[{','.join(map(str, value.shape))}]"
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which all broadcast.
+    """Return the shape to which all broadcast.
 
-    Raises ValueError naming the two sizes and the dimension that disagree.
+    Raises: ValueError naming the two sizes and the dimension that disagree.
     """
     result: list[int] = []
     for shape in shapes:

@@ -1,4 +1,4 @@
-"""The call of an op with one input, and parameters, written out as those of `families` are."""
+"""The call of an op with one input and parameters, written out like those of `families`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ new = object.__new__
 
 
 def make_one_input_call(op: Op) -> Callable[..., Tensor]:
-    """The call of an op of one input, and parameters, that has a gradient or whose result cannot have one."""
+    """Make the call of an op with one input and parameters."""
     keeps_x, keeps_out = (name in op.needs[0] for name in (op.inputs[0], "out"))
     evaluated, weight = op.evaluate, 0.0
     if op.native is not None:

@@ -1,7 +1,7 @@
-"""What programs ask for where results may differ from run to run: a complaint, and memory that shows it is unwritten.
+"""Deterministic mode: an error where results may depend on order, and a fill value in uninitialised memory.
 
-Here every result has the same bits each time. What PyTorch refuses on the CPU in deterministic mode is refused here too
-where the answer is a matter of order: two elements written in one place.
+Every result of this library has the same bits each time. Calls that PyTorch refuses in deterministic mode on the CPU
+are refused here too where the result depends on an order: two elements written in one place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adjoint.core.runtime.package_name import display_name
 
 
 class Determinism:
-    """`required`, or with `warn_only` wished for; `fill`: whether new memory is then filled."""
+    """The setting: `required`, `warn_only` instead of an error, and `fill` of new memory."""
 
     __slots__ = ("fill", "required", "warn_only")
 
@@ -28,7 +28,7 @@ determinism = Determinism()
 
 
 def alert_not_deterministic(called: str) -> None:
-    """Say that `called` has no one result. Raises RuntimeError in deterministic mode, or warns if asked to."""
+    """Raise RuntimeError in deterministic mode, or warn: the result of `called` depends on an order."""
     if not determinism.required:
         return
     setting = f"'{display_name.package}.use_deterministic_algorithms(True"
@@ -44,7 +44,7 @@ def alert_not_deterministic(called: str) -> None:
 
 
 def poison_uninitialized(memory: Any) -> Any:
-    """`memory`, which is new: in deterministic mode its elements become NaN, True, or the largest of their type."""
+    """Fill new memory in deterministic mode with NaN, True, or the largest number of its type."""
     if determinism.required and determinism.fill and type(memory) is np.ndarray:
         kind = memory.dtype.kind
         memory[...] = np.iinfo(memory.dtype).max if kind in "iu" else True if kind == "b" else np.nan

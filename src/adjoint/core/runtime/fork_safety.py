@@ -1,8 +1,7 @@
-"""A fork while other threads are at work: the new process has their locks, and nobody there lets go of them.
+"""Locks across a fork: the new process has the locks of other threads, which nobody there releases.
 
-What another thread does under a lock of `hold_across_fork` is done before the process forks; so is an import of this
-library's modules, which hold a lock of Python's each. A lock of `reset_after_fork` only keeps threads apart: the new
-process has it open.
+The process forks only after other threads have released the locks of `hold_across_fork` and finished their imports of
+the library's modules, for which Python has locks. A lock of `reset_after_fork` is open in the new process.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _acquired_locks: dict[int, list[Any]] = {}  # by the thread that forks
 
 
 def hold_across_fork(lock: Any) -> Any:
-    """This lock, which a thread that forks holds meanwhile."""
+    """Register a lock that a forking thread acquires for the time of the fork; return it."""
     _locks_to_hold.add(lock)
     return lock
 
 
 def reset_after_fork(lock: Any) -> Any:
-    """This lock, which is open in a new process."""
+    """Register a lock that is open in a new process; return it."""
     _locks_to_reset.add(lock)
     return lock
 
@@ -68,7 +67,7 @@ def _reset_child() -> None:
 
 
 def _forget_imports() -> None:
-    """Let modules be imported that another thread had begun with as the process forked, after `_is_importing`."""
+    """Allow imports of modules that another thread was importing when the process forked."""
     locks = getattr(_bootstrap, "_module_locks", {})
     for name, held in list(locks.items()):
         if getattr(held(), "owner", None) not in (None, threading.get_ident()):
@@ -78,7 +77,7 @@ def _forget_imports() -> None:
 
 
 def _is_importing() -> bool:
-    """True if another thread is at an import of ours: of one of our modules, or by one."""
+    """Return whether another thread is importing one of our modules, or is in an import made by one."""
     me = threading.get_ident()
     return any(_is_frame_importing(frame) for thread, frame in sys._current_frames().items() if thread != me)
 

@@ -1,4 +1,4 @@
-"""Python's garbage collector, told to wait while many objects are made and none of them is garbage."""
+"""A pause of Python's garbage collector while many objects are made of which none is garbage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIN_OBJECTS_TO_PAUSE = 100_000  # objects: fewer are not worth a walk over all t
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No collections in this block: while modules are loaded, or a graph is made, they find nothing and take long.
+    """A block without garbage collections, which take long and find nothing while a graph is made.
 
     What was made then counts as old, so that the next collection does not walk all of it either. The collector does
     not notice what comes to be old so, and might never look at it again: where a quarter more is old than a full
@@ -34,7 +34,7 @@ def gc_paused() -> Iterator[None]:
 
 
 class OldGeneration:
-    """The objects that blocks have made old since the last full collection, counted roughly."""
+    """A rough count of the objects that blocks have made old since the last full collection."""
 
     def __init__(self) -> None:
         self.added = 0
@@ -49,7 +49,7 @@ class OldGeneration:
             self.added, self.kept, self.collections = added, gc.get_freeze_count(), _full_collections()
 
     def is_collection_due(self) -> bool:
-        """A full collection is due."""
+        """Return whether a full collection is due."""
         return self.added > max(MIN_OBJECTS_TO_PAUSE, self.kept // 4) and self.collections == _full_collections()
 
 

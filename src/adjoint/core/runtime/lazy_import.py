@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when a name is first asked for (PEP 562): programs start sooner."""
+"""Lazy names of a package (PEP 562): a module is imported when one of its names is first read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ module_name_slot: Slot[Callable[[str], str]] = Slot("module_name", lambda name: 
 
 
 class LazyModule(ModuleType):
-    """A module some of whose names are found when they are asked for: programs that read all of them get all."""
+    """A module with lazy names; a program that reads `__dict__` gets all of them."""
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """All names with their values, the late ones too."""
+        """All names with their values, lazy ones included."""
         names: dict[str, Any] = names_of(self)
         for name in names["__dir__"]():
             getattr(self, name)
@@ -29,14 +29,14 @@ class LazyModule(ModuleType):
 
 
 def names_of(module: ModuleType) -> dict[str, Any]:
-    """The names that a module has at present."""
+    """Return the names that a module has at present."""
     return _MODULE_DICT.__get__(module)
 
 
 def attach_lazy_names(
     module: str, homes: Mapping[str, str], home: str = "", parts: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """`__all__`, `__getattr__` and `__dir__` of `module`.
+    """Return `__all__`, `__getattr__` and `__dir__` of `module`.
 
     `homes` tells the names that a module of the package `home` gives, by default of `module` itself; `parts` are
     modules of that package which are names themselves.

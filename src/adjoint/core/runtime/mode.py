@@ -1,4 +1,4 @@
-"""What differs from thread to thread: whether ops are recorded, and who traces them."""
+"""The calling thread's modes: whether ops are recorded, and which interpreter receives them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjoint.core.typing import Operands, Params
 
 
 class TransformLevel(Protocol):
-    """What takes op calls before they are evaluated, where tensors carry more than values: forward mode."""
+    """A transform that sees op calls before they are evaluated, for tensors that carry tangents: forward mode."""
 
     def levels_with_tangents(self, inputs: Operands) -> tuple[Any, ...]: ...
     def call(self, op: Any, inputs: Operands, params: Params) -> Any: ...
@@ -64,7 +64,7 @@ class Mode(threading.local):
 
 
 class _NonDefault:
-    """How many threads have left the default modes.
+    """The count of threads that have left the default modes.
 
     Reading one slot costs 9 ns, a thread-local attribute 45: while `count` is 0, ops need not look at `mode`.
     """
@@ -90,7 +90,7 @@ nondefault = _NonDefault()
 
 
 class ModeScope:
-    """Sets modes of this thread for a `with` block, and puts the former ones back however the block ends."""
+    """A block that sets modes of this thread, and restores the former ones at its end."""
 
     __slots__ = ("after", "before")
 
@@ -109,7 +109,7 @@ class ModeScope:
 
 
 def enter_modes(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
-    """Set modes of this thread, all or none; what they were goes to the end of `before`, for `restore_modes`."""
+    """Set modes of this thread, all or none, and append the former ones to `before` for `restore_modes`."""
     held = mode.__dict__  # this thread's
     former = {}
     for name in modes:  # half the time of a comprehension
@@ -123,7 +123,7 @@ def enter_modes(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
 
 
 def restore_modes(before: list[dict[str, Any]]) -> None:
-    """Set the modes to what they were when `before` last grew."""
+    """Restore the modes that `enter_modes` appended last to `before`."""
     _update_modes(mode.__dict__, before.pop())
 
 
@@ -146,19 +146,19 @@ def _update_modes(held: dict[str, Any], modes: dict[str, Any]) -> None:
 
 
 def tracing_paused() -> ModeScope:
-    """A block in which ops compute at once although a step is being traced: for state that is made on first use."""
+    """Return a block in which ops are evaluated although a step is being traced: for state made on first use."""
     return ModeScope(tracer=None)
 
 
 def recorded_by_caller() -> ModeScope:
-    """A block whose ops the caller records itself, as one node."""
+    """Return a block whose ops the caller records itself, as one node."""
     return ModeScope(recording=False, deferred=mode.recording or mode.deferred)
 
 
 def runtime_input(holder: Any, key: Any) -> Any:
-    """`holder[key]`, a number, or `holder[k1][k2]…` for a tuple of keys.
+    """Return the number `holder[key]`, or `holder[k1][k2]…` for a tuple of keys.
 
-    While tracing it is an input of the compiled step, read anew at each call.
+    In a traced step it is an input, read anew at each call.
     """
     tracer = mode.tracer if nondefault.count else None
     if tracer is not None:
@@ -171,13 +171,12 @@ def runtime_input(holder: Any, key: Any) -> Any:
 
 
 def guard_on(subject: Any, probe: Any, what: str, at_end: bool = False, contents: Any = None) -> Any:
-    """`probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
+    """Return `probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
 
-    What counts is the fact as it is now; or, if `at_end`, as it is when the step has been traced, for facts that the
-    step itself changes on its way (a version, the identity of state made on first use). Where the probe is a version
-    that never comes back, `contents(subject)` lists the objects that it counts: if these are the same again, so is the
-    fact. A compiled step need not call a probe that tells, as `probe.rests_on(subject)`, which objects the answer
-    depends on: the item (dict, key), the same or nothing (dict, key, None), all that a list or dict holds.
+    The guard compares against the value now, or, with `at_end`, against the value when tracing ends: use that for
+    facts that the step itself changes (a version, the identity of state made on first use). For a version, which never
+    returns to an earlier value, `contents(subject)` lists the objects that it counts: if these are the same, so is the
+    fact. A compiled step need not call a probe whose dependencies `depends_on` declares.
     """
     tracer = mode.tracer if nondefault.count else None
     if tracer is not None:

@@ -1,4 +1,4 @@
-"""The package's name in what its objects say of themselves: adjoint's own, or PyTorch's where it stands in for that."""
+"""The package's name in the names of its classes: `adjoint`, or `torch` while it runs programs written for that."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class DisplayName:
         self.parts: list[tuple[type, str]] = []
 
     def place(self, kind: type, part: str) -> None:
-        """Let a class say that it is of this part of the package, whichever that is."""
+        """Show a class as one of this part of the package, under its present name."""
         self.parts.append((kind, part))
         kind.__module__ = f"{self.package}.{part}"
 
     def rename(self, package: str) -> None:
-        """Speak of this package from now on."""
+        """Show all classes as those of `package` from now on."""
         self.package = package
         for kind, part in self.parts:
             kind.__module__ = f"{package}.{part}"

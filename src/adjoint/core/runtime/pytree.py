@@ -1,4 +1,4 @@
-"""Arguments and results as trees: tuples, lists, dicts, named tuples and dataclasses of leaves."""
+"""Pytrees: tuples, lists, dicts, named tuples and dataclasses of leaves. Source: JAX's pytrees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Structure(NamedTuple):
-    """How a container was built: its kind, its keys, and the structures inside; a leaf has kind None."""
+    """The structure of a tree: its kind, its keys, and the structures inside. A leaf has kind None."""
 
     kind: Any
     keys: tuple[Any, ...]
@@ -29,7 +29,7 @@ LEAF = Structure(None, (), ())
 
 
 def flatten(value: Any) -> tuple[list[Any], Structure]:
-    """The leaves from left to right, and what held them."""
+    """Return the leaves from left to right, and the structure of the tree."""
     leaves: list[Any] = []
     return leaves, _walk(value, leaves)
 
@@ -50,7 +50,7 @@ def _walk(value: Any, leaves: list[Any]) -> Structure:
 
 
 def unflatten(structure: Structure, leaves: Any) -> Any:
-    """The container again, around the next leaves of an iterator."""
+    """Rebuild a tree around the next leaves of an iterator."""
     kind = structure.kind
     if kind is None:
         return next(leaves)
@@ -68,12 +68,12 @@ def unflatten(structure: Structure, leaves: Any) -> Any:
 
 
 def leaf_count(structure: Structure) -> int:
-    """How many leaves a tree of this structure has."""
+    """Return the number of leaves of a tree of this structure."""
     return 1 if structure.kind is None else sum(map(leaf_count, structure.parts))
 
 
 def broadcast_prefix(value: Any, structure: Structure) -> list[Any] | None:
-    """One entry for each leaf of a tree: `value` has the tree's structure, or ends early and stands for what is below.
+    """Return an entry for each leaf of a tree from a prefix of its structure, whose leaves stand for subtrees.
 
     None if the two do not match.
     """
@@ -92,6 +92,6 @@ def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found
 
 
 def tree_map(function: Any, value: Any) -> Any:
-    """The tree with `function` of each leaf in its place."""
+    """Apply `function` to each leaf of a tree; return the tree of results."""
     leaves, structure = flatten(value)
     return unflatten(structure, map(function, leaves))

@@ -1,4 +1,4 @@
-"""Calls upward: a slot below is filled with a function from above, which knows how to do what the slot is for."""
+"""Slots for calls upward: a lower layer calls a slot that a higher layer fills."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Slot(Generic[Function]):
-    """A place for a function that a higher layer provides: `slot.call(…)` is what is in it, or its default.
+    """A place for a function that a higher layer provides. `slot.call(…)` calls it, or the default.
 
-    The module that needs the call declares the slot; the one module that knows how to do it fills the slot when it is
-    loaded, with a function. A slot without a default is filled once the package is imported.
+    The module that needs the call declares the slot; one module fills it when it is loaded. A slot without a default
+    is filled once the package is imported.
     """
 
     __slots__ = ("call", "default", "name")
@@ -23,16 +23,16 @@ class Slot(Generic[Function]):
         SLOTS.append(self)
 
     def fill(self, function: Function) -> Function:
-        """Put a function in. Returns it, so that this can decorate its definition."""
+        """Put a function in, and return it, so that this can decorate its definition."""
         self.call = function
         return function
 
     def empty(self) -> None:
-        """Take out what was put in: the default is called again."""
+        """Remove the function: the default is called again."""
         self.call = cast("Function", self._refuse) if self.default is None else self.default
 
     def is_filled(self) -> bool:
-        """Return whether a function was put in: one other than the default."""
+        """Return whether a function other than the default was put in."""
         return self.call != (self._refuse if self.default is None else self.default)
 
     def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:

@@ -8,7 +8,7 @@ GAP = "  "
 
 
 def format_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """One line for each row; the columns numbered in `right` are flush right.
+    """Format one line for each row; the columns numbered in `right` are flush right.
 
     A row with fewer cells than the first runs on after its last one, which makes no column wider.
     """

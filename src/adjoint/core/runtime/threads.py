@@ -1,4 +1,4 @@
-"""How many threads a compiled program may use at once."""
+"""The number of threads that a compiled program may use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ count = array("q", [0])  # compiled code reads it where it lies; 0 until somebod
 
 
 def get_num_threads() -> int:
-    """How many threads a compiled program may use: what `set_num_threads` was given last.
+    """Return the number of threads that a compiled program may use, as `set_num_threads` set it last.
 
-    Until then $ADJOINT_NUM_THREADS, else $OMP_NUM_THREADS, else the physical cores on which the process may run.
+    The default is $ADJOINT_NUM_THREADS, else $OMP_NUM_THREADS, else the physical cores on which the process may run.
     """
     if not count[0]:
         count[0] = _requested_threads() or _count_cores()
@@ -42,7 +42,7 @@ def _read_count(held: array[int]) -> int:
 
 
 def _requested_threads() -> int:
-    """The number in the environment; 0 for none. OpenMP's may be a list, one for each level of nesting."""
+    """Return the number in the environment; 0 for none. OpenMP's may be a list, one for each level of nesting."""
     for name in ("ADJOINT_NUM_THREADS", "OMP_NUM_THREADS"):
         first = os.environ.get(name, "").partition(",")[0].strip()
         if first.isdecimal() and int(first):
@@ -51,7 +51,7 @@ def _requested_threads() -> int:
 
 
 def _count_cores() -> int:
-    """Physical cores: processors that share one count once, where the system tells."""
+    """Count the physical cores: processors that share a core count once, if the system tells."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     processors = os.sched_getaffinity(0)

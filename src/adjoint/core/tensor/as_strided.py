@@ -1,4 +1,4 @@
-"""An array of any strides over the memory of another: what NumPy's own views cannot say, overlapping ones too."""
+"""Arrays of any strides over the memory of another, overlapping ones included, which NumPy's views cannot express."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAY_REFUSE_TO_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  #
 
 
 class StridedInterface:
-    """Keeps the array whose memory it is alive; `base` leads on to that array, as an array's own `base` does."""
+    """The array interface of a strided view. It keeps the array alive whose memory it sees, and is its `base`."""
 
     __slots__ = ("__array_interface__", "base")
 
@@ -24,7 +24,7 @@ class StridedInterface:
 
 
 def owner(array: Any) -> Any:
-    """The array whose memory `array` is, or is a view of."""
+    """Return the array that owns the memory of `array`."""
     while True:
         base: Any = getattr(array, "base", None)
         if type(base) is np.ndarray:
@@ -38,29 +38,29 @@ def owner(array: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """Where the first element lies."""
+    """Return the address of the first element."""
     found: int = array.__array_interface__["data"][0]
     return found
 
 
 def offset(array: Any) -> int:
-    """How many elements lie before the first one in the memory that it is a view of."""
+    """Return the number of elements before the first one in the memory of which it is a view."""
     return (address(array) - address(owner(array))) // array.dtype.itemsize
 
 
 def element_strides(array: Any) -> Sizes:
-    """The strides in elements."""
+    """Return the strides in elements."""
     size = array.dtype.itemsize
     return tuple(s // size for s in array.strides)
 
 
 def _has_same_strides(x: Any, y: Any) -> bool:
-    """True if x has the strides of y, an array of the same shape, wherever there is more than one element."""
+    """Return whether x has the strides of y, of the same shape, in each dimension of more than one element."""
     return all(a == b for n, a, b in zip(x.shape, element_strides(x), element_strides(y), strict=True) if n > 1)
 
 
 def strided_view(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
-    """A view of the memory in which `array` lies; `strides`, and `start` from that memory's first, in elements."""
+    """Return a view of the memory of `array`; `strides`, and `start` from its first element, are in elements."""
     if 0 in shape:
         return array.reshape(-1)[:0].reshape(shape)
     memory, kind = owner(array), array.dtype
@@ -70,7 +70,7 @@ def strided_view(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
 
 
 def try_view(array: Any, shape: Sizes) -> Any:
-    """The array under another shape, as a view; None if its strides do not allow that."""
+    """Return a view of the array under another shape; None if its strides do not allow one."""
     try:
         if MAY_REFUSE_TO_COPY:
             return array.reshape(shape, copy=False)
@@ -82,7 +82,7 @@ def try_view(array: Any, shape: Sizes) -> Any:
 
 
 def as_writable(array: Any) -> Any:
-    """The same view without the lock that NumPy puts on repeated elements; `array` itself if its memory has one."""
+    """Return the view without NumPy's write lock on repeated elements; `array` itself if its memory is read-only."""
     memory = owner(array)
     if array.flags.writeable or type(memory) is not np.ndarray or not memory.flags.writeable:
         return array
@@ -90,12 +90,12 @@ def as_writable(array: Any) -> Any:
 
 
 def memory_span(shape: Sizes, strides: Sizes, start: int) -> int:
-    """How many elements of memory, from its first, a view needs."""
+    """Return the number of elements of memory that a view spans."""
     return 0 if 0 in shape else start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
 def dense_strides(shape: Sizes) -> Sizes:
-    """The strides of an array in row-major order, in elements."""
+    """Return the strides, in elements, of an array in row-major order."""
     strides, step = [1] * len(shape), 1
     for i in range(len(shape) - 1, -1, -1):
         strides[i] = step
@@ -104,7 +104,7 @@ def dense_strides(shape: Sizes) -> Sizes:
 
 
 def match_stride_order(g: Any, like: Any) -> Any:
-    """The array `g` in the order in which `like` fills its memory; in row-major order where that leaves gaps."""
+    """Return `g` in the memory order of `like`; in row-major order if that has gaps."""
     if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
         return g
     room = np.empty_like(like, g.dtype)
@@ -117,7 +117,7 @@ def match_stride_order(g: Any, like: Any) -> Any:
 
 
 def element_positions(shape: Sizes, strides: Sizes, start: int) -> Any:
-    """For each element of a view its place in memory."""
+    """Return the place in memory of each element of a view."""
     out = np.full(shape, start, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
         out += (np.arange(n) * s).reshape((n,) + (1,) * (len(shape) - d - 1))
@@ -125,7 +125,7 @@ def element_positions(shape: Sizes, strides: Sizes, start: int) -> Any:
 
 
 def copy_keeping_strides(array: Any, memo: dict[int, Any]) -> Any:
-    """`array` over a copy of its memory, which is made once for all that `memo`, that of `copy.deepcopy`, goes with."""
+    """Copy `array` with its strides; views of one memory share a copy, which `memo` of `copy.deepcopy` keeps."""
     memory = owner(array)
     if type(memory) is not np.ndarray or not memory.flags.forc:
         return array.copy(order="K")

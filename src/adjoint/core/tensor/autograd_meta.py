@@ -1,4 +1,4 @@
-"""What a tensor has to do with gradients: whether it wants one, what it got, who made it, and what it is a view of."""
+"""A tensor's autograd fields: `requires_grad`, `grad`, `grad_fn`, and its view base."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class AutogradMeta(DataAccess):
-    """The part of a tensor that knows its place in the recorded graph."""
+    """The part of a tensor that concerns the recorded graph."""
 
     __slots__ = ()
     shape: Any
@@ -43,7 +43,7 @@ class AutogradMeta(DataAccess):
 
     @property
     def requires_grad(self) -> bool:
-        """True if a gradient with respect to this tensor, or to something it was made from, is wanted."""
+        """True if a gradient with respect to this tensor, or to one that it was computed from, is wanted."""
         return self.node is not None or type(self.memory) is InferenceLeaf
 
     @requires_grad.setter
@@ -95,7 +95,7 @@ class AutogradMeta(DataAccess):
         return self
 
     def _restore_leaf(self) -> Any:
-        """The leaf that this tensor was before it stopped asking for a gradient, with its hooks, or a new one."""
+        """Return the leaf from before `requires_grad` was switched off, with its hooks, or a new one."""
         leaf = getattr(self, "_leaf", None)
         if leaf is None:
             return Leaf(self)
@@ -123,7 +123,7 @@ class AutogradMeta(DataAccess):
 
     @property
     def output_nr(self) -> int:
-        """Which output of `grad_fn` this is."""
+        """The number of this output of `grad_fn`."""
         return edge(self.node)[1]
 
     @property
@@ -163,7 +163,7 @@ class AutogradMeta(DataAccess):
     grad_dtype = property(grad_types.get_grad_dtype, grad_types.set_grad_dtype)
 
     def retain_grad(self) -> None:
-        """Keep `.grad` of this non-leaf too. Does nothing to a leaf; raises RuntimeError without requires_grad."""
+        """Keep `.grad` of this non-leaf as well. Does nothing to a leaf; raises RuntimeError without requires_grad."""
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if type(self.node) is not Leaf:
@@ -231,7 +231,7 @@ class AutogradMeta(DataAccess):
         raise RuntimeError("a tensor cannot lose its grad_fn; detach() gives one without")
 
     def detach_(self) -> Self:
-        """Forget how this tensor was made; it becomes a leaf that wants no gradient. Raises RuntimeError for a view."""
+        """Remove the history of this tensor, which becomes a leaf without gradient. Raises RuntimeError for a view."""
         if view_of(self) is not None:
             raise RuntimeError(
                 "Can't detach views in-place: their base is not detached with them. Use detach() instead."

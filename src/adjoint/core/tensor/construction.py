@@ -1,4 +1,4 @@
-"""From Python data to an array that a tensor can hold."""
+"""Conversion of Python data to an array that a tensor can hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PYTHON_NUMBERS = {bool, int, float, complex}  # Python's numbers, which take the
 
 
 def as_array(data: Any, dtype: Any = None) -> Any:
-    """An ndarray of a supported type over `data`'s memory where possible; numbers get the default types.
+    """Return an ndarray of a supported type, over the memory of `data` if possible.
 
     Arrays keep their type; lists and Python numbers become the default floating type, int64 or bool.
     Raises TypeError for elements that are not numbers, ValueError for ragged lists.
@@ -61,7 +61,7 @@ def as_array(data: Any, dtype: Any = None) -> Any:
 
 
 def array_from_constructor(given: tuple[Any, ...]) -> Any:
-    """The array of `Tensor(*given)`: zeros of the sizes given, a tensor's own array, else data in the default type.
+    """Return the array of `Tensor(*given)`: zeros of these sizes, a tensor's own array, or data in the default type.
 
     Raises TypeError for a number that is no size, for complex numbers and for several operands that are no sizes.
     """
@@ -82,7 +82,7 @@ def array_from_constructor(given: tuple[Any, ...]) -> Any:
 
 
 def _convert_large_integers(array: Any, dtype: Any) -> Any:
-    """Integers beyond those that NumPy has, in a type where they are but large. Raises ValueError for others."""
+    """Convert integers beyond 64 bits to a floating type. Raises ValueError for other objects."""
     if dtype is None or numpy_dtype(dtype).kind in "iu":
         raise ValueError("Overflow when unpacking long long")
     return array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
@@ -99,7 +99,7 @@ def _array(data: Any) -> Any:
 
 
 def _ragged_error(level: list[Any], dim: int) -> Exception | None:
-    """Where nested lists, and arrays in them, stop being a rectangle; None if they are one. All are in `level`."""
+    """Return the error for nested lists and arrays that form no rectangle; None if they do."""
     lengths = [len(x) if isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim) else None for x in level]
     for length in lengths:
         if length != lengths[0]:
@@ -110,7 +110,7 @@ def _ragged_error(level: list[Any], dim: int) -> Exception | None:
 
 
 def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
-    """`array` in type `kind`. Raises RuntimeError if a Python integer does not fit, where these are `checked`."""
+    """Convert `array` to type `kind`. Raises RuntimeError if a Python integer does not fit and these are `checked`."""
     out = array.astype(kind, copy=False)
     if (
         checked
@@ -123,12 +123,12 @@ def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
 
 
 def _wraps_around(array: Any, kind: np.dtype[Any]) -> Any:
-    """Where a negative number becomes one of an unsigned type, as in PyTorch: if its size is one of that type."""
+    """Return whether negative numbers wrap around to an unsigned type, as in PyTorch: if their magnitude fits."""
     return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
 
 
 def _untensor(data: Any, kinds: set[Any]) -> Any:
-    """Nested lists with the tensors in them replaced by their arrays; `kinds` collects the types of what is in them."""
+    """Replace the tensors in nested lists by their arrays, and collect the types of the elements in `kinds`."""
     if hasattr(data, "numpy_view"):
         data = data.numpy_view("tensor()")
     elif isinstance(data, (list, tuple)):
@@ -138,7 +138,7 @@ def _untensor(data: Any, kinds: set[Any]) -> Any:
 
 
 def _common_dtype(kinds: set[Any]) -> np.dtype[Any] | None:
-    """The type in which numbers of these types meet, of which some are Python's; None where there is none."""
+    """Return the common type of numbers of these types, of which some are Python's; None if there is none."""
     common: dtype | None = None
     for kind in kinds:
         if kind is float or kind is complex:  # a NumPy type equals the Python type it stands for

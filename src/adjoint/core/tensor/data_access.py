@@ -1,4 +1,4 @@
-"""Reading a tensor's values out: as an ndarray, as Python numbers. While a step is traced there are none to read."""
+"""Access to a tensor's values: as an ndarray, as Python numbers. A traced step has no values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ndarray = np.ndarray
 
 
 class DataAccess(ProtocolMethods):
-    """What has an `array` and a `node`: the part of a tensor that gives its values away."""
+    """The part of a tensor that gives access to its values."""
 
     __slots__ = ()
     array: Any
     node: Any
 
     def numpy_view(self, reader: str) -> Any:
-        """The ndarray itself; while tracing there is none, and TraceError names `reader` and the line."""
+        """Return the ndarray itself. Raises TraceError, which names `reader` and the line, in a traced step."""
         if nondefault.count and mode.tracer is not None:
             mode.tracer.adopt(self)
         if type(self.array) is not ndarray:
@@ -77,7 +77,7 @@ class DataAccess(ProtocolMethods):
         return array.item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Return the elements as nested lists of Python numbers."""
         return self.numpy_view("tolist()").tolist()
 
     def __bool__(self) -> bool:

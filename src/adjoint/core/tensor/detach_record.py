@@ -1,4 +1,4 @@
-"""Where a tensor lost its history: kept by the tensor itself, for those who ask why it has no gradient."""
+"""The record of the line at which a tensor lost its history, which `why_no_grad` shows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from adjoint.core.graph.source_location import Site, site_of, user_frame
 
 
 class DetachRecord:
-    """What ended the recording, `detach()` say, and the place in the user's program.
+    """The call that ended recording, such as `detach()`, and the user's line.
 
-    In `mode.cut`, one for a whole block: `memory` is then what the results made in the block get for theirs.
+    `mode.cut` has one for a whole block; results of the block then take its `memory`.
     """
 
     __slots__ = ("at", "code", "memory", "what")
@@ -31,14 +31,14 @@ class DetachRecord:
 
 
 def detach_record_at(what: str, code: CodeType, at: int = 0, memory: Any = None) -> DetachRecord:
-    """A cut at an instruction of `code`."""
+    """Make a record of an instruction of `code`."""
     cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, code, at, memory
     return cut
 
 
 def detach_record_here(what: str) -> DetachRecord:
-    """A cut at the line of the user's program that called the function which calls this."""
+    """Make a record of the user's line that called the calling function."""
     frame = user_frame(sys._getframe(2))
     cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, frame.f_code, frame.f_lasti, None
@@ -46,5 +46,5 @@ def detach_record_here(what: str) -> DetachRecord:
 
 
 def detach_record_of(tensor: Any) -> DetachRecord | None:
-    """Where the tensor lost its history, if anybody took it away."""
+    """Return the record of where the tensor lost its history, if it did."""
     return getattr(tensor, "_cut", None)

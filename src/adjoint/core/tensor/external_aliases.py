@@ -1,12 +1,10 @@
-"""Memory that NumPy arrays outside of the library see too, and that anybody may write through them.
+"""Memory that NumPy arrays outside the library share, through which anybody may write it.
 
-What backward needs of such memory is kept as a copy from then on (`copy_if_aliased`). What nodes have kept of it before
-it was given away is sealed: its checksum is noted, and compared when a node asks for it
-(`mutation_log.check_unwritten`).
+Values that backward needs from such memory are saved as a copy (`copy_if_aliased`). For values saved before the memory
+was exported, a checksum is taken and compared when a node reads them (`mutation_log.check_version`).
 
-Arrays given away lie on a memoryview. NumPy leads the `base` of their own views to them, not past them, so that they
-are alive as long as one of their views; and a reference count tells whether anybody but a tensor sees an array that it
-was made of.
+An exported array's `.base` is a memoryview. NumPy points the `.base` of every view at the array, so it lives as long as
+any view does. If its reference count is 1, nobody outside holds the memory.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ SOURCES_NEVER_SHARED = (list, tuple, int, float, complex, np.generic)  # arrays 
 
 
 class ExternalAliases:
-    """Who sees some memory from outside: the arrays that were `exported_arrays` out, by id, and the one that was
-    `source_array`.
-    """
+    """The outside arrays over some memory: the `exported_arrays` by id, and the `source_array` of a tensor."""
 
     __slots__ = ("source_array", "exported_arrays", "memory")
 
@@ -44,14 +40,14 @@ class ExternalAliases:
         self.exported_arrays: dict[int, tuple[weakref.ref[Any], int, int]] = {}
 
     def can_be_written_outside(self) -> bool:
-        """True if somebody may still write this memory from outside. If not, it is forgotten."""
+        """Return whether somebody may still write this memory from outside; if not, its entry is removed."""
         if self.exported_arrays or self.can_source_be_written():
             return True
         externally_aliased.pop(id(self.memory()), None)
         return False
 
     def can_source_be_written(self) -> bool:
-        """True if somebody may still write the array that a tensor was made of."""
+        """Return whether somebody may still write the array from which a tensor was made."""
         return self.source_array is not None and _has_other_references(self.source_array)
 
 
@@ -69,7 +65,7 @@ def _external_aliases_of(memory: Any) -> ExternalAliases:
 
 
 def export_array(tensor: TensorLike) -> Any:
-    """An array over the memory of `tensor` for the world outside."""
+    """Return an array over the memory of `tensor` for use outside the library."""
     if not tensor.array.flags.writeable or not tensor.array.size:
         return tensor.array
     memory = owner(tensor.array)
@@ -93,7 +89,7 @@ def export_array(tensor: TensorLike) -> Any:
 
 
 def import_array(tensor: TensorLike, data: Any) -> None:
-    """Note that `tensor` was just made of `data`, and may share its memory."""
+    """Register that `tensor` was made from `data`, and may share its memory."""
     array = tensor.array
     if (
         type(array) is not ndarray
@@ -111,12 +107,12 @@ def import_array(tensor: TensorLike, data: Any) -> None:
 
 
 def copy_if_aliased(array: Any) -> Any:
-    """`array`, or a copy where somebody outside might write it: what a node may keep for backward."""
+    """Return `array`, or a copy if somebody outside might write it, for a node to save."""
     return array.copy(order="K") if is_externally_aliased(array) else array
 
 
 def is_externally_aliased(array: Any) -> bool:
-    """True if arrays outside of the library may see the memory of `array`."""
+    """Return whether arrays outside the library may share the memory of `array`."""
     if type(array) is not ndarray or not externally_aliased:
         return False
     exposure = externally_aliased.get(id(owner(array)))
@@ -124,19 +120,19 @@ def is_externally_aliased(array: Any) -> bool:
 
 
 def _view_on_memoryview(array: Any) -> Any:
-    """The same memory, in an array that lies on a memoryview."""
+    """Return an array over the same memory whose base is a memoryview."""
     if array.dtype.kind == "V":  # bfloat16, of which there are no memoryviews
         return np.asarray(memoryview(array.view(np.int16))).view(array.dtype)
     return np.asarray(memoryview(array))
 
 
 def _unknown_source() -> Any:
-    """Stands for several arrays that were given: nobody counts who sees them."""
+    """Stand for several source arrays, whose references are not counted."""
     return _unknown_source
 
 
 def _has_other_references(given: Callable[[], Any]) -> bool:
-    """True if anything but one tensor refers to an array, or to one that it is a view of."""
+    """Return whether anything but one tensor refers to an array, or to its base."""
     if given is _unknown_source:
         return True
     if given() is None:
@@ -154,7 +150,7 @@ def _has_other_references(given: Callable[[], Any]) -> bool:
 
 
 def _can_be_written(array: Any) -> bool:
-    """True if there may be a way to write the memory that `array` sees: a read-only view is none, but its base is."""
+    """Return whether the memory of `array` may be writable, by the array itself or its base."""
     while type(array) is ndarray:
         if array.flags.writeable:
             return True
@@ -163,7 +159,7 @@ def _can_be_written(array: Any) -> bool:
 
 
 def _is_referenced_elsewhere(tensor: TensorLike, exposure: ExternalAliases) -> bool:
-    """True if more refers to the memory of `tensor` than the tensors that are known to see it, so that a node may."""
+    """Return whether the memory of `tensor` has more references than its known tensors, such as by a node."""
     seen = [tensor]
     if tensor.memory is not None and (type(tensor.memory) is not Storage or len(tensor.memory.aliases) > 1):
         seen += [t for t in storage_of(tensor).alive_aliases() if t is not tensor]

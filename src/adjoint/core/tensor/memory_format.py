@@ -1,4 +1,4 @@
-"""How elements lie in memory, as programs name it: kept because they pass these values on. Tensors are strided."""
+"""Layouts and memory formats under PyTorch's names. All tensors are strided."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adjoint.core.runtime.package_name import display_name
 
 
 class layout:
-    """`adjoint.strided`, the one layout there is; the others can be named."""
+    """A layout: `adjoint.strided` is the only one that tensors have; others can be named."""
 
     __slots__ = ("name",)
 
@@ -52,7 +52,7 @@ channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 
 def preserve_strides(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function` of an array, element by element, whose results lie in memory as the array does, without gaps."""
+    """Wrap an element-wise function so that its result has the memory order of its operand, without gaps."""
 
     @wraps(function)
     def call(x: Any) -> Any:
@@ -63,16 +63,16 @@ def preserve_strides(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def call_row_major(function: Callable[[Any], Any], x: Any) -> Any:
-    """`function` of x, to which x is given in an order that makes it row-major; None where it gives None."""
+    """Call `function` on x transposed to row-major order, and transpose the result back; None if it returns None."""
     order = sorted_dims(x.shape, x.strides)
     out = function(np.ascontiguousarray(x.transpose(order)))
     return None if out is None else out.transpose(np.argsort(order))
 
 
 def sorted_dims(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The dimensions from that of the largest steps to that of the smallest, as PyTorch's iterator sorts them.
+    """Return the dimensions from the largest stride to the smallest, as PyTorch's TensorIterator sorts them.
 
-    A dimension without steps of its own stays where it is.
+    A dimension of stride 0 stays where it is.
     """
     order = list(range(len(shape)))[::-1]  # innermost first
     for i in range(1, len(order)):

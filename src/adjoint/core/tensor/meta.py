@@ -1,7 +1,7 @@
 """Tensors of the device "meta": shape and type, no memory and no values.
 
-Such a tensor has an `MetaArray` array. What is done with it is worked out by the specs of ops (`shape_tracer`). While
-one lives, op calls look out for it: others pay nothing.
+Such a tensor has a `MetaArray`. The specs of ops infer the results (`shape_tracer`). Op calls check for it only
+while one exists.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class MetaArray(Spec):
 
 
 def any_meta(inputs: tuple[Any, ...]) -> bool:
-    """True if one of the inputs of an op is a tensor without values."""
+    """Return whether one of the inputs of an op is a tensor without values."""
     return any(type(getattr(x, "array", x)) is MetaArray for x in inputs)
 
 
 def layout_without_values(x: Any) -> Any:
-    """An array with the shape and the strides that the tensor would have, whose values nobody may look at."""
+    """Return an array that has the shape and strides of the tensor, and no meaningful values."""
     view = view_of(x)
     shape = (x if view is None else view.base).array.shape
     lying = strided_view(np.empty(1, x.array.dtype), shape, dense_strides(shape), 0)

@@ -1,7 +1,7 @@
-"""In-place writes: into which memory, when in the order of the nodes, and from which line.
+"""The log of in-place writes: the memory, the sequence number of the next node, and the line.
 
-A node keeps bare arrays, and nothing is noted when it does. A write is noted instead, so that backward can tell whether
-what a node kept was written after the node was made.
+Saving a value costs nothing: a node has bare arrays. Writes are logged instead, so that backward can tell whether
+a saved array was written after the node was made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MutationLog", "Write", "check_version", "mutation_log", "owner"]
 
 
 class Checksum:
-    """What lay in an array when NumPy code got access to it, which might write it and tell nobody."""
+    """The checksum of an array at the time when NumPy code got access, which may write it unnoticed."""
 
     __slots__ = ("array", "order", "site", "sum")
 
@@ -31,7 +31,7 @@ class Checksum:
         self.sum = _checksum(array)
 
     def has_changed(self) -> bool:
-        """True if the array has changed since."""
+        """Return whether the array has changed since."""
         return _checksum(self.array) != self.sum
 
 
@@ -43,7 +43,7 @@ def _checksum(array: Any) -> int:
 
 
 class WrittenRegion:
-    """Where in memory something was written, and when: an array's place and strides, without the array."""
+    """A region of memory that was written, and when: an array's address and strides, without the array."""
 
     __slots__ = ("__array_interface__", "order")
 
@@ -52,7 +52,7 @@ class WrittenRegion:
         self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
 
     def overlaps(self, array: Any) -> bool:
-        """True if `array` has an element there, or if that would take long to find out."""
+        """Return whether `array` has an element there, or may have one: the exact test can be expensive."""
         exactly: Any = np.may_share_memory
         return bool(exactly(np.asarray(self), array, max_work=1000))
 
@@ -61,7 +61,7 @@ MAX_TRACKED_REGIONS = 64  # parts from which on a memory counts as written all o
 
 
 class Write:
-    """The last write into some memory: after which nodes, and from where; `outside`: by NumPy code, which got it there.
+    """The last write into some memory: when and from which line; `outside`: by NumPy code that had access.
 
     `checksums`: of the arrays by which NumPy code might write it now. `parts`: what was written since
     `last_full_write`, if the last of them is the last write.
@@ -79,7 +79,7 @@ class Write:
         self.last_full_write = -1
 
     def leaves_untouched(self, array: Any, order: int) -> bool:
-        """True if all that was written since `order` is known, and none of it lies in `array`."""
+        """Return whether all writes since `order` are known, and none of them touches `array`."""
         known = self.last_full_write <= order and bool(self.parts) and self.parts[-1].order == self.order
         return known and not any(part.order > order and part.overlaps(array) for part in self.parts)
 
@@ -94,7 +94,7 @@ class Write:
 
 
 class MutationLog:
-    """The last write into each memory that is still alive, by the id of the array that owns it."""
+    """The last write into each live memory, by the id of the array that owns it."""
 
     __slots__ = ("by_memory", "last")
 
@@ -103,7 +103,7 @@ class MutationLog:
         self.by_memory: dict[int, Write] = {}
 
     def record(self, array: Any, site: Site | InstructionLocation | None, order: int | None = None) -> None:
-        """Note that `array` is written now, or was written when the order was `order`."""
+        """Record a write into `array` now, or at the sequence number `order`."""
         write = self.of(array)
         write.order = order = next_sequence_nr() if order is None else order
         write.place, write.outside = site, False
@@ -111,7 +111,7 @@ class MutationLog:
             self.last = order
 
     def record_part(self, array: Any, site: Site | InstructionLocation | None) -> None:
-        """Note that of the memory of `array` nothing else is written now, and not by the tensor with the history."""
+        """Record a write now that touches only `array`, not the rest of its memory."""
         write = self.of(array)
         if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MAX_TRACKED_REGIONS:
             write.parts, write.last_full_write = [], write.order
@@ -119,7 +119,7 @@ class MutationLog:
         write.parts.append(WrittenRegion(array, write.order))
 
     def of(self, array: Any) -> Write:
-        """The entry for the memory of `array`, for those who write it again and again."""
+        """Return the entry of the memory of `array`, for repeated writes."""
         memory = array if type(array) is np.ndarray and array.base is None else owner(array)
         key = id(memory)
         write = self.by_memory.get(key)
@@ -130,7 +130,7 @@ class MutationLog:
     def stamp(
         self, entries: Iterable[Write], site: Site | InstructionLocation | None, order: int | None = None
     ) -> None:
-        """Note that these memories are written now, or were written when the order was `order`."""
+        """Record a write into these memories now, or at the sequence number `order`."""
         order = next_sequence_nr() if order is None else order
         if order > self.last:  # noqa: PLR1730  half the time of max(…)
             self.last = order
@@ -140,7 +140,7 @@ class MutationLog:
             write.outside = False
 
     def take_checksum(self, array: Any, site: Site) -> Checksum:
-        """Note what lies in `array`, to which NumPy code gets access at `site`."""
+        """Take the checksum of `array`, to which NumPy code gets access at `site`."""
         seal = Checksum(array, site)
         write = self.of(array)
         write.checksums = (*write.checksums, seal)
@@ -148,14 +148,14 @@ class MutationLog:
         return seal
 
     def drop_checksum(self, seal: Checksum) -> None:
-        """Note whether NumPy code, which has no longer access, has written."""
+        """Record whether NumPy code, whose access has ended, has written."""
         write = self.of(seal.array)
         write.checksums = tuple(s for s in write.checksums if s is not seal)
         if seal.order > write.order and seal.has_changed():
             write.order, write.site, write.outside = seal.order, seal.site, True
 
     def last_write_after(self, array: Any, order: int) -> Write | None:
-        """The last write into the memory of `array`, if it came after `order`."""
+        """Return the last write into the memory of `array` if it came after `order`."""
         write = self.by_memory.get(id(owner(array)))
         if write is None:
             return None
@@ -169,7 +169,7 @@ mutation_log = MutationLog()
 
 
 def check_version(array: Any, node: Any) -> None:
-    """Raise RuntimeError, naming both lines, if `array`, which `node` keeps, was written in place since."""
+    """Raise RuntimeError, naming both lines, if `array`, which `node` saved, was written in place since."""
     write = mutation_log.last_write_after(array, node.order)
     if write is None:
         return

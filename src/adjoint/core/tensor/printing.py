@@ -1,4 +1,4 @@
-"""How a tensor prints: PyTorch's form, `tensor([1.0000, 2.5000], requires_grad=True)`."""
+"""The printed form of a tensor, which is PyTorch's: `tensor([1.0000, 2.5000], requires_grad=True)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Text = Callable[[Any], str]
 
 
 class PrintOptions:
-    """How tensors print; `set_printoptions` changes it."""
+    """The options of printing, which `set_printoptions` changes."""
 
     __slots__ = ("edge", "precision", "scientific", "threshold", "width")
 
@@ -44,7 +44,7 @@ def set_printoptions(
     precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
 ) -> None:  # fmt: skip
-    """Set decimals, elements from which on a tensor is summarised, elements shown at its edges, and columns of a line.
+    """Set the decimals, the size from which a tensor is summarised, the elements shown at edges, and the line width.
 
     `profile` "default", "short" or "full" sets these four; `sci_mode`: scientific always or never, by magnitudes for
     None.
@@ -59,7 +59,7 @@ def set_printoptions(
 
 
 def format_tensor(tensor: TensorLike) -> str:
-    """The text of `print(tensor)`."""
+    """Return the text of `print(tensor)`."""
     name = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""
     array, lead = tensor.array, f"{type(tensor).__name__}(" if has_own_torch_function(type(tensor)) else LEAD
     if type(array) is not np.ndarray:
@@ -104,7 +104,7 @@ def _elements(array: Any, indent: int) -> str:
 
 
 def _style(shown: Any) -> tuple[Text, int]:
-    """A function from an element to its text, and the width to which it brings all of them."""
+    """Return a function from an element to its text, and the common width of all texts."""
     kind = shown.dtype.kind
     if kind in "biu":
         plain: Text = lambda v: str(bool(v) if kind == "b" else int(v))  # noqa: E731
@@ -122,7 +122,7 @@ def _style(shown: Any) -> tuple[Text, int]:
 
 
 def _float_style(shown: Any) -> tuple[Text, int]:
-    """Whole numbers as `2.`, others with four decimals; scientific where the magnitudes are far apart.
+    """Choose the format of floats: whole numbers as `2.`, others with four decimals, or scientific.
 
     The widths of zeros, NaN and infinities do not count.
     """
@@ -147,7 +147,7 @@ def _number(scientific: bool, whole: bool, precision: int) -> Text:
 
 
 def _summary_indices(array: Any) -> Any:
-    """Indices of the elements that a summary shows."""
+    """Return the indices of the elements that a summary shows."""
     edge = options.edge
     return np.ix_(*[np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape])
 
@@ -165,7 +165,7 @@ def _rows(array: Any, indent: int, text: Text, width: int, summary: bool) -> str
 
 
 def _break_lines(texts: list[str], indent: int, width: int) -> str:
-    """Elements joined by commas, broken into lines of at most `options.width` characters."""
+    """Join elements by commas, in lines of at most `options.width` characters."""
     per_line = max(1, (options.width - indent + 1) // (width + 2))
     lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
     return (",\n" + " " * indent).join(lines)

@@ -1,6 +1,6 @@
-"""What other libraries ask a tensor: NumPy's protocols, the array API standard's, DLPack's.
+"""Protocols of other libraries that a tensor implements: NumPy's, the array API standard's, DLPack's.
 
-`adjoint.interop` answers; it is imported when the first question comes.
+`adjoint.interop` has the implementations; it is imported on the first call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import_handlers: Slot[Callable[[], Any]] = Slot("answers")  # imports the module
 
 
 class InteropHandlers:
-    """Where the answers are: a module that is imported for the first question."""
+    """The module with the implementations, imported on the first call."""
 
     __slots__ = ("found",)
 
@@ -23,7 +23,7 @@ class InteropHandlers:
         self.found: Any = None
 
     def __call__(self) -> Any:
-        """The module with the answers."""
+        """Return the module with the implementations."""
         if self.found is None:
             self.found = import_handlers.call()
         return self.found
@@ -33,37 +33,37 @@ interop_handlers = InteropHandlers()
 
 
 class ProtocolMethods:
-    """The part of a tensor that other libraries talk to."""
+    """The part of a tensor that other libraries call."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """`np.sin(tensor)` and its kind, differentiable. Raises TypeError where that would lose a gradient."""
+        """Implement `np.sin(tensor)` and other ufuncs differentiably. Raises TypeError if a gradient would be lost."""
         return interop_handlers().ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """`np.concatenate([tensor, …])` and its kind, differentiable.
+        """Implement `np.concatenate([tensor, …])` and other functions differentiably.
 
-        Raises TypeError where that would lose a gradient.
+        Raises TypeError if a gradient would be lost.
         """
         return interop_handlers().function(function, types, args, kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard: `adjoint.array_api`. Raises ValueError for other versions."""
+        """Return `adjoint.array_api`, the functions of the array API standard. Raises ValueError for other versions."""
         return interop_handlers().namespace(api_version)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """A capsule over this memory. Raises BufferError for a tensor that requires grad, or for another device."""
+        """Return a capsule over this memory. Raises BufferError for a tensor that requires grad, or another device."""
         return interop_handlers().export_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """(1, 0): the CPU."""
+        """Return (1, 0), which means the CPU."""
         return (1, 0)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
-        """The tensor itself, which is on the CPU. Raises RuntimeError for other devices."""
+        """Return the tensor itself, which is on the CPU. Raises RuntimeError for other devices."""
         require_cpu(device)
         return self

@@ -1,6 +1,6 @@
-"""The tracer of the device "meta": it works out shapes and types by the specs of ops, as where a step is traced.
+"""The interpreter of the device "meta", which infers shapes and types by the specs of ops.
 
-Ops without an operand that lacks its values compute as ever.
+Ops whose operands all have values are evaluated as usual.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ write_slot: Slot[Callable[..., Any]] = Slot("write")  # the values and the histo
 
 
 class MetaInterpreter(Interpreter):
-    """The tracer that works out shapes and types where values are missing, and computes where they are not.
+    """The interpreter that infers shapes and types where values are missing.
 
-    `values`: those of what was made last, for a factory whose caller names the CPU within a block of "meta".
+    `values`: the values of the array made last, for a factory that names the CPU in a block of "meta".
     """
 
     writes_symbols = True  # missing values need no write
@@ -39,10 +39,7 @@ class MetaInterpreter(Interpreter):
         self.values: Callable[[], Any] = _nothing
 
     def emit(self, op: Any, inputs: Operands, params: Params) -> Any:
-        """The array of what the op gives: absent where an operand is, or where there is none.
-
-        None for an op that is to compute, whose operands are all there.
-        """
+        """Return a `MetaArray` if an operand is one, or if the op has no operands; else None: NumPy evaluates."""
         made = not any(isinstance(x, (Tensor, np.ndarray)) for x in inputs)
         if not made and not any_meta(inputs):
             return None
@@ -52,7 +49,7 @@ class MetaInterpreter(Interpreter):
         return out
 
     def constant(self, array: Any) -> MetaArray:
-        """An array made of Python data, of which the shape and the type are kept."""
+        """Return a `MetaArray` with the shape and type of Python data."""
         array = np.asarray(array)
         out = MetaArray(array.shape, array.dtype)
         self._note(out, lambda: array)
@@ -66,13 +63,13 @@ class MetaInterpreter(Interpreter):
         self.made, self.values = ref(made), values
 
     def forget_last(self) -> None:
-        """Let go of what was made last."""
+        """Forget the array that was made last."""
         self.made = self.values = _nothing
 
     def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
-        """What is written, without its values; None where the write took place, in memory that there is.
+        """Return the written tensor without its values; None if the write took place in existing memory.
 
-        Raises NotImplementedError where values that are missing were to be written.
+        Raises NotImplementedError if missing values would be written.
         """
         if type(x.array) is not MetaArray:
             if type(out.array) is MetaArray:
@@ -101,25 +98,25 @@ def _infer_meta_array(op: Any, arrays: Operands, params: Params) -> MetaArray:
 
 
 def _nothing() -> None:
-    """Nothing was made."""
+    """Return None: no array was made."""
 
 
 META_INTERPRETER = MetaInterpreter()
 
 
 def meta_scope() -> ModeScope:
-    """A block in which what is made has a shape and a type only."""
+    """Return a block of the device "meta", whose tensors have a shape and a type only."""
     return ModeScope(tracer=META_INTERPRETER)
 
 
 def call_on_meta(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a factory makes in a block of the device "meta"."""
+    """Call a factory in a block of the device "meta"."""
     with meta_scope():
         return make(*args, **kwargs)
 
 
 def device_scope(meta: bool) -> AbstractContextManager[Any]:
-    """A block of the device "meta", or one of the CPU."""
+    """Return a block of the device "meta", or of the CPU."""
     META_INTERPRETER.forget_last()
     if meta:
         return meta_scope()
@@ -130,7 +127,7 @@ block_slot.fill(device_scope)
 
 
 def on_requested_device(out: Any, device: Any) -> Any:
-    """The tensor that a factory made, on the device that its caller named: "meta", or the CPU.
+    """Move the tensor that a factory made to the requested device: "meta", or the CPU.
 
     Raises DeviceError for other devices.
     """
@@ -144,7 +141,7 @@ def on_requested_device(out: Any, device: Any) -> Any:
 
 
 def move_to_device(x: Any, device: Any) -> Any:
-    """The tensor on another device, or itself. Raises NotImplementedError to the CPU from "meta": there is no data."""
+    """Move a tensor to a device. Raises NotImplementedError from "meta" to the CPU: there is no data."""
     if is_meta(device):
         return x if type(x.array) is MetaArray else _drop_values(x)
     if type(x.array) is MetaArray:
@@ -153,7 +150,7 @@ def move_to_device(x: Any, device: Any) -> Any:
 
 
 def device_like(x: Any, device: Any) -> Any:
-    """The device of what is made like x, where its caller named none."""
+    """Return the requested device, or that of x if none was requested."""
     return x.device if device is None and nondefault.absent else device
 
 

@@ -1,4 +1,4 @@
-"""The shape of a tensor as people read it: a tuple that knows its number of elements."""
+"""The shape of a tensor: a tuple that knows its number of elements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ new_tuple, _tuple_getitem, _tuple_add, _tuple_mul = tuple.__new__, tuple.__getit
 
 
 class Size(tuple[int, ...]):
-    """`x.shape`: a tuple of sizes; `numel()` is their product. Parts of one, and several joined, are sizes too."""
+    """A tuple of sizes, as `x.shape`; `numel()` is their product. Slices and sums of sizes are sizes too."""
 
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Self:
-        """Raises TypeError for what is no integer."""
+        """Make a size. Raises TypeError for anything but integers."""
         return new_tuple(cls, [_as_integer(i, n) for i, n in enumerate(sizes)])
 
     def numel(self) -> int:
-        """Number of elements of a tensor of this shape."""
+        """Return the number of elements of a tensor of this shape."""
         return math.prod(self)
 
     def __getitem__(self, at: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Memory that several tensors see: how often it was written in place, and how each tensor came to see it."""
+"""Memory that several tensors share: its version, and how each tensor views it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Seen = TypeVar("Seen", bound="TensorLike")  # the tensors that see a memory
 
 
 class Storage(Generic[Seen]):
-    """Shared by a tensor and all its views and detached twins. A tensor that was never aliased nor written has none."""
+    """The memory shared by a tensor, its views and detached aliases. A tensor never aliased or written has none."""
 
     __slots__ = ("aliases", "prune_at", "version")
 
@@ -32,29 +32,29 @@ class Storage(Generic[Seen]):
         self.prune_at = 8
 
     def alive_aliases(self) -> list[Seen]:
-        """The tensors that still see this memory."""
+        """Return the live tensors that share this memory."""
         self.aliases = [r for r in self.aliases if r() is not None]
         return [t for r in self.aliases if (t := r()) is not None]
 
     def forget_symbols(self) -> None:
-        """Count no longer those that hold a symbol: the step that made them has been traced."""
+        """Remove the tensors that hold a symbol of a step whose trace has ended."""
         self.aliases = [weakref.ref(t) for t in self.alive_aliases() if type(t.array) is np.ndarray]
 
     def add(self, tensor: Any) -> None:
-        """Count `tensor` among those that see this memory."""
+        """Add `tensor` to those that share this memory."""
         aliases = self.aliases
         aliases.append(ref(tensor))
         if len(aliases) > self.prune_at:
             self.prune()
 
     def prune(self) -> None:
-        """Forget the tensors that are gone: a parameter gets a new view each step, and drops it."""
+        """Remove dead tensors: a parameter may get a new view in each step, and drop it."""
         self.aliases = [r for r in self.aliases if r() is not None]
         self.prune_at = 2 * len(self.aliases) + 8
 
 
 class CreationMeta(Enum):
-    """Under which circumstances a view was made: what forbids to write it in place where history is recorded."""
+    """How a view was made, which may forbid in-place writes in recording mode: PyTorch's CreationMeta."""
 
     NORMALLY = 0
     NO_GRAD_MODE = 1
@@ -68,7 +68,7 @@ DEFAULT_CREATION = CreationMeta.NORMALLY  # an enumeration takes 60 ns to look u
 
 
 class ViewStep(NamedTuple):
-    """One movement on the way from a base to its view: how to repeat it on other arrays, and in the graph."""
+    """One op on the way from a base to its view, which can be replayed on arrays and in the graph."""
 
     op: Op
     params: dict[str, Any]
@@ -77,7 +77,7 @@ class ViewStep(NamedTuple):
 
 
 class View(Generic[Seen]):
-    """What a tensor that sees the memory of another has in place of a `Storage`.
+    """The place of a view in the memory of its base, in place of a `Storage`.
 
     `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here. `path` holds the steps as
     plain tuples; in place of its first one may stand a path that is longer than a view of a view of a view … should
@@ -101,7 +101,7 @@ class View(Generic[Seen]):
 
 
 def make_view(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: CreationMeta) -> View[Seen]:
-    """A `View`, which is made without `__init__`: that would be one more call for each view."""
+    """Make a `View` without `__init__`, which would cost one more call for each view."""
     view: View[Seen] = View()
     view.memory, view.base, view.path, view.made = storage, base, path, made
     return view
@@ -111,15 +111,15 @@ MAX_FLAT_PATH_STEPS = 256
 
 
 class InferenceStorage(Storage[Any]):
-    """The storage of the tensors made in inference mode, one for all: nobody counts their writes."""
+    """The one storage of all tensors made in inference mode, whose writes are not counted."""
 
     __slots__ = ()
 
 
 class InferenceLeaf(InferenceStorage):
-    """That of one which requires grad. Its tensor has no node: ops among inference tensors are never recorded.
+    """The storage of an inference tensor that requires grad. It has no node: ops among such tensors are not recorded.
 
-    `leaf` takes its place where such a tensor meets those that are.
+    `leaf` is its node where it meets tensors that are recorded.
     """
 
     __slots__ = ("leaf",)
@@ -130,7 +130,7 @@ class InferenceLeaf(InferenceStorage):
 
 
 class ReplacedStorage(Storage[Any]):
-    """That of a tensor which was given other memory: its writes and those of its former views count as one."""
+    """The storage of a tensor whose memory was replaced; its writes and those of former views count together."""
 
     __slots__ = ("former",)
 
@@ -140,7 +140,7 @@ class ReplacedStorage(Storage[Any]):
 
     @property
     def version(self) -> int:
-        """How often either memory was written."""
+        """The number of writes into either memory."""
         return self.former.version
 
     @version.setter
@@ -149,7 +149,7 @@ class ReplacedStorage(Storage[Any]):
 
 
 def make_replacement_storage(tensor: Any) -> Storage[Any]:
-    """A storage for other memory that `tensor` is to see, in which its writes go on being counted."""
+    """Make a storage for new memory of `tensor`, which continues its version."""
     held = storage_of(tensor)
     former = held.former if isinstance(held, ReplacedStorage) else held
     fresh = ReplacedStorage(former) if any(t is not tensor for t in former.alive_aliases()) else Storage()
@@ -162,12 +162,12 @@ INFERENCE = InferenceStorage()
 
 
 def is_inference(x: Any) -> bool:
-    """True for a tensor made in inference mode; anything may be asked about."""
+    """Return whether `x`, which may be anything, is a tensor made in inference mode."""
     return isinstance(getattr(x, "memory", None), InferenceStorage)
 
 
 def storage_of(tensor: Seen) -> Storage[Seen]:
-    """The tensor's storage, made on first use."""
+    """Return the tensor's storage, which is made on first use."""
     held = tensor.memory
     if held is None:
         held = tensor.memory = Storage()
@@ -176,7 +176,7 @@ def storage_of(tensor: Seen) -> Storage[Seen]:
 
 
 def view_of(tensor: Seen) -> View[Seen] | None:
-    """How `tensor` sees the memory of a base, if it is a view of one that takes part in its history."""
+    """Return the `View` of `tensor` if it is a view whose history goes through its base; else None."""
     held = tensor.memory
     if type(held) is not View:
         return None
@@ -186,7 +186,7 @@ def view_of(tensor: Seen) -> View[Seen] | None:
 
 
 def share_storage(source: Any, alias: Any) -> None:
-    """Record that `alias` sees the memory of `source`, without sharing its history."""
+    """Register that `alias` shares the memory of `source`, without its history."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.memory = INFERENCE
@@ -198,7 +198,7 @@ def share_storage(source: Any, alias: Any) -> None:
 def share_view(
     source: TensorLike, alias: TensorLike, op: Op, params: dict[str, Any], made: CreationMeta = DEFAULT_CREATION
 ) -> None:
-    """Record that `alias` is `op(source, **params)` in the same memory."""
+    """Register that `alias` is `op(source, **params)` in the same memory."""
     step = (op, params, source.array.shape, alias.array.shape)
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
@@ -223,7 +223,7 @@ def share_view(
 
 
 def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Any = None) -> None:
-    """Count an in-place write, and note it for the nodes that keep this memory, or no more of it than `part`."""
+    """Count an in-place write into the memory, or into `part` of it, and log it for the nodes that saved it."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):
         storage.version += 1

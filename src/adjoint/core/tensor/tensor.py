@@ -1,4 +1,4 @@
-"""The tensor: an array, and the node that made it. It knows no ops: the functions above attach themselves."""
+"""The tensor: an array, and the node that made it. It knows no ops: higher layers attach its methods."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class Tensor(AutogradMeta):
 
 
 def init_slots(tensor: Tensor, array: Any) -> Tensor:
-    """Set the slots of a bare tensor object: `array`, no history."""
+    """Set the slots of a bare tensor object to `array` and no history."""
     tensor.array = array
     tensor.node = None
     tensor._grad = None
@@ -248,7 +248,7 @@ def init_slots(tensor: Tensor, array: Any) -> Tensor:
 
 
 def wrap(array: Any) -> Tensor:
-    """A tensor without history around `array`."""
+    """Return a tensor of `array`, without history."""
     tensor = new(Tensor)
     tensor.array = array
     tensor.node = tensor._grad = tensor.memory = None
@@ -256,7 +256,7 @@ def wrap(array: Any) -> Tensor:
 
 
 def shallow_copy(x: Tensor) -> Tensor:
-    """The same memory and tangents in a tensor object of its own, without history."""
+    """Return a new tensor of the same memory and tangents, without history."""
     out = init_slots(new(Tensor), x.array)
     out.memory = x.memory
     tangents = tangents_of(x)
@@ -266,7 +266,7 @@ def shallow_copy(x: Tensor) -> Tensor:
 
 
 def restore_saved(value: Any, maker: Any) -> Any:
-    """A saved value as a tensor with its history: a leaf itself where it is still there. Numbers stay as they are."""
+    """Return a saved value as a tensor with its history; a live leaf is returned itself, a number as it is."""
     if isinstance(value, PackedValue):
         value = value.open()
         return with_node(value, maker)
@@ -282,7 +282,7 @@ def restore_saved(value: Any, maker: Any) -> Any:
 
 
 def with_node(value: Any, maker: Any) -> Tensor:
-    """`value`, a tensor, with the node `maker` for its history."""
+    """Return the tensor `value` with the node `maker`."""
     if value.node is maker:
         return value
     tensor = shallow_copy(value)
@@ -291,7 +291,7 @@ def with_node(value: Any, maker: Any) -> Tensor:
 
 
 def strided_stand_in(x: Tensor) -> Any:
-    """The array of `x`; while a step is traced one of its shape and strides, whose values nobody may look at."""
+    """Return the array of `x`; in a traced step one of its shape and strides without meaningful values."""
     array = x.array
     if type(array) is not ndarray:
         if type(array) is MetaArray:
@@ -302,12 +302,12 @@ def strided_stand_in(x: Tensor) -> Any:
 
 
 def tangents_of(x: Any) -> Any:
-    """What forward mode attached to a tensor, or None."""
+    """Return the tangents that forward mode attached to a tensor, or None."""
     return getattr(x, "_tangents", None)
 
 
 def constant(array: Any) -> Tensor:
-    """A tensor whose values are fixed by the program text; while tracing, a constant of the graph."""
+    """Return a tensor of constant values, which in a traced step is a constant of the graph."""
     if not nondefault.count:
         return wrap(array)
     if mode.tracer is not None:
@@ -319,13 +319,13 @@ def constant(array: Any) -> Tensor:
 
 
 def _take_alias(tensor: Tensor, alias: Tensor) -> None:
-    """Let `tensor` be what `alias` is: a view, through which gradients flow."""
+    """Make `tensor` the view that `alias` is, through which gradients flow."""
     tensor.array, tensor.node, tensor.memory = alias.array, alias.node, alias.memory
     storage_of(tensor).add(tensor)
 
 
 def detach(x: Tensor) -> Tensor:
-    """The memory of `x` without its history."""
+    """Return a tensor of the memory of `x`, without its history."""
     out = wrap(x.array if not nondefault.count or mode.tracer is None else mode.tracer.detach_array(x))
     share_storage(x, out)
     if x.node is not None:
@@ -334,7 +334,7 @@ def detach(x: Tensor) -> Tensor:
 
 
 def rebuild(kind: type[Tensor], array: Any, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
-    """A tensor from its pickled parts."""
+    """Rebuild a tensor from its pickled parts."""
     DTYPES.find(array.dtype)  # the first bfloat16 of a program may come out of a pickle
     tensor = init_slots(new(kind), array)
     if requires_grad:

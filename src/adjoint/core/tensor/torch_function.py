@@ -1,7 +1,7 @@
 """PyTorch's protocol `__torch_function__`: subclasses of Tensor, and modes, that see the calls of public functions.
 
-Nothing of it is there until the first subclass is defined or the first mode entered. Then the public functions are
-replaced, by name, by ones that look for somebody to ask, and the methods too: in the subclass, or while a mode is on.
+Nothing of it is active until the first subclass is defined or the first mode entered. Then the public functions are
+replaced, by name, by ones that dispatch to `__torch_function__`, and so are the methods of the subclass.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ dispatch_scope_slot: Slot[Callable[[], DispatchScope]] = Slot("dispatch_scope")
 
 
 class OverrideState(threading.local):
-    """The calling thread's: whether subclasses are asked, and the modes around, innermost last."""
+    """The calling thread's state: whether subclasses are asked, and the active modes, innermost last."""
 
     subclasses_enabled = True
     modes: tuple[Any, ...] = ()
@@ -57,7 +57,7 @@ state = OverrideState()
 
 
 class DisableTorchFunctionGuard:
-    """A block in which `subclasses` are not asked, nor the modes from `depth` on, where that is given."""
+    """A block in which `subclasses` are not asked, nor the modes from `depth` on."""
 
     def __init__(self, depth: int | None = None, subclasses: bool = True) -> None:
         self.depth, self.subclasses = depth, subclasses
@@ -74,7 +74,7 @@ class DisableTorchFunctionGuard:
 
 
 class DispatchedFunction:
-    """A public function that asks first. It is found in tables under the function itself, too."""
+    """A public function that dispatches first. Tables also find it under the original function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -106,7 +106,7 @@ class DispatchedFunction:
 
 
 def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
-    """The arguments, and what is in those that are lists or tuples."""
+    """Yield the arguments, and the elements of lists and tuples among them."""
     for x in (*args, *kwargs.values()) if kwargs else args:
         if type(x) in (list, tuple):
             yield from x
@@ -115,7 +115,7 @@ def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterabl
 
 
 def overriding_arguments(given: Iterable[Any]) -> list[Any]:
-    """Those with an answer of their own, one of each type, subclasses before their bases."""
+    """Return the arguments that override functions, one of each type, subclasses before their bases."""
     asked: list[Any] = []
     for x in given:
         if has_own_torch_function(type(x)) and type(x) not in map(type, asked):
@@ -125,9 +125,7 @@ def overriding_arguments(given: Iterable[Any]) -> list[Any]:
 
 
 def has_own_torch_function(kind: type) -> bool:
-    """True for a class with an answer of its own: for a subclass of Tensor, unless that is
-    `disabled_torch_function_impl`.
-    """
+    """Return whether a class overrides functions: not with `disabled_torch_function_impl`."""
     found = getattr(kind, "__torch_function__", None)
     if found is None or found is disabled_torch_function_impl:
         return False
@@ -139,9 +137,9 @@ def has_own_torch_function(kind: type) -> bool:
 def dispatch(
     function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], otherwise: Any = None
 ) -> Any:
-    """The first answer that is not NotImplemented, of the innermost mode or of an argument.
+    """Return the first result that is not NotImplemented, of the innermost mode or of an argument.
 
-    Raises TypeError if none is, unless there is an answer `otherwise`.
+    Raises TypeError if there is none, unless `otherwise` is given.
     """
     kinds = tuple(map(type, asked))
     if state.modes:
@@ -165,7 +163,7 @@ def dispatch(
 
 
 def default_torch_function(cls: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """What a subclass answers of itself: what the function gives, whose tensors become tensors of the subclass."""
+    """Call the function, and convert the tensors of its result to the subclass: the default of subclasses."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
     with DisableTorchFunctionGuard():
@@ -175,7 +173,7 @@ def default_torch_function(cls: Any, function: Any, types: Any, args: Any = (), 
 
 
 def disabled_torch_function_impl(function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The answer of a subclass that wants to be a tensor like others: the function as it is."""
+    """Call the function as for plain tensors: for subclasses that override nothing."""
     with DisableTorchFunctionGuard():
         return function(*args, **(kwargs or {}))
 
@@ -186,7 +184,7 @@ _root: list[type] = []
 
 
 def register_subclass(kind: Any, root: type) -> None:
-    """Let the methods of a new subclass of Tensor, the `root`, ask it."""
+    """Make the methods of the new subclass `root` of Tensor dispatch."""
     _root[:] = [root]
     if _is_ours(kind) or kind.__torch_function__ is disabled_torch_function_impl:
         return
@@ -221,7 +219,7 @@ def _operator(name: str, function: Any) -> Any:
 
 
 def _get(self: Any, name: str) -> Any:
-    """An attribute of a tensor of a subclass; methods and properties of Tensor ask the subclass."""
+    """Get an attribute of a tensor of a subclass; methods and properties of Tensor dispatch."""
     kind = type(self)
     if name in TENSOR_SLOTS and kind in _shadowing and _called_by_us():
         return vars(_root[0])[name].__get__(self)
@@ -237,7 +235,7 @@ def _get(self: Any, name: str) -> Any:
 
 
 def _set(self: Any, name: str, value: Any) -> None:
-    """As `_get`, for a subclass that has attributes under the names of Tensor's own."""
+    """Set an attribute, for a subclass that has attributes under the names of Tensor's own."""
     if name in TENSOR_SLOTS and _called_by_us():
         vars(_root[0])[name].__set__(self, value)
     else:
@@ -253,7 +251,7 @@ _methods: dict[Any, DispatchedFunction] = {}
 
 
 def _dispatched_method(function: Any, name: str) -> DispatchedFunction:
-    """The method as those that are asked see it; one that is an operator by its name, by that."""
+    """Return the method under which overrides see the call; operators have their own."""
     if isinstance(function, DispatchedFunction):
         return function
     shown = _methods.setdefault(function, DispatchedFunction(function))
@@ -270,7 +268,7 @@ def _find_in_mro(kind: type, name: str) -> Any:
 
 
 def _is_from_root(kind: type, name: str) -> bool:
-    """True where the attribute is Tensor's, not one of the subclass or of another base."""
+    """Return whether the attribute is Tensor's, not one of the subclass or of another base."""
     for base in kind.__mro__:
         if name in vars(base):
             return issubclass(_root[0], base) and base is not object
@@ -299,7 +297,7 @@ _patched_names: list[
 
 
 def patch_functions() -> None:
-    """Replace the public functions by such that ask, if that was not done before."""
+    """Replace the public functions by dispatching ones, if that was not done before."""
     if _patched_names:
         return
     made: dict[int, DispatchedFunction] = {}
@@ -323,14 +321,14 @@ def patch_functions() -> None:
 
 
 def unpatch_functions() -> None:
-    """Put the public functions back as they were: subclasses that are there are asked by their methods only."""
+    """Restore the public functions; existing subclasses are then asked by their methods only."""
     while _patched_names:
         names, key, value = _patched_names.pop()
         names[key] = value
 
 
 def push_mode(mode: Any) -> None:
-    """Let a mode see this thread's calls; the methods of all tensors ask as long as one does."""
+    """Let a mode see this thread's calls; the methods of all tensors dispatch while one does."""
     patch_functions()
     with _methods_lock:
         if not _pushed_modes:
@@ -340,7 +338,7 @@ def push_mode(mode: Any) -> None:
 
 
 def pop_mode() -> None:
-    """End what the last `push_mode` began."""
+    """Remove the mode that `push_mode` added last."""
     state.modes = state.modes[:-1]
     with _methods_lock:
         _pushed_modes.pop()
@@ -356,7 +354,7 @@ _original_methods: list[tuple[type, str, Any]] = []
 
 
 def dispatch_on_operands() -> None:
-    """Let the methods of all tensors ask their arguments, for good: some may be of a class that is no tensor."""
+    """Make the methods of all tensors dispatch on their arguments, which may be of foreign classes, for good."""
     patch_functions()
     with _methods_lock:
         if not _pushed_modes:
