@@ -12,8 +12,8 @@ Modules, in reading order:
 - `data`: Datasets, the orders in which to go through them, and batches.
 - `distributions`: Distributions: samples, densities, entropies and divergences, with gradients.
 - `serialization`: Values on disk: PyTorch's format and safetensors, and atomic replacement of files.
-- `amp`: Mixed precision: `autocast` chooses that of each function, `GradScaler` keeps small gradients from vanishing.
-- `quasirandom`: Numbers that fill space more evenly than random ones: Sobol's sequence.
+- `amp`: Mixed precision: `autocast` for the precision of each function, `GradScaler` against vanishing gradients.
+- `quasirandom`: Quasirandom numbers: points of Sobol's sequence, which fill space more evenly than random ones.
 - `interop`: Interoperation with other libraries: NumPy, DLPack, the array API standard, einops.
 - `testing`: Tensors to test with, comparison with tolerances, and gradients held against finite differences.
 - `utils`: Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic

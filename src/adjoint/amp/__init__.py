@@ -1,9 +1,9 @@
-"""Mixed precision: `autocast` chooses that of each function, `GradScaler` keeps small gradients from vanishing.
+"""Mixed precision: `autocast` for the precision of each function, `GradScaler` against vanishing gradients.
 
 Modules, in reading order:
 
-- `custom`: Custom functions under `autocast`: what precision their `forward` gets, and the same for their `backward`.
-- `grad_scaler`: Gradients of low precision, scaled up so that small ones do not vanish, and down again before a step.
+- `custom`: Precision of custom functions under `autocast`.
+- `grad_scaler`: Gradient scaler: scales losses of low precision up, and their gradients down before a step.
 """
 
 from __future__ import annotations

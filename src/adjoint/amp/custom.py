@@ -1,4 +1,4 @@
-"""Custom functions under `autocast`: what precision their `forward` gets, and the same for their `backward`."""
+"""Precision of custom functions under `autocast`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ Method = Callable[..., Any]
 
 
 def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Any:
-    """A `forward` of an `autograd.Function` that, where `autocast` is on, runs with it off on `cast_inputs`.
+    """Decorate the `forward` of an `autograd.Function` to run without `autocast`, on inputs of type `cast_inputs`.
 
-    Without `cast_inputs` it runs as `autocast` stands. Raises ValueError for a device type that is no string.
+    Without `cast_inputs`, or with `autocast` off, it runs as it is.
+
+    Raises: ValueError for a device type that is no string.
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -37,7 +39,7 @@ def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtyp
 
 
 def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Any:
-    """A `backward` of an `autograd.Function` that runs under the `autocast` that its `forward` ran under."""
+    """Decorate the `backward` of an `autograd.Function` to run under the `autocast` of its `forward`."""
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if bwd is None:
@@ -52,7 +54,7 @@ def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Any:
 
 
 def _cast(value: Any, kind: dtype) -> Any:
-    """`value`, in which floating tensors are of type `kind`, but for those of float64."""
+    """Return `value` with its floating tensors, but for those of float64, as `kind`."""
     if isinstance(value, Tensor):
         floating = value.is_floating_point() and value.array.dtype.itemsize < 8
         return value.to(kind) if floating else value

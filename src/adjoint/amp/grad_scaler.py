@@ -1,4 +1,4 @@
-"""Gradients of low precision, scaled up so that small ones do not vanish, and down again before a step."""
+"""Gradient scaler: scales losses of low precision up, and their gradients down before a step."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _TOO_EARLY = (
 
 
 class OptState(Enum):
-    """How far an optimizer has come since the last update."""
+    """Progress of an optimizer since the last update."""
 
     READY, UNSCALED, STEPPED = 0, 1, 2
 
 
 class GradScaler:
-    """Multiplies losses by a scale, and steps only where the gradients, divided by it, are finite.
+    """Scaler of losses against vanishing gradients; it steps only if the gradients, divided by the scale, are finite.
 
-    Where they are not, the scale shrinks by `backoff_factor`; after `growth_interval` iterations where they were, it
-    grows by `growth_factor`. On devices that are not there it warns and does nothing.
+    Otherwise the scale shrinks by `backoff_factor`. It grows by `growth_factor` after `growth_interval` iterations with
+    finite gradients. For an absent device the scaler warns and does nothing.
+
     Source: Micikevicius et al., 2018.
     """
 
@@ -53,7 +54,7 @@ class GradScaler:
         self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or each in a list, tuple or other iterable, times the scale. Raises ValueError otherwise."""
+        """Multiply a tensor, or each in an iterable, by the scale. Raises ValueError for other values."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -68,7 +69,7 @@ class GradScaler:
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, in place, and note if all are finite.
 
-        Raises RuntimeError the second time in an iteration, ValueError for gradients of float16.
+        Raises: RuntimeError the second time in an iteration, ValueError for gradients of float16.
         """
         if not self._enabled:
             return
@@ -82,19 +83,19 @@ class GradScaler:
         if any(g.dtype is float16 for g in gradients):
             raise ValueError("Attempting to unscale FP16 gradients.")
         factor = np.array(1.0 / self._scale, np.float32)
-        found = False
+        overflows = False
         with ModeScope(recording=False):
             for g in gradients:
-                found = found or not bool(g.isfinite().all())
+                overflows = overflows or not bool(g.isfinite().all())
                 g.mul_(factor)
         if gradients:
-            self._found[id(optimizer)] = found
+            self._found[id(optimizer)] = overflows
         self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step(…)` on gradients without the scale, if all are finite; None if it is left out.
+        """Return `optimizer.step(…)` on gradients without the scale, or None, with no step, if one is not finite.
 
-        Raises RuntimeError for a closure, and the second time in an iteration.
+        Raises: RuntimeError for a closure, and the second time in an iteration.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -113,7 +114,7 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """End the iteration: set the scale, or let it grow or shrink by what was found."""
+        """End the iteration: set the scale, or let it grow or shrink by the gradients seen."""
         if not self._enabled:
             return
         self._check_used("update")
@@ -138,31 +139,31 @@ class GradScaler:
             raise AssertionError(_TOO_EARLY.format(called))
 
     def get_scale(self) -> float:
-        """The scale; 1 if not enabled."""
+        """Return the scale; 1 if not enabled."""
         return self._scale if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied by to grow."""
+        """Return the factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by to grow."""
+        """Set the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by to shrink."""
+        """Return the factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by to shrink."""
+        """Set the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """How many finite iterations in a row let the scale grow."""
+        """Return the number of finite iterations in a row after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set how many finite iterations in a row let the scale grow."""
+        """Set the number of finite iterations in a row after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -170,7 +171,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, how it changes, and for how many iterations it has not; empty if not enabled."""
+        """Return the scale, its factors, and the number of iterations since it changed; {} if not enabled."""
         if not self._enabled:
             return {}
         return {

@@ -120,7 +120,7 @@ MODULES = {
     "utils.data.dataloader": "compat.stubs.utils.dataloader",
     "utils.data.dataloader._utils": "utils.data._utils",
     "utils.data.dataset": "data.dataset",
-    "utils.data.distributed": "data.distributed",
+    "utils.data.distributed": "data.sampler",
     "utils.data.sampler": "data.sampler",
     "utils.dlpack": "functions.creation.buffers_dlpack",
     "utils.hooks": "core.graph.hooks",

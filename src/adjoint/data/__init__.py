@@ -2,18 +2,15 @@
 
 Modules, in reading order:
 
-- `collate`: From a list of samples to one batch of the same structure.
-- `dataset`: Collections of samples: by index, or one after the other.
-- `sampler`: Orders in which to go through a dataset, as indices or as batches of them.
-- `worker_pipe`: Values between two processes: a pickle through a pipe, and behind it the memory of large arrays as it
-  lies.
-- `distributed`: The share of a dataset that one of several processes goes through.
-- `fetch`: From the indices of a batch to the batch: a dataset's samples, collated.
-- `worker`: A process that fetches batches for another: what it does, what it knows of itself, and how it reports an
-  error.
-- `worker_pool`: The worker processes of a loader: who is given which batch, and in which order the batches are handed
-  out.
-- `loader`: A dataset as batches, in order or shuffled as PyTorch shuffles it from the same seed.
+- `collate`: Collation: a list of samples becomes one batch of the same structure.
+- `dataset`: Datasets: samples by index, or in a stream.
+- `sampler`: Samplers: orders of a dataset's indices, one by one or in batches.
+- `worker_pipe`: Transfer of values between processes: a pickle through a pipe, followed by the memory of large
+  arrays.
+- `fetch`: Fetchers: functions from the indices of a batch to the collated samples of a dataset.
+- `worker`: Worker process of a loader: it fetches batches, and reports its errors.
+- `worker_pool`: Pool of a loader's worker processes: it assigns the batches and hands them out in order.
+- `loader`: Data loader: a dataset in batches, in order or shuffled as PyTorch shuffles it from the same seed.
 """
 
 from __future__ import annotations
@@ -29,10 +26,10 @@ from adjoint.data.dataset import (
     TensorDataset,
     random_split,
 )
-from adjoint.data.distributed import DistributedSampler
 from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,

@@ -1,4 +1,4 @@
-"""From a list of samples to one batch of the same structure."""
+"""Collation: a list of samples becomes one batch of the same structure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def default_collate(batch: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
-    """As `default_collate`, with these rules: functions of a batch by the type, or tuple of types, of its samples."""
+    """Do as `default_collate` with other rules: functions of a batch by the type, or tuple of types, of its samples."""
     first = batch[0]
     rules = collate_fn_map or {}
     kind = type(first)
@@ -57,11 +57,11 @@ def collate(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
             raise RuntimeError(f"each element in list of batch should be of equal size, but the sizes are {sizes}")
         parts = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch, strict=False)]
         return _rebuild_sequence(first, parts)
-    raise TypeError(_type_error_message(kind))
+    raise TypeError(default_collate_err_msg_format.format(kind))
 
 
 def default_convert(data: Any) -> Any:
-    """One sample with its arrays as tensors; all else as it is."""
+    """Return one sample with its arrays as tensors, and all else as it is."""
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.bool_, np.number)):
@@ -80,7 +80,7 @@ def _collate_tensors(batch: Any, *, collate_fn_map: CollateRules | None = None) 
 def _collate_arrays(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
     first = batch[0]
     if first.dtype.kind in "SUO":
-        raise TypeError(_type_error_message(first.dtype))
+        raise TypeError(default_collate_err_msg_format.format(first.dtype))
     if all(type(array) is np.ndarray and array.dtype is first.dtype and array.shape == first.shape for array in batch):
         return as_tensor(np.stack(batch))
     return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
@@ -114,40 +114,38 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 
 
 def _rebuild_mapping(like: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
-    """`parts` in a mapping like the given one; a plain dict where its type cannot be made."""
+    """Return `parts` in a mapping of the type of `like`, or in a plain dict where that fails."""
+    cls: Any = type(like)
 
     def build_mapping() -> Any:
         if not isinstance(like, MutableMapping):
-            return type(like)(parts)  # type: ignore[call-arg]
+            return cls(parts)
         twin: Any = copy(like)  # keeps what a type has besides its items, such as a default
         twin.update(parts)
         return twin
 
-    return parts if type(like) is dict else _build_or_fall_back(build_mapping, parts)
+    return parts if cls is dict else _build_or_fall_back(build_mapping, parts)
 
 
 def _rebuild_sequence(like: Sequence[Any], parts: list[Any]) -> Any:
-    """`parts` in a sequence like the given one; of a plain tuple, and where its type cannot be made, a list."""
+    """Return `parts` in a sequence of the type of `like`, or in a list for a plain tuple and where that fails."""
+    cls: Any = type(like)
     if isinstance(like, tuple):
-        return type(like)(*parts) if hasattr(like, "_fields") else parts
+        return cls(*parts) if hasattr(like, "_fields") else parts
 
     def build_sequence() -> Any:
         if not isinstance(like, MutableSequence):
-            return type(like)(parts)  # type: ignore[call-arg]
+            return cls(parts)
         twin: Any = copy(like)
         for i, part in enumerate(parts):
             twin[i] = part
         return twin
 
-    return parts if type(like) is list else _build_or_fall_back(build_sequence, parts)
+    return parts if cls is list else _build_or_fall_back(build_sequence, parts)
 
 
-def _build_or_fall_back(made: Callable[[], Any], plain: Any) -> Any:
+def _build_or_fall_back(build: Callable[[], Any], plain: Any) -> Any:
     try:
-        return made()
+        return build()
     except TypeError:
         return plain
-
-
-def _type_error_message(kind: Any) -> str:
-    return f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}"

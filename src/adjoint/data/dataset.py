@@ -1,13 +1,13 @@
-"""Collections of samples: by index, or one after the other."""
+"""Datasets: samples by index, or in a stream."""
 
 from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import accumulate
 from math import floor, isclose
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -120,9 +120,9 @@ class Subset(Dataset[Sample_co]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: sample i is the tuple of their samples i, or the dict where they are given by name.
+    """Dataset of several datasets side by side: sample i is the tuple of their samples i, or a dict for named ones.
 
-    Raises ValueError for none, for both kinds, and for datasets that differ in length.
+    Raises: ValueError for no datasets, for some of both kinds, and for different lengths.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -175,7 +175,7 @@ class ConcatDataset(Dataset[Sample_co]):
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))  # type: ignore[arg-type]
+        self.cumulative_sizes = list(accumulate(len(cast("Sized", each)) for each in self.datasets))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -193,7 +193,10 @@ class ConcatDataset(Dataset[Sample_co]):
 
 
 class ChainDataset(IterableDataset[Sample_co]):
-    """Iterable datasets one behind the other. Raises AssertionError on meeting another kind."""
+    """Dataset of several iterable datasets, one after another.
+
+    Raises: AssertionError in a pass, at a dataset of another kind.
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
@@ -229,7 +232,7 @@ def random_split(
         >>> len(train), len(test)
         (8, 2)
     """
-    count = len(dataset)  # type: ignore[arg-type]
+    count = len(cast("Sized", dataset))
     sizes = _split_by_fractions(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]
     if sum(sizes) != count:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
@@ -244,7 +247,7 @@ def _fetch_many(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 def _split_by_fractions(count: int, fractions: Sequence[float]) -> list[float]:
-    """Whole numbers near count · fraction: rounded down, and the rest dealt out from the first on."""
+    """Return whole numbers near count · fraction: rounded down, with the rest dealt out from the first on."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction at index {i} is not between 0 and 1")
@@ -258,9 +261,10 @@ def _split_by_fractions(count: int, fractions: Sequence[float]) -> list[float]:
 
 
 def fetch_rows(dataset: Any, indices: list[Any]) -> list[Tensor] | None:
-    """What collating samples of a TensorDataset, or of a subset of one, gives: one look-up for each tensor.
+    """Return the collated samples of a TensorDataset, or of a subset of one, by one look-up for each tensor.
 
-    None where that would not be the same: other datasets, subclasses, tensors that record, indices other than integers.
+    Return None where the result could differ: other datasets, subclasses, recorded tensors, and indices other than
+    integers.
     """
     while type(dataset) is Subset:
         indices = [dataset.indices[i] for i in indices]

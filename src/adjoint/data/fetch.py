@@ -1,4 +1,4 @@
-"""From the indices of a batch to the batch: a dataset's samples, collated."""
+"""Fetchers: functions from the indices of a batch to the collated samples of a dataset."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Fetch = Callable[[Any], Any]
 
 
 class DatasetKind:
-    """Which kinds of datasets there are: with an index for each sample, or one sample after the other."""
+    """Kinds of datasets: with an index for each sample, or with one sample after the other."""
 
     Map, Iterable = 0, 1
 
 
 def dataset_kind(dataset: Any) -> int:
-    """The kind of a dataset, by its class."""
+    """Return the kind of a dataset, by its class."""
     return DatasetKind.Iterable if isinstance(dataset, IterableDataset) else DatasetKind.Map
 
 
 def make_fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> Fetch:
-    """A function from one index, or from a list of them, to what a loader hands out.
+    """Return a function from one index, or from a list of them, to a batch of the loader.
 
-    That of an iterable dataset begins a pass through it, only counts the indices, and raises StopIteration at its end.
+    The one of an iterable dataset begins a pass, counts the indices only, and raises StopIteration at the end.
     """
     if kind == DatasetKind.Iterable:
         return _make_iterable_fetcher(iter(dataset), batched, collate_fn, drop_last)

@@ -1,14 +1,14 @@
-"""A dataset as batches, in order or shuffled as PyTorch shuffles it from the same seed."""
+"""Data loader: a dataset in batches, in order or shuffled as PyTorch shuffles it from the same seed."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import repeat
 from multiprocessing.context import BaseContext
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from adjoint.core.random.generator import Generator
 from adjoint.data.collate import default_collate, default_convert
@@ -83,7 +83,11 @@ class DataLoader(Generic[Sample_co]):
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
-            sampler = _default_sampler(dataset, bool(shuffle), generator)
+            if isinstance(dataset, IterableDataset):
+                sampler = repeat(None)
+            else:
+                samples = cast("Sized", dataset)
+                sampler = RandomSampler(samples, generator=generator) if shuffle else SequentialSampler(samples)
         if batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.dataset = dataset
@@ -121,15 +125,15 @@ class DataLoader(Generic[Sample_co]):
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
-            return len(self._index_sampler)  # type: ignore[arg-type]
-        count = self._IterableDataset_len_called = len(self.dataset)  # type: ignore[arg-type]
+            return len(cast("Sized", self._index_sampler))
+        count = self._IterableDataset_len_called = len(cast("Sized", self.dataset))
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     @property
     def _auto_collation(self) -> bool:
-        """Whether samples are made into batches; programs around PyTorch's loader ask for it."""
+        """True if the loader makes batches of samples; programs around PyTorch's loader read it."""
         return self.batch_sampler is not None
 
     @property
@@ -142,9 +146,9 @@ class DataLoader(Generic[Sample_co]):
 
 
 class LoaderIterator:
-    """One pass through a loader's dataset; where workers stay, one after the other.
+    """Iterator of one pass through a loader's dataset; with persistent workers, of one pass after another.
 
-    It reads what PyTorch's reads, by the same names: a class of another library may stand in for the loader.
+    It reads the attributes of the loader that PyTorch's iterator reads: another library's class may be the loader.
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -160,16 +164,8 @@ class LoaderIterator:
         if not loader.num_workers:
             self._fetch = make_fetcher(kind, loader.dataset, batched, loader.collate_fn, loader.drop_last)
             return
-        job = Job(
-            kind,
-            loader.dataset,
-            batched,
-            loader.collate_fn,
-            loader.drop_last,
-            loader.worker_init_fn,
-            loader.num_workers,
-            seed,
-        )
+        init_fn, workers = loader.worker_init_fn, loader.num_workers
+        job = Job(kind, loader.dataset, batched, loader.collate_fn, loader.drop_last, init_fn, workers, seed)
         context = loader.multiprocessing_context or multiprocessing.get_context()
         self._worker_pool = WorkerPool(job, context, loader.prefetch_factor or 0, loader.timeout, loader.in_order)
         self._worker_pool.begin(iter(self._sampler))
@@ -186,14 +182,11 @@ class LoaderIterator:
         return self
 
     def __next__(self) -> Any:
-        batch = (
-            self._fetch(next(self._indices))
-            if self._worker_pool is None
-            else self._next_from_workers(self._worker_pool)
-        )
+        pool = self._worker_pool
+        batch = self._fetch(next(self._indices)) if pool is None else self._next_from_workers(pool)
         self._num_yielded += 1
         if self._reported_length is not None and self._num_yielded > self._reported_length:
-            hint = _DUPLICATE_SAMPLES_HINT if self._worker_pool else ""
+            hint = _DUPLICATE_SAMPLES_HINT if pool else ""
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {self._reported_length} (when accessing "
                 f"len(dataloader)), but {self._num_yielded} samples have been fetched. {hint}",
@@ -202,11 +195,11 @@ class LoaderIterator:
         return batch
 
     def __len__(self) -> int:
-        return len(self._sampler)  # type: ignore[arg-type]
+        return len(cast("Sized", self._sampler))
 
     @property
     def _workers(self) -> list[Any]:
-        """The worker processes; programs that watch PyTorch's ask for them."""
+        """Worker processes; programs that watch PyTorch's read them."""
         return [] if self._worker_pool is None else [worker.process for worker in self._worker_pool.workers]
 
     def _next_from_workers(self, worker_pool: WorkerPool) -> Any:
@@ -216,12 +209,6 @@ class LoaderIterator:
             if not self._persistent_workers:
                 worker_pool.shutdown()
             raise
-
-
-def _default_sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:
-    if isinstance(dataset, IterableDataset):
-        return repeat(None)
-    return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
@@ -270,7 +257,7 @@ def _warn_too_many_workers(num_workers: int) -> None:
 
 
 def _resolve_context(given: Any, num_workers: int) -> Any:
-    """How worker processes are started, of its name or of itself."""
+    """Return the context that starts worker processes, by its name or as given."""
     if given is None:
         return None
     if num_workers == 0:

@@ -1,10 +1,10 @@
-"""Orders in which to go through a dataset, as indices or as batches of them."""
+"""Samplers: orders of a dataset's indices, one by one or in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from itertools import cycle, islice
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Sampler(Generic[Index_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, …"""
+    """Sampler of all indices in order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -80,7 +80,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices a pass gives: as many as there are samples, unless told otherwise."""
+        """Number of indices per pass, by default the number of samples."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -100,7 +100,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """Sampler of given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -185,10 +185,50 @@ class BatchSampler(Sampler[list[Any]]):
             yield batch
 
     def __len__(self) -> int:
-        count = len(self.sampler)  # type: ignore[arg-type]
+        count = len(cast("Sized", self.sampler))
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
 
+class DistributedSampler(Sampler[int]):
+    """Sampler of every `num_replicas`-th index from `rank` on; all replicas shuffle alike, by `seed` + epoch.
+
+    All get equally many: the first indices come again at the end, or `drop_last` leaves out the last. Without
+    `num_replicas` and `rank` this process is the only one.
+
+    Raises: ValueError for a rank that does not exist.
+    """
+
+    def __init__(
+        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
+        seed: int = 0, drop_last: bool = False,
+    ) -> None:  # fmt: skip
+        self.num_replicas = 1 if num_replicas is None else num_replicas
+        self.rank = 0 if rank is None else rank
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+        self.dataset = dataset
+        self.epoch = 0
+        self.drop_last = drop_last
+        self.shuffle = shuffle
+        self.seed = seed
+        whole, rest = divmod(len(dataset), self.num_replicas)
+        self.num_samples = whole if drop_last or not rest else whole + 1
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            order = Generator().manual_seed(self.seed + self.epoch).randperm(len(order)).tolist()
+        return iter(list(islice(cycle(order), self.total_size))[self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order; without a call each epoch has the same."""
+        self.epoch = epoch
+
+
 def draw_seed(generator: Generator | None = None) -> int:
-    """A seed from a generator's stream, or the default one's: a whole number below 2⁶³."""
+    """Draw a seed, an integer below 2⁶³, from a generator, or from the default one."""
     return int((generator or default_generator).random((), np.int64))

@@ -1,4 +1,4 @@
-"""A process that fetches batches for another: what it does, what it knows of itself, and how it reports an error."""
+"""Worker process of a loader: it fetches batches, and reports its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARENT_CHECK_SECONDS = 2.0  # seconds, after which a worker looks whether the pr
 
 
 class Job(NamedTuple):
-    """What all workers of one loader do."""
+    """Work of all workers of one loader."""
 
     kind: int
     dataset: Any
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What a worker knows of itself; `dataset` is its own copy."""
+    """Facts of a worker process; `dataset` is its own copy."""
 
     id: int
     num_workers: int
@@ -49,11 +49,11 @@ class WorkerInfo:
 
 
 class IterableEnd:
-    """In place of a batch: this worker's pass through an iterable dataset is over."""
+    """Answer in place of a batch: this worker's pass through an iterable dataset is over."""
 
 
 class WorkerException:
-    """An exception of a worker on its way to the process that it works for."""
+    """Exception of a worker on its way to the loader's process."""
 
     def __init__(self, error: BaseException, worker: int) -> None:
         self.kind: Any = type(error)
@@ -63,7 +63,7 @@ class WorkerException:
         )
 
     def reraise(self) -> NoReturn:
-        """Raise an error of the same type with the worker's traceback; RuntimeError where the type takes no text."""
+        """Raise an error of the same type with the worker's traceback, or RuntimeError if the type takes no text."""
         if self.kind is KeyError:
             raise KeyError(KeyErrorMessage(self.text))
         try:
@@ -74,7 +74,7 @@ class WorkerException:
 
 
 class KeyErrorMessage(str):
-    """Text that `KeyError`, which shows the repr of what it is given, shows as it is."""
+    """Text whose repr is itself, for `KeyError`, which shows the repr of its argument."""
 
     __slots__ = ()
 
@@ -145,7 +145,7 @@ def _serve_tasks(connection: Connection, tasks: SimpleQueue[Any], job: Job, work
 
 
 def _pack_answer(answer: Any, worker: int) -> tuple[bytes, list[memoryview]]:
-    """The answer for the way; what cannot be sent is an error like any other."""
+    """Pickle an answer; one that cannot be pickled becomes an error like any other."""
     try:
         return pack(answer)
     except Exception as error:  # noqa: BLE001  pickling runs the code of users' classes
@@ -170,7 +170,7 @@ def _receive_tasks(connection: Connection, tasks: SimpleQueue[Any]) -> None:
 
 
 def _seed_generators(seed: int, worker: int) -> None:
-    """Python's, NumPy's and the library's generators, as PyTorch seeds those of its workers."""
+    """Seed the generators of Python, NumPy and the library as PyTorch seeds those of its workers."""
     random.seed(seed + worker)
     default_generator.manual_seed(seed + worker)
     words = np.random.SeedSequence([worker, seed & 0xFFFFFFFF, seed >> 32, 0]).generate_state(4)

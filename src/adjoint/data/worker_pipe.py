@@ -1,4 +1,4 @@
-"""Values between two processes: a pickle through a pipe, and behind it the memory of large arrays as it lies."""
+"""Transfer of values between processes: a pickle through a pipe, followed by the memory of large arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_OUT_OF_BAND_BYTES = 1 << 16  # bytes from which an array travels behind the 
 
 
 def pack(value: Any) -> tuple[bytes, list[memoryview]]:
-    """The pickle of a value, and the memory of its large arrays, which the pickle only mentions."""
+    """Return the pickle of a value, and the memory of its large arrays, which the pickle only mentions."""
     apart: list[memoryview] = []
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -27,14 +27,14 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
 
 
 def send(connection: Connection, number: int, text: bytes, buffers: list[memoryview]) -> None:
-    """Send what `pack` gave under a number. OSError when nobody listens any more."""
+    """Send the result of `pack` under a number. Raises OSError if the other side is gone."""
     connection.send((number, text, [memory.nbytes for memory in buffers]))
     for memory in buffers:
         _write_memory(connection, memory)
 
 
 def receive(connection: Connection) -> tuple[int, bytes, list[Any]]:
-    """The number, the pickle and the arrays' memory that the other side sent. EOFError or OSError if it ended."""
+    """Receive the number, the pickle and the arrays' memory of a `send`. Raises EOFError or OSError if it ended."""
     number, text, sizes = connection.recv()
     apart = [np.empty(size, np.uint8) for size in sizes]
     for memory in apart:
@@ -51,7 +51,7 @@ def _write_memory(connection: Connection, memory: memoryview) -> None:
 
 
 def _read_memory(connection: Connection, memory: memoryview) -> None:
-    """Fill `memory`; where the system allows, without the copies that a connection makes."""
+    """Fill `memory`, where possible without the copies of a connection."""
     if not hasattr(os, "readv"):
         connection.recv_bytes_into(memory)
         return

@@ -1,4 +1,4 @@
-"""The worker processes of a loader: who is given which batch, and in which order the batches are handed out."""
+"""Pool of a loader's worker processes: it assigns the batches and hands them out in order."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ SHUTDOWN_SECONDS = 5.0  # seconds that workers are given to finish what they are
 
 
 class Worker(NamedTuple):
-    """A process, and our end of the pipe to it."""
+    """Process, and our end of the pipe to it."""
 
     process: Any
     connection: Connection
 
 
-_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all crews
+_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all pools
 _start_lock = reset_after_fork(Lock())
 # A worker that is forked as another thread closes one would close it again: by then that number may be of its own pipe.
 _close_lock = hold_across_fork(RLock())  # the collector may close as this thread does
 
 
 class WorkerPool:
-    """Workers that fetch batches ahead: `prefetch_factor` for each, handed out in the order of their indices if
-    `in_order`.
+    """Pool of workers that fetch `prefetch_factor` batches ahead each, handed out in the order of the indices.
 
-    `timeout` is how many seconds to wait for a batch, 0 for as long as it takes. RuntimeError when it is over, and when
-    a worker dies; an error in a worker is raised where its batch would have come, with the worker's traceback.
+    Without `in_order` batches come as they arrive. `timeout` is the number of seconds to wait for one, 0 for no limit.
+    An error in a worker is raised in place of its batch, with the worker's traceback.
+
+    Raises: RuntimeError after the timeout, and if a worker dies.
     """
 
     def __init__(self, job: Job, context: Any, prefetch_factor: int, timeout: float, in_order: bool) -> None:
@@ -62,7 +63,7 @@ class WorkerPool:
             raise
 
     def begin(self, indices: Iterator[Any]) -> None:
-        """Begin a pass; what is left of the one before is forgotten."""
+        """Begin a pass, and forget the rest of the one before."""
         self.pending.clear()
         self.results.clear()
         self.indices = indices
@@ -74,7 +75,7 @@ class WorkerPool:
             self._request_next_batch()
 
     def next(self) -> Any:
-        """The next batch; StopIteration after the last."""
+        """Return the next batch; raise StopIteration after the last."""
         while self.pending:
             first = next(iter(self.pending if self.in_order or not self.results else self.results))
             if first in self.results:
@@ -113,7 +114,7 @@ class WorkerPool:
             worker.connection.send(task)
 
     def _receive_ready(self) -> None:
-        """Take what has come, or wait for it."""
+        """Receive the answers that are there, or wait for one."""
         active = [worker for worker, at_work in zip(self.workers, self.is_active, strict=True) if at_work]
         sources = [source for w in active for source in (w.connection, w.process.sentinel)]
         ready = wait(sources, self.timeout or None)
@@ -146,7 +147,7 @@ class WorkerPool:
         self.results[number] = answer
 
     def _raise_worker_died(self, worker: Worker) -> None:
-        """Raise that a worker has died, and how."""
+        """Raise RuntimeError with the cause of a worker's death."""
         pid = worker.process.pid
         worker.process.join(SHUTDOWN_SECONDS)
         code = worker.process.exitcode
@@ -179,7 +180,7 @@ def _start_worker(context: Any, job: Job, number: int) -> Worker:
 
 def _shutdown_workers(workers: list[Worker], owner_pid: int) -> None:
     """End the processes: first by asking, then by force."""
-    if os.getpid() != owner_pid:  # a worker that was forked from this process has a copy of the crew
+    if os.getpid() != owner_pid:  # a worker that was forked from this process has a copy of the pool
         return
     for worker in workers:
         with suppress(OSError):

@@ -18,8 +18,8 @@ from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_p
 class RAdam(Optimizer):
     """RAdam optimizer: p ← p - lr m̂ r / (√v̂ + eps) once ρ > 5, and p ← p - lr m̂ before.
 
-    Here m̂ and v̂ are those of Adam. The length ρ of the average is ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), and ρ∞ = 2 / (1 - β₂) -
-    1. The rectification is r² = (ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ). eps is added before the bias correction of v̂. The
+    Here m̂ and v̂ are those of Adam. The length ρ of the average is ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), and ρ∞ = 2 / (1 - β₂) - 1.
+    The rectification is r² = (ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ). eps is added before the bias correction of v̂. The
     gradient g includes weight_decay p, unless `decoupled_weight_decay` shrinks p as `AdamW` does. `maximize` ascends
     along g. `foreach` and `capturable` have no effect on the result; `differentiable` records the step itself.
 

@@ -1,4 +1,4 @@
-"""Numbers that fill space more evenly than random ones: Sobol's sequence.
+"""Quasirandom numbers: points of Sobol's sequence, which fill space more evenly than random ones.
 
 Modules, in reading order:
 
@@ -22,10 +22,13 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points of Sobol's sequence in [0, 1)^dimension, from the first on; PyTorch's for the same seed.
+    """Generator of the points of Sobol's sequence in [0, 1)^dimension; PyTorch's for the same seed.
 
-    `scramble`: each dimension's digits go through a random triangular matrix and a random shift, by `seed`. Raises
-    ValueError for more dimensions than 21,201. Sources: Sobol, 1967; Owen, J. Complexity 14, 1998; for the digits of
+    With `scramble` each dimension's digits go through a random triangular matrix and a random shift, by `seed`.
+
+    Raises: ValueError for more dimensions than 21,201.
+
+    Sources: Sobol, 1967; Owen, J. Complexity 14, 1998; for the digits of
     the directions Joe and Kuo, 2008; for the order of the points Antonov and Saleev, 1979.
     """
 
@@ -45,9 +48,9 @@ class SobolEngine:
         self.num_generated = 0
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next `n` points: (n, dimension) of float32, float64 or what is the default.
+        """Return the next `n` points: (n, dimension) of float32, float64 or the default dtype.
 
-        Raises NotImplementedError for another type.
+        Raises: NotImplementedError for another dtype.
         """
         kind = numpy_dtype(dtype or default.floating)
         if kind not in (np.float32, np.float64):
@@ -63,7 +66,7 @@ class SobolEngine:
         return written.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next 2^m points. Raises ValueError unless the points so far and these are a power of two."""
+        """Return the next 2^m points. Raises ValueError unless the points so far and these are a power of two."""
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
@@ -75,19 +78,21 @@ class SobolEngine:
         return self.draw(n, out, dtype)
 
     def reset(self) -> Self:
-        """Begin anew."""
+        """Go back to the first point."""
         self.quasi.copy_(self.shift)
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> Self:
-        """Leave out `n` points."""
+        """Skip `n` points."""
         self._advance(n - 1 if self.num_generated == 0 else n, kept=False)
         return self
 
     def _advance(self, n: int, kept: bool = True) -> Any:
-        """The digits of the next `n` points after the first, or only of the last: each differs from the one before
-        by the direction whose number is that of the lowest zero in the binary digits of that point's number.
+        """Return the digits of the next `n` points after the first, or only of the last.
+
+        Each point differs from the one before by one direction: its number is the place of the lowest zero in the
+        binary digits of that point's number.
         """
         start = max(self.num_generated - 1, 0)
         self.num_generated += n + (self.num_generated == 0)
@@ -111,7 +116,7 @@ class SobolEngine:
 
 
 def _scramble_directions(state: Any, seed: int | None) -> tuple[Any, Any]:
-    """The directions, each digit of which becomes a random sum of those before it and itself, and a random shift."""
+    """Return the directions with each digit a random sum of those up to it, and a random shift."""
     generator = None if seed is None else Generator().manual_seed(seed)
     dimension = len(state)
     shift = randint(2, (dimension, BITS), generator=generator).numpy() @ (1 << np.arange(BITS))

@@ -17,9 +17,12 @@ MAX_DIMENSION, BITS = 21201, 30
 
 
 def directions(dimension: int) -> Any:
-    """v[d, j] = m_j 2^(29 - j), the direction numbers of the first dimensions: int64 of (dimension, 30).
+    """Return the direction numbers v[d, j] = m_j 2^(29 - j) of the first dimensions.
 
-    m_j = m_{j-s} ⊕ 2^s m_{j-s} ⊕ a_1 2 m_{j-1} ⊕ … of the polynomial x^s + a_1 x^(s-1) + … + 1.
+    The recurrence is m_j = m_{j-s} ⊕ 2^s m_{j-s} ⊕ a_1 2 m_{j-1} ⊕ … of the polynomial x^s + a_1 x^(s-1) + … + 1.
+
+    Shapes: (dimension, 30) of int64.
+
     Source: Bratley and Fox, Algorithm 659, ACM Trans. Math. Softw. 14, 1988.
     """
     polynomials, initial = _table()
@@ -34,13 +37,12 @@ def directions(dimension: int) -> Any:
             for k in range(1, degree + 1):
                 new ^= (p >> (degree - k) & 1) * (rows[:, j - k] << k)
             rows[:, j] = new
-    found: Any = m << np.arange(BITS - 1, -1, -1)
-    return found
+    return m << np.arange(BITS - 1, -1, -1)
 
 
 @cache
 def _table() -> tuple[Any, Any]:
-    """The polynomials, as numbers whose bits are their coefficients, and the initial numbers of each dimension."""
+    """Return the polynomials, whose coefficients are bits of a number, and the initial numbers of each dimension."""
     with np.load(Path(__file__).with_name("directions.npz")) as packed:
         polynomials = np.concatenate([[1], packed["steps"]]).cumsum()
         bits = np.unpackbits(packed["bits"])
