@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         softmin,
         softplus,
         tanhshrink,
-    )  # fmt: skip
+    )
     from adjoint.functions.elementwise.gated_activation import (
         celu,
         glu,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         l1_loss,
         mse_loss,
         smooth_l1_loss,
-    )  # fmt: skip
+    )
     from adjoint.functions.loss.similarity import (
         cosine_embedding_loss,
         cosine_similarity,
@@ -228,5 +228,5 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu_(input: Tensor) -> Tensor:
-    """`relu` written into its input."""
+    """Write `relu` of the input into it."""
     return relu(input, inplace=True)

@@ -29,7 +29,7 @@ Array = Any
 def draw_truncated_from_normal(
     like: Tensor, mean: float, std: float, low: float, high: float, source: Generator
 ) -> Array:
-    """Normal numbers, drawn again where they lie outside [low, high]."""
+    """Draw normal numbers, again where they lie outside [low, high]."""
     kind = like.array.dtype
     sample = _draw_normal(like, mean, std, source, not like.is_contiguous())
     first, last, gappy = kind.type(low), kind.type(high), memory_order(like) is not None
@@ -41,7 +41,7 @@ def draw_truncated_from_normal(
 def draw_truncated_from_uniform(
     like: Tensor, mean: float, std: float, low: float, high: float, source: Generator
 ) -> Array:
-    """Uniform numbers of [low, high), drawn again unless the density there is above its peak times a uniform."""
+    """Draw uniform numbers of [low, high), again unless the density is above its peak times a uniform number."""
     kind = like.array.dtype
     wide = np.dtype(np.float32) if kind.itemsize == 2 else kind
     peak = -0.5 * ((max(low, min(mean, high)) - mean) / std) ** 2
@@ -129,17 +129,17 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones."""
+    """Fill a tensor with ones, and return it."""
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros."""
+    """Fill a tensor with zeros, and return it."""
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix, cut to the shape. Raises ValueError unless there are two dimensions."""
+    """Fill a matrix with the identity, and return it. Raises ValueError unless there are two dimensions."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return _assign_values(tensor, np.eye(*tensor.shape))
@@ -263,7 +263,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal with mean 0, in each column a share of zeros at random places. Raises ValueError unless 2-D.
+    """Fill a matrix with normal numbers of mean 0, and a share of zeros in each column. Raises ValueError unless 2-D.
 
     As in PyTorch the places come from the default generator, whatever `generator` is. Source: Martens, 2010.
     """
@@ -282,7 +282,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """The identity as a weight (out, in, K…) of a convolution, in each of the groups, as far as channels go.
+    """Fill a convolution's weight (out, in, K…) with the identity, in each group, as far as channels go.
 
     Raises ValueError unless there are three to five dimensions, the first divisible by `groups`.
     """
@@ -328,7 +328,10 @@ def trunc_normal_(
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much a nonlinearity shrinks the standard deviation, inverted. Raises ValueError for an unknown one."""
+    """Return the factor by which a nonlinearity shrinks the standard deviation, inverted.
+
+    Raises: ValueError for an unknown nonlinearity.
+    """
     if nonlinearity in LINEAR_NONLINEARITIES:
         return 1
     if nonlinearity in GAINS:
@@ -367,7 +370,7 @@ sparse = _deprecated_alias(sparse_)
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs an output is made of, and how many outputs an input goes into, for a weight (out, in, K…)."""
+    """Return fan_in and fan_out of a weight (out, in, K…): inputs of an output, and outputs of an input."""
     if tensor.ndim < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     out, inputs, *size = tensor.shape
@@ -375,7 +378,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    """The one of the two that `mode` names. Raises ValueError for another name."""
+    """Return the fan that `mode` names. Raises ValueError for another name."""
     modes = ("fan_in", "fan_out")
     if mode.lower() not in modes:
         raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")

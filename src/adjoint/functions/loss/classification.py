@@ -103,7 +103,7 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str
 def _label_smoothing_loss(
     logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int
 ) -> Any:
-    """The part of label smoothing that spreads over all classes."""
+    """Return the part of label smoothing that spreads over all classes."""
     shape = tuple(logs.array.shape[axis] if d == axis else 1 for d in range(logs.ndim))
     terms = logs if weight is None else logs * movement.reshape(weight, shape=shape)
     counted = comparison.ne(target, ignore_index)
@@ -192,7 +192,7 @@ def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None, axis: int) 
 
 
 def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | None:
-    """The mean loss of a small batch of (N, C) in which nothing is to be ignored; None where it is no such thing."""
+    """Return the mean loss of a small batch (N, C) without ignored targets; None for anything else."""
     x, classes = logs.array, target.array
     if (
         nondefault.count
@@ -215,7 +215,7 @@ def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
 
 
 def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
-    """-g/n at each counted sample's class."""
+    """Return -g/n at each counted sample's class."""
     if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
         out = np.zeros(logs_shape, g.dtype)
         if MEAN_NLL_DX.call(g, target, out) is not None:
@@ -247,7 +247,7 @@ def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore:
 
 
 def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
-    """-g · w[class] / Σ w[class] at each counted sample's class."""
+    """Return -g · w[class] / Σ w[class] at each counted sample's class."""
     counted = comparison.ne(target, ignore)
     at = select.where(counted, target, np.asarray(0, np.int64))
     picked = apply(indexing.index.op, (weight, at), {"pattern": (0,)})  # type: ignore[attr-defined]
@@ -287,7 +287,7 @@ def _target_weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
 
 
 def _gather_at_target(input: Tensor, target: Tensor, axis: int) -> Any:
-    """input at the target's class."""
+    """Return the input at the target's class."""
     shape = target.array.shape
     at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))
     return movement.reshape(indexing.gather(input, at, axis=axis), shape=shape)

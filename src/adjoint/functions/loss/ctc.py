@@ -85,13 +85,13 @@ def ctc_loss(
 
 
 def _sum_over_classes(p: Any, spans: Any) -> Any:
-    """Σ p (T, N, C) over classes and the times of each sequence: (N,)."""
+    """Return Σ p (T, N, C) over classes and the times of each sequence: (N,)."""
     there = comparison.lt(constant(np.arange(p.array.shape[0])[:, None]), spans)
     return _sum(select.where(there.unsqueeze(2), p, 0.0), axes=(0, 2), keepdims=False)
 
 
 def _check_lengths(name: str, given: Any, count: int) -> Any:
-    """Lengths (N,) as a tensor."""
+    """Return lengths (N,) as a tensor."""
     if not isinstance(given, Tensor):
         given = constant(np.atleast_1d(np.asarray(given)))
     if given.array.dtype.kind not in "iu":
@@ -107,7 +107,7 @@ def _check_lengths(name: str, given: Any, count: int) -> Any:
 
 
 def _pad_targets(targets: Tensor, sizes: Any) -> Any:
-    """The labels as (N, S), S being the longest length, whatever stands behind the end of each."""
+    """Return the labels as (N, S), S being the longest length, with anything behind the end of each."""
     if targets.array.dtype.kind not in "iu":
         raise RuntimeError("targets must be integral")
     known = sizes.array if type(sizes.array) is np.ndarray else None
@@ -135,7 +135,7 @@ def _pad_targets(targets: Tensor, sizes: Any) -> Any:
 
 
 def _with_blanks(labels: Any, blank: int) -> Any:
-    """(N, S) as (N, 2 S + 1): a blank before, between and behind the labels."""
+    """Return (N, S) as (N, 2 S + 1): a blank before, between and behind the labels."""
     count, size = labels.array.shape
     wide = movement.reshape(labels, shape=(count, size, 1))
     blanks = constant(np.full((count, size, 1), blank, labels.array.dtype))
@@ -145,7 +145,7 @@ def _with_blanks(labels: Any, blank: int) -> Any:
 
 
 def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
-    """-ln p of each sequence: the forward recursion over times, all in logarithms."""
+    """Return -ln p of each sequence by the forward recursion over times, all in logarithms."""
     times, count, classes = x.array.shape
     width = states.array.shape[1]
     complaint = f"ctc_loss: target {{}} is out of bounds: classes are 0 to {classes - 1}"
@@ -185,7 +185,7 @@ def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any
 
 
 def _can_skip_blank(states: Any) -> Any:
-    """Whether a state may follow the one before the last: no blank between two labels that differ."""
+    """Return True where a state may skip the one before it: a blank between two labels that differ."""
     count, width = states.array.shape
     if width <= 2:
         return None

@@ -23,17 +23,15 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
-__all__ = [
-    "gaussian_nll_loss", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "poisson_nll_loss", "triplet_margin_with_distance_loss",
-]  # fmt: skip
+__all__ = ["gaussian_nll_loss", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss"]
+__all__ += ["multilabel_soft_margin_loss", "poisson_nll_loss", "triplet_margin_with_distance_loss"]
 _mean, _sum = reduction.mean, reduction.sum
 
 
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(ln v + (x - t)² / v) / 2, v the variance, but at least eps; `full` adds ln(2 π) / 2.
+    """Return (ln v + (x - t)² / v) / 2, v the variance, but at least eps; `full` adds ln(2 π) / 2.
 
     `var` is a number or a tensor of the input's shape, or without its last size, or with 1 for it. Raises ValueError
     for other shapes, for negative variances and for other reductions.
@@ -108,7 +106,7 @@ def _check_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 def _reshape_to_rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, Any]:
-    """Input and target as (N, C) and (N,), or `alike` (N, C). Raises RuntimeError for shapes that do not fit."""
+    """Return input and target as (N, C) and (N,), or `alike` (N, C). Raises RuntimeError for other shapes."""
     shape, sizes = tuple(input.array.shape), tuple(target.array.shape)
     if len(shape) > 2 or (shape and not shape[-1]):
         raise RuntimeError(
@@ -128,7 +126,7 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Σ w max(0, margin - x[t] + x[i])ᵖ / C over the classes i other than t: scores (N, C) or (C,) with classes (N,).
+    """Return Σ w max(0, margin - x[t] + x[i])ᵖ / C over the classes i ≠ t: scores (N, C) or (C,), classes (N,).
 
     Raises ValueError for a p other than 1 and 2, RuntimeError for shapes that do not fit.
     """
@@ -195,7 +193,7 @@ def multilabel_margin_loss(
 
 
 def running_sums(x: Any) -> Any:
-    """Running sums along the last dimension."""
+    """Return running sums along the last dimension."""
     return reduction.cumsum(x, axis=1)
 
 
@@ -236,7 +234,7 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, d(a, p) - d(a, n) + margin) with one's own distance d; with `swap` the smaller of d(a, n) and d(p, n).
+    """Return max(0, d(a, p) - d(a, n) + margin) with a distance d; `swap` takes d(p, n) where it is smaller.
 
     Raises ValueError for a margin of 0 or less and for other reductions, RuntimeError where ranks differ.
     """
@@ -262,7 +260,7 @@ def linear_cross_entropy(
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
     label_smoothing: float = 0.0, options: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`cross_entropy` of `linear(input, linear_weight)`: (N, I) or (I,) with (C, …, I), and targets (N, …).
+    """Return the cross entropy of `linear(input, linear_weight)`: (N, I) or (I,) with (C, …, I), and targets (N, …).
 
     `options`, which say how to save memory, are accepted and change nothing. Raises RuntimeError for shapes that do
     not fit.

@@ -20,15 +20,14 @@ from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction.reduction import mean as means
 from adjoint.ops.reduction.reduction import sum as sums
 
-__all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
-]  # fmt: skip
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss"]
+__all__ += ["smooth_l1_loss"]
 
 MSE_NODE = "MseLossBackward0"
 
 
 def apply_loss_reduction(loss: Any, reduction_name: str, weight: Any = None) -> Any:
-    """Mean, sum or each; a weighted mean divides by the sum of the weights."""
+    """Apply "mean", "sum" or "none"; a weighted mean divides by the sum of the weights."""
     axes = tuple(range(loss.ndim))
     if reduction_name == "none":
         return loss
@@ -42,7 +41,7 @@ def apply_loss_reduction(loss: Any, reduction_name: str, weight: Any = None) -> 
 
 
 def resolve_legacy_reduction(size_average: bool | None, reduce: bool | None, reduction_name: str) -> str:
-    """The reduction which PyTorch's first two names for it ask for, where they are used."""
+    """Return the reduction that the legacy arguments ask for, where they are used."""
     if size_average is None and reduce is None:
         return reduction_name
     name = "none" if reduce is False else "sum" if size_average is False else "mean"
@@ -62,7 +61,7 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
 
 
 def _difference(name: str, input: Tensor, target: Tensor) -> Any:
-    """input - target; different sizes broadcast, with a warning."""
+    """Return input - target; different sizes broadcast, with a warning."""
     if input.array.shape != target.array.shape:
         warn_user(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
@@ -123,7 +122,7 @@ def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
     dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),
 )
 def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
-    """Mean or sum of (x - y)² over all elements."""
+    """Return the mean or sum of (x - y)² over all elements."""
     squares = np.asarray(np.square(np.subtract(x, y)))
     fold = means.op if reduction == "mean" else sums.op  # type: ignore[attr-defined]
     return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
@@ -132,7 +131,7 @@ def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
 def _weight_and_reduce(
     loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None
 ) -> Any:
-    """The loss of each element times its weight, reduced. Raises ValueError for weights of another shape."""
+    """Multiply the loss by its weight and reduce it. Raises ValueError for weights of another shape."""
     if weight is None:
         return apply_loss_reduction(loss, reduction_name)
     if weight.array.shape != input.array.shape:
@@ -207,7 +206,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target; times `weight`.
+    """Return d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target; times `weight`.
 
     Raises RuntimeError for delta ≤ 0.
     """
@@ -268,7 +267,7 @@ def _clamped_log(p: Any) -> Any:
     dy=lambda g, x: g * (_clamped_log(1.0 - x) - _clamped_log(x)),
 )
 def _entropy(x: Any, y: Any) -> Any:
-    """-(y ln x + (1 - y) ln(1 - x)), with logarithms below -100 taken as -100."""
+    """Return -(y ln x + (1 - y) ln(1 - x)), with logarithms below -100 taken as -100."""
     return -(y * np.maximum(np.log(x), -100.0) + (1.0 - y) * np.maximum(np.log1p(-x), -100.0))
 
 

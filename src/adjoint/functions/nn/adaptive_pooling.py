@@ -150,7 +150,7 @@ def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> lis
 
 
 def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
-    """The empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
+    """Return the empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
     lead = input.array.shape[: input.ndim - len(sizes)]
     kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
     out: Any = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
@@ -169,7 +169,7 @@ def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
 
 
 def _part_positions(length: int, parts: int) -> Any:
-    """The elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
+    """Return the elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
     numbers = np.arange(parts)
     starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
     taps = np.arange((ends - starts).max())
@@ -178,7 +178,7 @@ def _part_positions(length: int, parts: int) -> Any:
 
 
 def _max_pool_blocks(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
-    """The largest of each block of x, slices of the input, and their flat place there: the tables say which slices."""
+    """Return the largest element of each block of x, made of slices of the input by tables, and its flat index."""
     rank = len(widths)
     node = f"{kind}{rank}DBackward0"
     if not return_indices:
@@ -198,7 +198,7 @@ def _max_pool_blocks(kind: str, input: Tensor, x: Any, widths: Any, tables: list
 
 
 def _lookup_in_table(table: Any, along: Any) -> Any:
-    """The table (n,), or one for each image (…, n), at `along` (…, P…)."""
+    """Return the elements of a table (n,), or of one for each image (…, n), at `along` (…, P…)."""
     if table.ndim == 1:
         return apply(indexing.index.op, (table, along), {"pattern": (0,)})  # type: ignore[attr-defined]
     lead = table.ndim - 1
@@ -279,7 +279,7 @@ def _fractional_max_pool_with_indices(
 
 
 def _check_per_dimension(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
-    """`value` for each dimension. Raises RuntimeError for another number of them."""
+    """Return `value` for each dimension. Raises RuntimeError for another number of them."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
     if len(given) != rank:
         count = "" if rank == 2 else "three "
@@ -288,7 +288,7 @@ def _check_per_dimension(name: str, rank: int, value: Any, what: str) -> tuple[i
 
 
 def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> Any:
-    """The elements under `parts` windows: the i-th begins at ⌊(i + u) a⌋ - ⌊u a⌋, and the last ends at the end."""
+    """Return the elements under each window: the i-th begins at ⌊(i + u) a⌋ - ⌊u a⌋, the last ends at the end."""
     step = (length - width) / (parts - 1) if parts > 1 else 0.0
     numbers = constant(np.arange(parts - 1, dtype=sample.array.dtype))
     u = sample.unsqueeze(-1)

@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query keyᵀ · scale + mask) value: (…, L, E), (…, S, E) and (…, S, Ev) give (…, L, Ev).
+    """Return softmax(query keyᵀ · scale + mask) value: (…, L, E), (…, S, E) and (…, S, Ev) give (…, L, Ev).
 
     `scale` is 1/√E unless given. A mask of truths says which keys take part, one of numbers is added, `is_causal`
     leaves query i the keys up to i; a query without any key gets zeros. With `enable_gqa` the heads, dimension -3, of
@@ -78,7 +78,7 @@ def _has_gradient(mask: Tensor | None) -> bool:
 
 
 def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
-    """One op on stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
+    """Apply the op to stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
     out = attention(*[_expand_leading_dims(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
     if len(lead) < 2:
         out = movement.reshape_unshared(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
@@ -89,7 +89,7 @@ def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape
 
 
 def _expand_leading_dims(x: Any, lead: Shape) -> Any:
-    """`x` with all of the leading dimensions, and heads if there are none: one."""
+    """Expand `x` to all of the leading dimensions, and to one head if there are none."""
     size = tuple(x.array.shape[-2:])
     if tuple(x.array.shape[:-2]) != lead:
         x = movement.expand(x, shape=(*lead, *size))
@@ -97,7 +97,7 @@ def _expand_leading_dims(x: Any, lead: Shape) -> Any:
 
 
 def _reshape_mask(mask: Any, lead: Shape, like: Any) -> Any:
-    """The mask with as many dimensions as the stacks of heads, in their type unless it holds truths."""
+    """Return the mask with as many dimensions as the stacks of heads, in their type unless it holds truths."""
     if mask.array.dtype.kind != "b" and mask.array.dtype != like.array.dtype:
         mask = select.cast(mask, dtype=like.array.dtype)
     *own, rows, keys = (1,) * (len(lead) + 2 - mask.ndim) + tuple(mask.array.shape)
@@ -142,7 +142,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
 
 
 def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Any:
-    """`x` with as many heads as `query`: each one several times, one after the other."""
+    """Repeat each head of `x`, so that there are as many as in `query`."""
     if (rank := min(x.ndim, query.ndim)) < 3:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got -3): enable_gqa needs "
@@ -163,7 +163,7 @@ def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Any:
 
 
 def _broadcast_leading_dims(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
-    """The leading dimensions of all. Raises RuntimeError if they do not broadcast, or the mask not to the weights."""
+    """Return the leading dimensions of all. Raises RuntimeError if they, or mask and weights, do not broadcast."""
     q, k, v = (tuple(x.array.shape) for x in (query, key, value))
     try:
         shape = (*broadcast_shapes(q[:-2], k[:-2]), q[-2], k[-2])

@@ -44,7 +44,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Another name of `channel_shuffle`."""
+    """Call `channel_shuffle` by another name."""
     return channel_shuffle(input, groups)
 
 

@@ -94,7 +94,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = per_rank(_conv_transpose,
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """(T, N, C) with (K, C, O) and (O,) gives (T', N, O). Raises RuntimeError if shapes do not fit."""
+    """Convolve (T, N, C) with (K, C, O) and (O,) to (T', N, O). Raises RuntimeError if shapes do not fit."""
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise RuntimeError("conv_tbc: expected input and weight of 3 dimensions, and a bias of 1")
     x, w = movement.permute(input, axes=(1, 2, 0)), movement.permute(weight, axes=(2, 1, 0))

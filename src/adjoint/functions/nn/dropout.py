@@ -13,21 +13,19 @@ from adjoint.functions.api.publish import in_place
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.random import draws
 
-__all__ = [
-    "alpha_dropout", "alpha_dropout_", "dropout", "dropout1d", "dropout2d", "dropout3d", "dropout_",
-    "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_",
-]  # fmt: skip
+__all__ = ["alpha_dropout", "alpha_dropout_", "dropout", "dropout1d", "dropout2d", "dropout3d", "dropout_"]
+__all__ += ["feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_"]
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each channel of (N, C, L) or (C, L) 0 with probability p, else divided by 1 - p. Raises as `dropout` does."""
+    """Set each channel of (N, C, L) or (C, L) to 0 with probability p, else divide it by 1 - p."""
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input.")
     return _dropout_channels("dropout1d", input, p, training, inplace, 2 if input.ndim == 3 else 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each channel of (N, C, H, W) 0 with probability p, else divided by 1 - p. Raises as `dropout` does.
+    """Set each channel of (N, C, H, W) to 0 with probability p, else divide it by 1 - p. Raises as `dropout` does.
 
     Warns where there are not four dimensions; the first two are batch and channel all the same.
     """
@@ -42,7 +40,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each channel of (N, C, D, H, W) or (C, D, H, W) 0 with probability p, else divided by 1 - p.
+    """Set each channel of (N, C, D, H, W) or (C, D, H, W) to 0 with probability p, else divide it by 1 - p.
 
     Warns for another number of dimensions; the first is the channel then.
     """
@@ -77,7 +75,7 @@ SATURATION = 1.7580993408473766  # -scale · alpha of selu: what a dropped eleme
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element 0 with probability p, else divided by 1 - p; the input itself when not training.
+    """Set each element to 0 with probability p, else divide it by 1 - p; return the input itself when not training.
 
     Raises ValueError for a probability outside [0, 1].
     """
@@ -94,7 +92,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Each element with probability p what selu gives far to the left, then all scaled back to mean 0 and variance 1.
+    """Set each element to SELU's lower limit with probability p, then scale all to keep mean 0 and variance 1.
 
     Raises RuntimeError for a probability outside [0, 1]. Source: Klambauer et al., 2017.
     """
@@ -102,32 +100,32 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place alpha_dropout."""
+    """Apply `alpha_dropout` in place."""
     return _apply_dropout_inplace(input, p, train, False, True, "alpha_dropout_")
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place dropout. Raises RuntimeError for a probability outside [0, 1]."""
+    """Apply `dropout` in place. Raises RuntimeError for a probability outside [0, 1]."""
     return _apply_dropout_inplace(input, p, train, False, False, "dropout_")
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`alpha_dropout` of whole features: all of (n, c, …) together. Raises RuntimeError below two dimensions."""
+    """Apply `alpha_dropout` to whole features (n, c, …). Raises RuntimeError below two dimensions."""
     return _apply_dropout(input, p, train, True, True)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place feature_alpha_dropout."""
+    """Apply `feature_alpha_dropout` in place."""
     return _apply_dropout_inplace(input, p, train, True, True, "feature_alpha_dropout_")
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Each feature (n, c, …) 0 with probability p, else divided by 1 - p. Raises RuntimeError below two dimensions."""
+    """Set each feature (n, c, …) to 0 with probability p, else divide it by 1 - p. Raises RuntimeError below 2-D."""
     return _apply_dropout(input, p, train, True, False)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place feature_dropout."""
+    """Apply `feature_dropout` in place."""
     return _apply_dropout_inplace(input, p, train, True, False, "feature_dropout_")
 
 

@@ -22,7 +22,7 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of `weight` (V, D) at the indices `input` (…): (…, D). The row `padding_idx` gets no gradient.
+    """Return the rows of `weight` (V, D) at the indices `input` (…): (…, D). The row `padding_idx` gets no gradient.
 
     `max_norm` shortens the rows that are looked up, in place; `scale_grad_by_freq` divides each row's gradient by how
     often it is looked up. Raises IndexError for indices outside [0, V), NotImplementedError for sparse gradients.
@@ -65,12 +65,12 @@ def check_indices(input: Tensor) -> None:
 
 
 def lookup_rows(weight: Any, input: Any) -> Any:
-    """The rows of (V, …) at the indices (…)."""
+    """Return the rows of (V, …) at the indices (…)."""
     return apply(indexing.index.op, (weight, input), {"pattern": (0,)})  # type: ignore[attr-defined]
 
 
 def scale_grad_by_frequency(out: Any, input: Tensor, rows: int) -> Any:
-    """`out`, whose gradient reaches a row divided by how often it is looked up."""
+    """Return `out`, whose gradient reaches a row divided by the number of times that it is looked up."""
     ones = constant(np.ones(input.array.shape, out.array.dtype))
     times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))
     part = arithmetic.div(out, lookup_rows(times, input).unsqueeze(-1))
@@ -93,7 +93,7 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
+    """Return 1 at the class of each element, else 0: (…) to (…, classes), int64. -1 classes: the largest plus one.
 
     Raises RuntimeError for other types than int64, for classes outside [0, classes), and for no elements without a
     number of classes.

@@ -32,7 +32,7 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The "sum", "mean" or "max" of the rows of `weight` (V, D) in each bag: (bags, D); of an empty one 0.
+    """Return the "sum", "mean" or "max" of the rows of `weight` (V, D) in each bag: (bags, D); 0 for an empty one.
 
     Bags are the rows of an `input` (bags, length), or begin in an `input` (n,) at `offsets`, of which the last is the
     end if `include_last_offset`. `per_sample_weights`, of the input's shape, weigh the rows of sums. The row
@@ -117,7 +117,7 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended
 
 
 def _find_bag_numbers(input: Tensor, offsets: Any, ended: bool) -> tuple[int, Any]:
-    """How many bags there are, and for each index the number of its bag."""
+    """Return the number of bags, and for each index the number of its bag."""
     check_indices(offsets)
     starts = offsets[:-1] if ended else offsets
     count = starts.array.shape[0]
@@ -138,7 +138,7 @@ def _find_bag_numbers(input: Tensor, offsets: Any, ended: bool) -> tuple[int, An
 
 
 def _reduce_bags(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: Any) -> Any:
-    """The rows (n, D) of each bag as one."""
+    """Reduce the rows (n, D) of each bag to one."""
     shape = (bags, taken.array.shape[1])
     if not bags or not taken.array.shape[0]:
         nothing = taken.sum() * 0.0 if weights is None else (taken * weights.unsqueeze(1)).sum() * 0.0
@@ -157,7 +157,7 @@ def _reduce_bags(taken: Any, at: Any, bags: int, mode: str, weights: Any, there:
 
 
 def _max_of_bags(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
-    """The largest of each bag, element by element: the first row of those that have it; of no rows 0."""
+    """Return the largest of each bag, element by element, from the first row that has it; 0 for no rows."""
     count = taken.array.shape[0]
     where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)
     with ModeScope(recording=False):
@@ -177,7 +177,7 @@ def _max_of_bags(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any
 
 
 def _count_bag_rows(at: Any, bags: int, there: Any, kind: Any) -> Any:
-    """How many rows each bag has."""
+    """Count the rows of each bag."""
     ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
     counts: Any = indexing.index_add(ones, at, shape=(bags,), pattern=(0,))
     return counts

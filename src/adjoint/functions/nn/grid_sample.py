@@ -31,7 +31,7 @@ ALIGN_CORNERS_WARNING = (
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """(N, C, H, W) at the places grid (N, H', W', 2) gives (N, C, H', W'); or (N, C, D, H, W) at (N, D', H', W', 3).
+    """Sample (N, C, H, W) at grid (N, H', W', 2): (N, C, H', W'); or (N, C, D, H, W) at (N, D', H', W', 3).
 
     A place is (x, y) or (x, y, z), from -1 to 1 between the outermost elements' outer edges, or with `align_corners`
     their centres. `mode`: "bilinear", "nearest", "bicubic" (of images). `padding_mode` says what lies outside: "zeros",
@@ -100,7 +100,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
 
 
 def _unnormalize_coordinates(grid: Any, component: int, n: int, aligned: bool) -> Any:
-    """Where along a dimension of n elements the places stand: (N, P)."""
+    """Return the positions (N, P) along a dimension of n elements."""
     at = movement.reshape(grid.select(grid.ndim - 1, component), shape=(grid.shape[0], math.prod(grid.shape[1:-1])))
     if aligned:
         return (at + 1.0) * ((n - 1) / 2)
@@ -119,13 +119,13 @@ def _apply_padding_mode(at: Any, n: int, padding: str, aligned: bool) -> Any:
 
 
 def _clip_coordinates(at: Any, n: int) -> Any:
-    """at within [0, n - 1]; on the bounds too the gradient is 0, and NaN is 0."""
+    """Clip positions to [0, n - 1]; on the bounds too the gradient is 0, and NaN becomes 0."""
     above = select.where(comparison.gt(at, 0.0), at, 0.0)
     return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
 
 
 def _reflect_coordinates(at: Any, twice_low: int, twice_high: int) -> Any:
-    """at between two bounds, at which it turns round; they are given as twice themselves."""
+    """Reflect positions at two bounds, which are given as twice themselves."""
     if twice_low == twice_high:
         return _fill_with_zero_grad(at, 0.0)
     low, span = twice_low / 2, (twice_high - twice_low) / 2
@@ -140,7 +140,7 @@ def _nearest_tap(at: Any) -> list[tuple[Any, Any]]:
 
 
 def _fill_with_zero_grad(at: Any, value: float) -> Any:
-    """This value at all places, which have a gradient: 0."""
+    """Return this value at all positions, with a gradient of 0."""
     return select.where(constant(np.zeros((), np.bool_)), at, value)
 
 
@@ -151,7 +151,7 @@ def _linear_taps(at: Any) -> list[tuple[Any, Any]]:
 
 
 def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
-    """Four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
+    """Return four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
     low = arithmetic.floor(at.detach())
     t = at - low
     weights = (
@@ -175,7 +175,7 @@ def _cubic_kernel_outer(x: Any) -> Any:
 
 
 def _gather_weighted_corner(flat: Any, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Any:
-    """The elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
+    """Return the elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
     inside: Any = None
     place: Any = 0
     weight: Any = None
@@ -193,7 +193,7 @@ def _gather_weighted_corner(flat: Any, corner: Sequence[tuple[Any, Any]], sides:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid (N, H, W, 2) of the maps theta (N, 2, 3) for images of `size` (N, C, H, W), or (N, D, H, W, 3).
+    """Return the grid (N, H, W, 2) of the maps theta (N, 2, 3) for images of `size` (N, C, H, W), or (N, D, H, W, 3).
 
     Raises ValueError for a theta that is not floating or of another shape, NotImplementedError for other sizes.
     """

@@ -22,7 +22,7 @@ __all__ = ["group_norm", "rms_norm"]
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x / √(mean x² + eps) over the last dimensions, which are `normalized_shape`; then · weight.
+    """Return x / √(mean x² + eps) over the last dimensions, which are `normalized_shape`; then · weight.
 
     `eps` is the smallest step at 1 of the type, if none is given. Raises RuntimeError if the input does not end in
     `normalized_shape`. Source: Zhang & Sennrich, 2019.
@@ -47,7 +47,7 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:
-    """(x - mean) / √(var + eps) over each group of channels of each sample of (N, C, …); then · weight + bias.
+    """Return (x - mean) / √(var + eps) over each group of channels of each sample of (N, C, …); then · weight + bias.
 
     Raises RuntimeError if the channels do not divide into groups, or a weight or bias is not (C,), ValueError where a
     group has one value. Source: Wu & He, 2018.

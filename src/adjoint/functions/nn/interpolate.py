@@ -27,7 +27,7 @@ RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in 
 def interpolate_antialiased(
     image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool
 ) -> Any:
-    """Resample (N, C, H, W) to the `new` sizes by Σ k((j + ½ - c) / s) x_j / Σ k, for a centre c and s ≥ 1.
+    """Resample (N, C, H, W) to the `new` sizes: Σ k((j + ½ - c) / s) x_j / Σ k for a centre c and s ≥ 1.
 
     The kernels k are a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
     """

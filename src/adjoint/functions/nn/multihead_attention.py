@@ -37,8 +37,8 @@ def multi_head_attention_forward(
     projected keys and values.
 
     Shapes:
-        query (L, N, E), key and value (S, N, ·) -> (L, N, E), weights (N, L, S) or, not averaged, (N, H, L, S)
-        N comes first if `batch_first`, and is optional
+        query (L, N, E), key and value (S, N, ·) -> (L, N, E), weights (N, L, S)
+        Weights that are not averaged are (N, H, L, S); N comes first if `batch_first`, and is optional
 
     Raises: AssertionError or RuntimeError where shapes do not fit.
 

@@ -25,7 +25,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / √(var + eps) over the last dimensions, which are `normalized_shape`; then · weight + bias.
+    """Return (x - mean) / √(var + eps) over the last dimensions, which are `normalized_shape`; then · weight + bias.
 
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
     """
@@ -67,7 +67,7 @@ def batch_norm(
     momentum: Any = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """(x - mean) / √(var + eps) for each channel (dimension 1), then · weight + bias.
+    """Return (x - mean) / √(var + eps) for each channel (dimension 1), then · weight + bias.
 
     Training takes the batch's statistics and moves the running ones towards them by `momentum`, in place; otherwise the
     running ones are taken. Raises ValueError for a batch with one value per channel, RuntimeError if a tensor does not
@@ -142,7 +142,7 @@ def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / √(var + eps) for each channel of each sample of (N, C, …), then · weight + bias.
+    """Return (x - mean) / √(var + eps) for each channel of each sample of (N, C, …), then · weight + bias.
 
     Statistics of the input move the running ones, by their average over the samples; without `use_input_stats` the
     running ones are taken. Raises ValueError where a channel of a sample has one value, RuntimeError as `batch_norm`
@@ -169,10 +169,8 @@ def instance_norm(
 
 
 @in_float32
-def normalize(
-    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
-) -> Tensor:  # fmt: skip
-    """x / max(‖x‖ₚ, eps) along `dim`."""
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """Return x / max(‖x‖ₚ, eps) along `dim`."""
     if out is not None:
         return write_out(out, normalize, input, p, dim, eps)
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
@@ -180,7 +178,7 @@ def normalize(
 
 @in_float32
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """x / (k + alpha mean x²)ᵇᵉᵗᵃ of (N, C, …), the mean over `size` neighbouring channels.
+    """Return x / (k + alpha mean x²)ᵇᵉᵗᵃ of (N, C, …), the mean over `size` neighbouring channels.
 
     Channels that are missing at the ends count as 0. Raises ValueError below three dimensions. Source: Krizhevsky et
     al., 2012.

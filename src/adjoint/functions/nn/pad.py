@@ -19,7 +19,7 @@ PAD_NODE_PREFIXES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", 
 
 @preserve_channels_last
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
-    """`input` framed: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
+    """Add a border: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
 
     `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
     with the tensor itself. Raises RuntimeError for more pairs than dimensions and for frames too wide.
@@ -41,7 +41,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
 
 
 def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
-    """`input` with its last dimensions framed: `pad` lists (before, after) from the last dimension forwards.
+    """Add a border to the last dimensions: `pad` lists (before, after) from the last dimension forwards.
 
     Raises NotImplementedError for other modes and numbers of dimensions, RuntimeError for frames too wide for theirs.
     """
@@ -72,7 +72,7 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
 
 
 def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:
-    """The elements of dimension d that stand in the frame and between, in order."""
+    """Return the elements of dimension d that stand in the border and between, in order."""
     n = shape[d]
     if n + before + after < (0 if mode == "circular" else 1):
         raise RuntimeError(

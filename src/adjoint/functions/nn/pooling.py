@@ -20,10 +20,8 @@ from adjoint.ops.movement.memory_format import copy_in_order
 from adjoint.ops.nn.pooling import max_pool, window_argmax, window_sum
 from adjoint.ops.reduction import reduction
 
-__all__ = [
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
-    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
-]  # fmt: skip
+__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d"]
+__all__ += ["max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices"]
 
 Sizes = tuple[int, ...]
 CHANNELS_LAST_ORDER = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
@@ -42,7 +40,7 @@ class Geometry(NamedTuple):
 def _geometry(
     name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Geometry:
-    """The settings in one form. Raises RuntimeError if they do not fit each other or the input."""
+    """Return the settings in one form. Raises RuntimeError if they do not fit each other or the input."""
     shape = tuple(input.array.shape)
     if len(shape) not in (rank + 1, rank + 2):
         ranks = f"{rank + 1}D or {rank + 2}D (batch mode) tensor"
@@ -112,7 +110,7 @@ def _max_pool(
 
 
 def _name_max_pool_node(rank: int, out: Tensor, input: Tensor) -> Tensor:
-    """`out`, whose node is called as PyTorch calls it; of volumes without a batch it lies channels last as they do."""
+    """Name the node of `out` as PyTorch does; volumes without a batch keep their channels last."""
     x = input.array
     if rank == 3 and input.ndim == 4 and type(x) is np.ndarray and not x.flags.c_contiguous:
         out = (
@@ -124,7 +122,7 @@ def _name_max_pool_node(rank: int, out: Tensor, input: Tensor) -> Tensor:
 
 
 def gather_at_flat(x: Tensor, places: Tensor, rank: int) -> Tensor:
-    """The elements of x at flat `places` within its last `rank` dimensions; the rest of the shapes is the same."""
+    """Return the elements of x at flat `places` within its last `rank` dimensions."""
     lead = x.ndim - rank
 
     def flat(t: Tensor) -> Any:
@@ -180,7 +178,7 @@ def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: i
 
 
 def _divide_truncating(total: Any, count: Any) -> Any:
-    """total / count; of integers the part before the point."""
+    """Return total / count, truncated for integers."""
     if total.array.dtype.kind != "i":
         return total / (count if isinstance(count, Tensor) else float(count))
     size = arithmetic.floor_divide(
@@ -205,7 +203,7 @@ def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of (N, C, L), with the zeros of the padding unless `count_include_pad` is False.
+    """Return the mean of each window of (N, C, L), with the zeros of the padding unless `count_include_pad` is False.
 
     `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
     """
@@ -217,7 +215,7 @@ def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of (N, C, H, W), with the zeros of the padding unless `count_include_pad` is False.
+    """Return the mean of each window of (N, C, H, W), with the padding's zeros unless `count_include_pad` is False.
 
     `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
     their number of elements. Raises RuntimeError for windows that do not fit the input.
@@ -230,5 +228,5 @@ def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
+    """Return the mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

@@ -27,7 +27,7 @@ State = tuple[Tensor, ...]  # (h,), of an LSTM (h, c)
 
 
 class Weights(NamedTuple):
-    """Those of one direction of one layer, whose G rows are its gates one below the other."""
+    """Weights of one direction of one layer, whose gates are stacked along the rows."""
 
     ih: Tensor  # (G, I)
     hh: Tensor  # (G, R)
@@ -40,7 +40,7 @@ def recurrent_layers(
     kind: str, input: Tensor, start: State, weights: Sequence[Sequence[Weights]], sizes: Sequence[int],
     dropout_p: float = 0.0, training: bool = False,
 ) -> tuple[Tensor, State]:  # fmt: skip
-    """The outputs (N, D·H) for packed rows (N, I), and the last states (L·D, B, H), of L layers of D directions.
+    """Return the outputs (N, D·H) for packed rows (N, I), and the last states (L·D, B, H), of L layers of D directions.
 
     `kind`: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU". `sizes`: how many rows each time has, not growing; B is the first.
     `start` has the shapes of the last states. Between layers goes dropout. Raises RuntimeError for no times at all.
@@ -67,7 +67,7 @@ def recurrent_layers(
 def _run_direction(
     kind: str, input: Tensor, sizes: Sequence[int], start: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
-    """The outputs (N, H) and the last state of one direction of one layer."""
+    """Return the outputs (N, H) and the last state of one direction of one layer."""
     separate = kind == "GRU"  # whose reset gate scales the recurrent bias, too
     bias = w.bias_ih if separate or w.bias_ih is None else arithmetic.add(w.bias_ih, w.bias_hh)
     gates = linear(input, w.ih, bias)  # (N, G), for all times at once
@@ -84,7 +84,7 @@ def _run_direction(
 
 
 def _layer_composite(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *start: Any) -> tuple[Tensor, ...]:
-    """What `RecurrentSweep` computes, step by step: the composite form."""
+    """Compute what `RecurrentSweep` does step by step: the composite form."""
     outputs, end = _run_time_steps(kind, gates.unbind(0), start, hh, bias, None, reverse)
     return stack(outputs), *end
 
@@ -92,7 +92,7 @@ def _layer_composite(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *
 def _run_time_steps(
     kind: str, inputs: Sequence[Any], start: State, hh: Any, bias: Any, hr: Any, reverse: bool
 ) -> tuple[list[Any], State]:
-    """The outputs for each time's gates (B, G), and the state that each sequence ends with."""
+    """Return the outputs for each time's gates (B, G), and the state that each sequence ends with."""
     step, across = STEP_BY_KIND[kind], movement.permute(hh, axes=(1, 0))
     down = None if hr is None else movement.permute(hr, axes=(1, 0))
     times = range(len(inputs))[:: -1 if reverse else 1]
@@ -118,7 +118,7 @@ def _run_time_steps(
 
 
 def _lstm(gates: Any, state: State, across: Any, _: Any) -> State:
-    """c' = σ(f) c + σ(i) tanh g; h' = σ(o) tanh c'. Source: Hochreiter & Schmidhuber, 1997, with forget gates."""
+    """Return c' = σ(f) c + σ(i) tanh g and h' = σ(o) tanh c'. Source: Hochreiter & Schmidhuber, 1997."""
     h, c = state
     i, f, g, o = chunk(addmm(gates, h, across), 4, 1)
     c = arithmetic.add(
@@ -129,7 +129,7 @@ def _lstm(gates: Any, state: State, across: Any, _: Any) -> State:
 
 
 def _gru(gates: Any, state: State, across: Any, bias: Any) -> State:
-    """h' = n + z (h - n) with n = tanh(a + σ(r) b); b is the recurrent part, its bias included. Source: Cho, 2014."""
+    """Return h' = n + z (h - n), n = tanh(a + σ(r) b), with the recurrent part b and its bias. Source: Cho, 2014."""
     (h,) = state
     recurrent = mm(h, across) if bias is None else addmm(bias, h, across)
     width = h.array.shape[1]
@@ -157,7 +157,7 @@ def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(h', c') after one step from (h, c), each (B, H), with input (B, I) and gates i, f, g, o in the weights' rows."""
+    """Return (h', c') after one step from (h, c), each (B, H), with input (B, I); the weights' rows are i, f, g, o."""
     h, c = _run_cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh), 4)
     return h, c
 
@@ -165,26 +165,26 @@ def lstm_cell(
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """h' (B, H) after one step from h, with input (B, I) and gates r, z, n in the weights' rows."""
+    """Return h' (B, H) after one step from h, with input (B, I) and gates r, z, n in the weights' rows."""
     return _run_cell("GRU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
 
 
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """tanh(W_ih x + b_ih + W_hh h + b_hh): (B, H) from an input (B, I) and h (B, H)."""
+    """Return tanh(W_ih x + b_ih + W_hh h + b_hh): (B, H) from an input (B, I) and h (B, H)."""
     return _run_cell("RNN_TANH", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
 
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """max(W_ih x + b_ih + W_hh h + b_hh, 0): (B, H) from an input (B, I) and h (B, H)."""
+    """Return max(W_ih x + b_ih + W_hh h + b_hh, 0): (B, H) from an input (B, I) and h (B, H)."""
     return _run_cell("RNN_RELU", input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 1)[0]
 
 
 def _run_cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) -> State:
-    """One step. Raises RuntimeError where sizes do not fit each other."""
+    """Run one step. Raises RuntimeError where sizes do not fit each other."""
     if input.array.shape[1] != w.ih.array.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.array.shape[1]} expected {w.ih.array.shape[1]}"

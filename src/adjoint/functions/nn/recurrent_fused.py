@@ -62,7 +62,7 @@ class RecurrentSweep(Function):
 
 
 def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
-    """The gradients of the inputs as recorded ops."""
+    """Return the gradients of the inputs as recorded ops."""
     again = mode.recording
     with enable_grad():
         # twins, since one input may have been made of another
@@ -80,7 +80,7 @@ def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
 
 
 def _sigmoid(x: Any) -> None:
-    """1 / (1 + e⁻ˣ), in place."""
+    """Return 1 / (1 + e⁻ˣ), in place."""
     np.negative(x, out=x)
     np.exp(x, out=x)
     x += 1
@@ -88,14 +88,14 @@ def _sigmoid(x: Any) -> None:
 
 
 def _allocate_states(u: Any, h: Any) -> Any:
-    """Room for the states before, between and after the times, the first of them filled."""
+    """Allocate the states before, between and after the times, the first of them filled."""
     states = np.empty((len(u) + 1, *h.shape), u.dtype)
     states[0] = h
     return states
 
 
 def _transpose_weight(weight: Any) -> Any:
-    """The weight (G, H) as (H, G) in memory, by which a product with a few rows is a quarter quicker."""
+    """Lay out the weight (G, H) as (H, G), which makes products with a few rows a quarter quicker."""
     return np.ascontiguousarray(weight.T)
 
 

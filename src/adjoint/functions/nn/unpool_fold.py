@@ -137,7 +137,7 @@ max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_max_unpool, "max_unpool{ran
 
 
 def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
-    """The sizes to unpool to."""
+    """Return the sizes to unpool to."""
     rank = len(usual)
     given = usual if output_size is None else list(output_size)
     if output_size is not None:

@@ -132,7 +132,7 @@ class Sequential(IndexedContainer):
         return other
 
     def __mul__(self, other: int) -> Sequential:
-        """The same modules, `other` times over."""
+        """Return the same modules, `other` times over."""
         return Sequential(*list(self) * self._check_repeat_count(other))
 
     __rmul__ = __mul__
@@ -242,19 +242,19 @@ class ModuleDict(Module):
         return module
 
     def keys(self) -> Iterable[str]:
-        """The keys."""
+        """Return the keys."""
         guard_contents(self)
         found: Iterable[str] = self._modules.keys()
         return found
 
     def items(self) -> Iterable[tuple[str, Module]]:
-        """Pairs of key and module."""
+        """Return pairs of key and module."""
         guard_contents(self)
         found: Iterable[tuple[str, Module]] = self._modules.items()
         return found
 
     def values(self) -> Iterable[Module]:
-        """The modules."""
+        """Return the modules."""
         guard_contents(self)
         found: Iterable[Module] = self._modules.values()
         return found

@@ -66,11 +66,11 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """Another dict with the same parameters."""
+        """Return another dict with the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value at `key`, which is set to `default` if there is none."""
+        """Return the value at `key`, after setting it to `default` if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -92,24 +92,24 @@ class ParameterDict(Module):
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value at `key`, or `default`."""
+        """Return the value at `key`, or `default`."""
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """Another dict with these keys, and `default` for each."""
+        """Return another dict with these keys, and `default` for each."""
         return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> KeysView[str]:
-        """The keys."""
+        """Return the keys."""
         guard_contents(self)
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """Pairs of key and value."""
+        """Return pairs of key and value."""
         return [(key, self[key]) for key in self]
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """Return the values."""
         return [self[key] for key in self]
 
     def update(self, parameters: Any) -> None:
@@ -150,7 +150,7 @@ class ParameterDict(Module):
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A dict has no forward."""
+        """Raise RuntimeError: a dict has no forward."""
         raise RuntimeError("ParameterDict should not be called.")
 
     def extra_repr(self) -> str:

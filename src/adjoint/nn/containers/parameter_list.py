@@ -69,7 +69,7 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A list has no forward."""
+        """Raise RuntimeError: a list has no forward."""
         raise RuntimeError("ParameterList should not be called.")
 
     def _name_at(self, index: int) -> str:
@@ -83,12 +83,12 @@ class ParameterList(Module):
 
 
 def as_parameter(value: Any) -> Any:
-    """What a list or dict of parameters holds for `value`: tensors as parameters."""
+    """Return `value` as a list or dict of parameters holds it: a tensor as a parameter."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
 def describe_item(value: Any) -> str:
-    """What is held, in the `repr` of what holds it."""
+    """Return an item as the `repr` of its container shows it."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"

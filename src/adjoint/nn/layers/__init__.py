@@ -4,8 +4,7 @@ Modules, in reading order:
 
 - `activation`: Activation functions as modules.
 - `adaptive_pooling`: Adaptive, fractional and power-average pooling layers, and their inverse, max unpooling.
-- `attention_bias`: Masks of causal attention as tensors of a class of their own, for queries and keys of different
-  numbers.
+- `attention_bias`: Causal masks of attention as a subclass of Tensor, also for unequal numbers of queries and keys.
 - `dropout`: Dropout.
 - `embedding`: Tables of vectors.
 - `flatten`: Changes of shape as modules.
@@ -15,8 +14,8 @@ Modules, in reading order:
 - `normalization`: Layers that normalise over a batch or over features.
 - `padding`: Padding layers: a border around the last dimensions.
 - `pooling`: Pooling layers: one number for each window.
-- `recurrent`: Recurrent layers: RNN, LSTM and GRU, several of them on top of each other, in one or both directions.
-- `recurrent_cells`: One step of a recurrent layer as a module.
+- `recurrent`: Recurrent layers RNN, LSTM and GRU, stacked, in one or both directions.
+- `recurrent_cells`: Recurrent cells: one step of a recurrent layer.
 - `similarity`: Modules of two inputs: similarity, distance, the bilinear form.
 - `attention`: Attention with several heads as a module.
 - `convolution`: Convolutional layers.

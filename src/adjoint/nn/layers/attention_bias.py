@@ -1,4 +1,4 @@
-"""Masks of causal attention as tensors of a class of their own, for queries and keys of different numbers."""
+"""Causal masks of attention as a subclass of Tensor, also for unequal numbers of queries and keys."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(IntEnum):
-    """Which corner of the mask (L, S) the diagonal of the triangle starts from."""
+    """Corner of the mask (L, S) in which the diagonal of the triangle starts."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """The mask (seq_len_q, seq_len_kv), True where a query may see a key: not the keys after it.
+    """Causal mask (seq_len_q, seq_len_kv), True where a query attends to a key.
 
-    The last query stands beside the last key for `LOWER_RIGHT`, the first beside the first for `UPPER_LEFT`.
+    `UPPER_LEFT` aligns the first query with the first key, `LOWER_RIGHT` the last with the last.
     """
 
     __slots__ = ()
@@ -44,12 +44,15 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask (L, S) in which query i sees the keys up to i."""
+    """Return the mask (L, S) in which query i attends to the keys up to i."""
     return _make_causal_bias(CausalVariant.UPPER_LEFT, size)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask (L, S) in which query i sees the keys up to S - L + i."""
+    """Return the mask (L, S) in which query i attends to the keys up to S - L + i.
+
+    This alignment suits queries that follow cached keys.
+    """
     return _make_causal_bias(CausalVariant.LOWER_RIGHT, size)
 
 

@@ -130,7 +130,7 @@ class ConvTranspose3d(TransposedConvolution):
 
     Shapes:
         input (N, C, D, H, W) -> (N, out_channels, D_out, H_out, W_out)
-        D_out = (D - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1, H_out, W_out likewise
+        D_out = (D - 1)·stride - 2·padding + dilation·(kernel_size - 1) + output_padding + 1, H_out, W_out too
 
     Example:
         >>> layer = nn.ConvTranspose3d(4, 2, kernel_size=2, stride=2)

@@ -170,7 +170,7 @@ class Conv3d(Convolution):
 
     Shapes:
         input (N, C, D, H, W) -> (N, out_channels, D_out, H_out, W_out)
-        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out, W_out likewise
+        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out, W_out too
 
     Example:
         >>> layer = nn.Conv3d(1, 2, kernel_size=(1, 3, 3))

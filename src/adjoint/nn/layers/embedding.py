@@ -16,7 +16,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class EmbeddingTable(Module):
-    """What `Embedding` and `EmbeddingBag` share: a table of `num_embeddings` rows, of which one may be for padding."""
+    """Table of `num_embeddings` rows, one of which may be for padding: the base of `Embedding` and `EmbeddingBag`."""
 
     weight: Parameter
     num_embeddings: int
@@ -45,13 +45,13 @@ class EmbeddingTable(Module):
                 self.weight[self.padding_idx] = 0
 
     def _format_non_defaults(self, **defaults: Any) -> str:
-        """The settings that are not the usual ones."""
+        """Return the settings that differ from the defaults."""
         given = {name: getattr(self, name) for name in defaults}
         return "".join(f", {name}={value!r}" for name, value in given.items() if value != defaults[name])
 
 
 def _normalize_padding_idx(padding_idx: int | None, rows: int, name: str) -> int | None:
-    """The row for padding, from the front. Raises AssertionError if there is no such row."""
+    """Return the row for padding, from the front. Raises AssertionError if there is no such row."""
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
@@ -117,7 +117,7 @@ class Embedding(EmbeddingTable):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Self:  # fmt: skip
-        """Return an embedding layer whose table is `embeddings`.
+        """Return a table with these rows (V, D), which are not trained unless `freeze` is False.
 
         Args:
             embeddings: tensor (V, D), the rows; the layer shares their memory.
@@ -210,7 +210,7 @@ class EmbeddingBag(EmbeddingTable):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:  # fmt: skip
-        """A table with these rows (V, D), which are not trained unless `freeze` is False."""
+        """Return a table with these rows (V, D), which are not trained unless `freeze` is False."""
         made = cls(
             *_check_table_shape(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
             include_last_offset,

@@ -112,7 +112,7 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """`local_response_norm` as a module: x / (k + alpha mean x²)ᵇᵉᵗᵃ, the mean over `size` neighbouring channels."""
+    """Local response normalization: x / (k + alpha mean x²)ᵇᵉᵗᵃ, with the mean over `size` neighbouring channels."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -129,9 +129,9 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """As LocalResponseNorm, of (N, C, H, W), over ⌊(size + 1) / 2⌋ channels on either side, the own one counted in.
+    """Local response normalization of (N, C, H, W) over ⌊(size + 1) / 2⌋ channels on either side, the own included.
 
-    The first channel counts for all behind those that it is a neighbour of, as in PyTorch, whose numbers these are.
+    As in PyTorch, the first channel also counts for all channels behind its neighbours.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -9,10 +9,8 @@ from adjoint.nn import functional as F
 from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 
-__all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "ChannelShuffle", "PixelShuffle", "PixelUnshuffle",
-    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
-]  # fmt: skip
+__all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "ChannelShuffle", "PixelShuffle"]
+__all__ += ["PixelUnshuffle", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):

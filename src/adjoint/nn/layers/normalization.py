@@ -15,9 +15,8 @@ from adjoint.nn.module.module import Module
 from adjoint.nn.module.module_docstring import inherit_sections
 from adjoint.nn.module.parameter import Parameter
 
-__all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-]  # fmt: skip
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ += ["LayerNorm"]
 
 
 class ScaledNorm(Module):
@@ -210,7 +209,7 @@ class InstanceNorm(ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self) -> int:
-        """The number of dimensions of one sample."""
+        """Return the number of dimensions of one sample."""
         return min(self.ranks)
 
     def forward(self, input: Tensor) -> Tensor:

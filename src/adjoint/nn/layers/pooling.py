@@ -92,7 +92,7 @@ class MaxPool3d(MaxPool):
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
-        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out and W_out likewise
+        D_out = ⌊(D + 2·padding - dilation·(kernel_size - 1) - 1) / stride⌋ + 1, H_out, W_out too
 
     Example:
         >>> nn.MaxPool3d(2)(ad.zeros(1, 3, 4, 6, 6)).shape
@@ -202,7 +202,7 @@ class AvgPool3d(AvgPool):
 
     Shapes:
         input (N, C, D, H, W) -> (N, C, D_out, H_out, W_out)
-        D_out = ⌊(D + 2·padding - kernel_size) / stride⌋ + 1, H_out and W_out likewise
+        D_out = ⌊(D + 2·padding - kernel_size) / stride⌋ + 1, H_out, W_out too
 
     Example:
         >>> nn.AvgPool3d(2)(ad.zeros(1, 3, 4, 6, 6)).shape

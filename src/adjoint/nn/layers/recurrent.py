@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN, LSTM and GRU, several of them on top of each other, in one or both directions."""
+"""Recurrent layers RNN, LSTM and GRU, stacked, in one or both directions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPR_DEFAULTS: dict[str, Any] = {
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU have in common: parameters uniform within ±1/√hidden_size at first, and the sweep.
+    """Base of RNN, LSTM and GRU: the parameters, uniform in ±1/√hidden_size at first, and the run over the steps.
 
     The input is (T, B, input_size), (B, T, input_size) if `batch_first`, (T, input_size), or a PackedSequence. The
     first state is zeros unless given. Returns the outputs of the last layer for each time, both directions side by
@@ -67,7 +67,7 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Any]]:
-        """The parameters of each direction of each layer."""
+        """Parameters of each direction of each layer."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
@@ -79,10 +79,10 @@ class RNNBase(Module):
         return [weight for weights in self.all_weights for weight in weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing: only other devices want the parameters in one piece of memory."""
+        """Do nothing: only other devices need the parameters in one piece of memory."""
 
     def reset_parameters(self) -> None:
-        """Draw new values."""
+        """Draw new values for all parameters."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -136,7 +136,7 @@ class RNNBase(Module):
         return state[0]
 
     def _sizes(self, batch: int) -> list[tuple[int, int, int]]:
-        """The shapes of the states."""
+        """Return the shapes of the states."""
         return [(self.num_layers * self._num_directions, batch, self.proj_size or self.hidden_size)]
 
     def _initial_state(self, input: Any, batch: int) -> tuple[Any, ...]:
@@ -226,8 +226,8 @@ class RNN(RNNBase):
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
-        input (T, N, input_size), h0 (L·B, N, hidden_size) -> output (T, N, B·hidden_size), h (L·B, N, hidden_size)
-        T steps, N sequences, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+        input (T, N, input_size), h0 (L·B, N, H) -> output (T, N, B·H), h (L·B, N, H)
+        T steps; N sequences, optional; L = num_layers; H = hidden_size; B = 2 if bidirectional, else 1
 
     Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
 
@@ -273,8 +273,8 @@ class LSTM(RNNBase):
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
-        input (T, N, input_size), (h0, c0) -> output (T, N, B·H), (h (L·B, N, H), c (L·B, N, hidden_size))
-        H = proj_size or hidden_size, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+        input (T, N, input_size) -> output (T, N, B·H), h (L·B, N, H), c (L·B, N, hidden_size)
+        T steps; N sequences, optional; L = num_layers; H = proj_size or hidden_size; B = 2 if bidirectional, else 1
 
     Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
 
@@ -310,10 +310,10 @@ class LSTM(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent unit network of one or more layers: h' = (1 - z) n + z h.
 
-    The gates r and z are σ of W_ih x + b_ih + W_hh h + b_hh, and n = tanh(W_in x + b_in + r (W_hn h + b_hn)). A call
-    takes the input, a tensor or a `PackedSequence`, and optionally the first state h0, zeros by default. It returns the
-    last layer's states at all steps, and the last state of each layer. The initial parameters are uniform in
-    ±1/√hidden_size.
+    The gates r and z are σ of W_ih x + b_ih + W_hh h + b_hh. The candidate n is tanh(W_in x + b_in + r (W_hn h +
+    b_hn)). A call takes the input, a tensor or a `PackedSequence`, and optionally the first state h0, zeros by default.
+    It returns the last layer's states at all steps, and the last state of each layer. The initial parameters are
+    uniform in ±1/√hidden_size.
 
     Args:
         input_size: number of features of each input step.
@@ -326,8 +326,8 @@ class GRU(RNNBase):
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Shapes:
-        input (T, N, input_size), h0 (L·B, N, hidden_size) -> output (T, N, B·hidden_size), h (L·B, N, hidden_size)
-        T steps, N sequences, L = num_layers, B = 2 if bidirectional, else 1; the batch dimension N is optional
+        input (T, N, input_size), h0 (L·B, N, H) -> output (T, N, B·H), h (L·B, N, H)
+        T steps; N sequences, optional; L = num_layers; H = hidden_size; B = 2 if bidirectional, else 1
 
     Raises: ValueError for sizes below 1 and a dropout outside [0, 1], RuntimeError in a call for other shapes.
 

@@ -1,4 +1,4 @@
-"""One step of a recurrent layer as a module."""
+"""Recurrent cells: one step of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """What the cells have in common: parameters uniform within ±1/√hidden_size at first.
+    """Base of the recurrent cells: the parameters, uniform in ±1/√hidden_size at first.
 
     The input is (B, input_size) or (input_size,), the state (B, hidden_size) or (hidden_size,), zeros unless given.
     """
@@ -47,7 +47,7 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def _run_cell(self, function: Any, input: Tensor, state: Any) -> Any:
-        """What `function` makes of rows of input and of states, all of them checked and with a batch dimension."""
+        """Call `function` with input and state, both checked and with a batch dimension."""
         if input.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
         alone = input.ndim == 1
@@ -58,7 +58,7 @@ class RNNCellBase(Module):
         return tuple(part.squeeze(0) for part in out) if isinstance(out, tuple) else out.squeeze(0)
 
     def _make_state_factory(self, given: Any, name: str) -> Any:
-        """A function that makes the state for rows of input: the given one, or zeros."""
+        """Return a function that gives the state for an input: the given one, or zeros."""
         if given is not None and given.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {given.ndim}D instead")
 
@@ -76,7 +76,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu in place of tanh."""
+    """One step of a recurrent neural network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu for tanh."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,

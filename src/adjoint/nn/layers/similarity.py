@@ -14,10 +14,8 @@ from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
-__all__ = [
-    "Bilinear", "CosineEmbeddingLoss", "CosineSimilarity", "HingeEmbeddingLoss", "KLDivLoss", "MarginRankingLoss",
-    "PairwiseDistance", "SoftMarginLoss", "TripletMarginLoss",
-]  # fmt: skip
+__all__ = ["Bilinear", "CosineEmbeddingLoss", "CosineSimilarity", "HingeEmbeddingLoss", "KLDivLoss"]
+__all__ += ["MarginRankingLoss", "PairwiseDistance", "SoftMarginLoss", "TripletMarginLoss"]
 
 
 def _make_module_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:

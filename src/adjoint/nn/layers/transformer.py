@@ -22,9 +22,8 @@ from adjoint.nn.layers.normalization import LayerNorm
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.module_docstring import inherit_sections
 
-__all__ = [
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
-]  # fmt: skip
+__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder"]
+__all__ += ["TransformerEncoderLayer"]
 Activation = str | Callable[[Tensor], Tensor]
 
 

@@ -107,7 +107,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(outputs.squeeze(0) if alone else outputs, loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities of all classes: (N, n_classes)."""
+        """Return the log-probabilities of all classes: (N, n_classes)."""
         return self._get_full_log_prob(input, self.head(input))
 
     def _get_full_log_prob(self, x: Any, head_output: Any) -> Tensor:
@@ -119,5 +119,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each row (N,)."""
+        """Return the most probable class of each row (N,)."""
         return self.log_prob(input).argmax(1)

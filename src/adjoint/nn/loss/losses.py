@@ -1,4 +1,4 @@
-"""What losses as modules have in common, for programs that derive their own from it."""
+"""Losses as modules, and the bases from which programs derive their own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from adjoint.nn import functional as F
 from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 
-__all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "L1Loss", "MSELoss", "NLLLoss", "SmoothL1Loss",
-]  # fmt: skip
+__all__ = ["BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "L1Loss", "MSELoss", "NLLLoss"]
+__all__ += ["SmoothL1Loss"]
 
 
 class Loss(Module):
-    """A loss with a `reduction`: "mean", "sum" or "none"."""
+    """Loss with a `reduction`: "mean", "sum" or "none"."""
 
     reduction: str
 
@@ -27,7 +26,7 @@ class Loss(Module):
 
 
 class WeightedLoss(Loss):
-    """A loss with a `reduction`, and a buffer `weight`: one number for each class, or None."""
+    """Loss with a `reduction`, and a buffer `weight`: one number for each class, or None."""
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,

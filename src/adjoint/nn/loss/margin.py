@@ -16,10 +16,9 @@ from adjoint.nn.loss.losses import Loss, NLLLoss, WeightedLoss
 from adjoint.nn.module.from_function import FunctionModule, make_module_class
 from adjoint.nn.module.module import Module
 
-__all__ = [
-    "CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss2d", "PoissonNLLLoss", "TripletMarginWithDistanceLoss",
-]  # fmt: skip
+__all__ = ["CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MultiLabelMarginLoss"]
+__all__ += ["MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss2d", "PoissonNLLLoss"]
+__all__ += ["TripletMarginWithDistanceLoss"]
 
 
 def _make_loss_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:
@@ -131,7 +130,7 @@ class TripletMarginWithDistanceLoss(Module):
 
 @dataclass(frozen=True, slots=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch may save memory in `linear_cross_entropy`. Kept and checked; nothing here depends on it."""
+    """Options by which PyTorch saves memory in `linear_cross_entropy`. They are checked, and change nothing."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None

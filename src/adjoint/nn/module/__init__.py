@@ -3,11 +3,11 @@
 Modules, in reading order:
 
 - `parameter`: Tensors that a module keeps: parameters, which are trained, and buffers, which are not.
-- `module_state`: What a module holds, and what of it the functions that make it up rely on.
+- `module_state`: Attributes of a module, and the protocol by which its functions see them.
 - `hooks`: Functions that users attach to a module, or to all modules, and the dictionaries that hold them.
 - `backward_hooks`: Hooks on the gradients of a module: places in the graph, before and behind forward, which they all
   pass at once.
-- `module_path`: Where in its model a module sits: the name that traces and error messages use.
+- `module_path`: Path of a module in its model, which traces and error messages show.
 - `node_hooks`: Backward hooks that are not full: PyTorch's first ones, which see the node that made a module's
   output.
 - `call_with_hooks`: A module's call where there are hooks: those before forward, forward, those after it, and those

@@ -56,7 +56,7 @@ class GradientHooks:
         return bool(self.before or self.after)
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, in place of those that want gradients views of them, whose gradients the hooks see."""
+        """Return the arguments, with views in place of those that need gradients, which the hooks see."""
         if not self or not mode.recording:
             return args
         self.first_sequence_nr, self.arguments = next_sequence_nr(), len(args)
@@ -70,7 +70,7 @@ class GradientHooks:
         return tuple(entered)
 
     def wrap_outputs(self, result: Any) -> Any:
-        """The result, a tensor or a tuple with tensors, now with gradients that the hooks see.
+        """Return the result, a tensor or a tuple with tensors, with gradients that the hooks see.
 
         A tensor that this call has made stays the object it is: it may be written in place like any other. One that is
         older, or that stands in the result twice, is a tensor to others as well, whose gradients are not the module's:
@@ -143,13 +143,13 @@ def _attach_identity_node(hook: Callable[..., Any], sources: list[Tensor], targe
 
 
 def _scatter_to_positions(gradients: Gradients, places: list[int], size: int) -> Gradients:
-    """`gradients` at their `places` among `size`, None elsewhere."""
+    """Return `size` gradients: these at their `places`, None elsewhere."""
     found = dict(zip(places, gradients, strict=True))
     return tuple(found.get(i) for i in range(size))
 
 
 def _take_replacement(hook: Any, returned: Any, before: Gradients, kind: str, what: str) -> Gradients:
-    """What `hook` returned in place of the gradients `before`: the same number, each of the same shape and type."""
+    """Return the gradients that `hook` gives in place of `before`. Raises for other numbers, shapes and types."""
     if returned is None:
         return before
     name = getattr(hook, "__name__", repr(hook))

@@ -25,12 +25,12 @@ class ForwardHook(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What the hook is called in warnings."""
+        """Name of the hook in warnings."""
         return "global module forward hook" if self.key[0] else "module forward hook"
 
 
 def call_with_hooks(module: AnyModule, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    """Pre-hooks, forward, hooks; those for all modules before the module's own.
+    """Run pre-hooks, forward and hooks; those for all modules run before the module's own.
 
     Which hooks there are is looked up before forward for those before it, after forward for those after it. When
     anything raises, the forward hooks with `always_call` that have not run yet still do, with the output so far.

@@ -48,7 +48,7 @@ def make_module_class(
     function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
     without: str = "", kind: type[Module] = Module,
 ) -> type[FunctionModule]:  # fmt: skip
-    """The module class `name`, to be kept in `module`, that calls `function` with its operands and its settings.
+    """Make the class `name` of `module`, whose instances call `function` with operands and their settings.
 
     The parameter `without` is none of them; `kind` is a further base. Settings are `shown` in its repr: with their
     names, as "values" alone, or not at all.

@@ -70,7 +70,7 @@ def make_hook_tables(holder: Any, names: tuple[str, ...] = CALL_HOOK_NAMES + STA
 
 
 def refresh_hook_tables(holder: Any) -> None:
-    """Note the dictionaries which each call looks at, and the compiled call: it need read no other attribute."""
+    """Record the dictionaries that each call reads, so that a call reads no other attribute."""
     held = holder.__dict__
     held[CALL_HOOK_TABLES_NAME] = tuple(held[name] for name in (*RUN_HOOK_NAMES, COMPILED_CALL_NAME) if name in held)
 
@@ -84,12 +84,12 @@ def has_hooks(module: Any) -> bool:
 
 
 def hook_ids(holder: Any) -> list[int]:
-    """The ids of the hooks that run at the module's calls, whoever put them into its dictionaries."""
+    """Return the ids of the hooks that run at the module's calls, whoever added them."""
     return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
 
 
 def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
-    """What the ids depend on."""
+    """Return the facts that the ids depend on."""
     held = vars(holder)
     for name in RUN_HOOK_NAMES:
         yield held, name, None
@@ -226,7 +226,7 @@ def register_forward_hook(
 def register_full_backward_pre_hook(
     self: AnyModule, hook: Callable[..., Any], prepend: bool = False
 ) -> RemovableHandle:
-    """`hook(module, grad_output)` runs when the gradients of the outputs have arrived, and may return others."""
+    """Register `hook(module, grad_output)`, which gets the gradients of the outputs and may replace them."""
     return register_hook(self, "_backward_pre_hooks", hook, prepend=prepend)
 
 
@@ -254,7 +254,7 @@ def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepe
 
 
 def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
+    """Register `hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
 
     `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.
     """
@@ -262,42 +262,42 @@ def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> Removab
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, args)` before the forward of every module, before the module's own hooks."""
+    """Register `hook(module, args)` before every forward and before the module's own hooks."""
     return register_hook(global_hooks, "_forward_pre_hooks", hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """`hook(module, args, output)` after the forward of every module, before the module's own hooks."""
+    """Register `hook(module, args, output)` after every forward, before the module's own hooks."""
     return register_hook(global_hooks, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_output)` for every module, before the module's own hooks."""
+    """Register `hook(module, grad_output)` for every module, before the module's own hooks."""
     return register_hook(global_hooks, "_backward_pre_hooks", hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` for every module, before the module's own hooks."""
+    """Register `hook(module, grad_input, grad_output)` for every module, before its own hooks."""
     return _register_backward_hook(global_hooks, hook, True)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`Module.register_backward_hook` for every module: deprecated as that is."""
+    """Register `Module.register_backward_hook` for every module: deprecated, too."""
     return _register_backward_hook(global_hooks, hook, False)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, name, buffer)` whenever a module registers a buffer; it may return another one."""
+    """Register `hook(module, name, buffer)`, which may replace a buffer that a module registers."""
     return register_hook(global_hooks, "_buffer_registration_hooks", hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, name, submodule)` whenever a module registers another; it may return another one."""
+    """Register `hook(module, name, submodule)`, which may replace a module that a module registers."""
     return register_hook(global_hooks, "_module_registration_hooks", hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, name, parameter)` whenever a module registers a parameter; it may return another one."""
+    """Register `hook(module, name, parameter)`, which may replace a parameter that a module registers."""
     return register_hook(global_hooks, "_parameter_registration_hooks", hook)

@@ -37,7 +37,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class LoadErrors(list[str]):
-    """What is wrong with a state dict, and the writes to make once it is known that nothing is."""
+    """Errors of a state dict, and the writes to make once there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,12 +217,12 @@ def register_load_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any])
 
 
 def register_any_pre_hook(self: AnyModule, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
-    """As `register_load_state_dict_pre_hook`, but the hook is not given the module unless `with_module`."""
+    """Register a hook before loading, which gets the module only `with_module`."""
     return register_hook(self, "_load_state_dict_pre_hooks", WeakModuleHook(hook, self) if with_module else hook)
 
 
 def register_load_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, incompatible_keys)` runs when the module and its parts are loaded.
+    """Register `hook(module, incompatible_keys)`, which runs when the module and its parts are loaded.
 
     It may change the two lists in place: what is in them in the end is what a `strict` call complains of.
     """

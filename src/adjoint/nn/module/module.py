@@ -178,7 +178,7 @@ class Module:
         return f"{self._get_name()}({lines}\n)" if lines else f"{self._get_name()}()"
 
     def extra_repr(self) -> str:
-        """The settings to show in the module's `repr`."""
+        """Return the settings to show in the module's `repr`."""
         return ""
 
     def _get_name(self) -> str:

@@ -64,7 +64,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _select_entries(lines: Sequence[str], names: Collection[str]) -> Iterator[str]:
-    """The entries of `Args:` for these names, each with the lines that continue it."""
+    """Return the entries of `Args:` for these names, each with the lines that continue it."""
     wanted = False
     for line in lines:
         if entry := re.match(r" {4}(\w+(?:, \w+)*): ", line):
@@ -76,7 +76,7 @@ def _select_entries(lines: Sequence[str], names: Collection[str]) -> Iterator[st
 
 
 def _with_module(line: str, name: str, called: str, operands: Signature) -> str:
-    """A line of an example, `F.called(operands, settings)` in it replaced by `nn.Name(settings)(operands)`."""
+    """Replace `F.called(operands, settings)` in a line of an example by `nn.Name(settings)(operands)`."""
     prompted = re.match(r" {4}(?:>>>|\.\.\.) +", line)
     if prompted is None:
         return line

@@ -1,4 +1,4 @@
-"""Where in its model a module sits: the name that traces and error messages use."""
+"""Path of a module in its model, which traces and error messages show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNCOUNTED_ATTRIBUTES = ("_version", CALL_HOOK_TABLES_NAME, FULL_BACKWARD_NAME)  
 
 
 def module_version(holder: Any) -> Any:
-    """The number that changes with whatever changes what a call of the module does."""
+    """Return the number that changes with everything that a call of the module depends on."""
     return holder._version
 
 
@@ -39,7 +39,7 @@ module_version.rests_on = lambda holder: [(vars(holder), "_version")]  # type: i
 
 
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:
-    """Every attribute of a module, and what its registries hold: all that its version counts, but for those ignored."""
+    """Yield every attribute of a module and the items of its registries, except those ignored."""
     found: list[Any] = []
     for key, value in vars(holder).items():
         if key not in UNCOUNTED_ATTRIBUTES and key not in ignored and (key not in HOOK_ATTRIBUTE_NAMES or value):
@@ -49,7 +49,7 @@ def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[
 
 
 def find_module_name(parent: AnyModule, module: AnyModule) -> str:
-    """The dotted name under which `parent` knows `module`; the class's name if it does not."""
+    """Return the dotted name under which `parent` knows `module`; the class's name if it does not."""
     for name, child in parent.named_modules():
         if child is module and name:
             return name
@@ -57,7 +57,7 @@ def find_module_name(parent: AnyModule, module: AnyModule) -> str:
 
 
 def guard_module_versions(module: AnyModule) -> None:
-    """Have the traced step retraced when `module`, or a part of it, changes, or the hooks for all modules do.
+    """Retrace the step when `module`, a part of it, or the hooks for all modules change.
 
     The outermost call watches all parts: those that are used but not called themselves are among them.
     """
@@ -72,7 +72,7 @@ def guard_module_versions(module: AnyModule) -> None:
 
 
 def guard_contents(container: AnyModule) -> None:
-    """Have the traced step, which reads what `container` holds without calling it, retraced when that changes."""
+    """Retrace the step, which reads the contents of `container` without calling it, when they change."""
     if nondefault.count and not (trace_stack.modules and id(container) in trace_stack.guarded_ids):
         _guard_module(container, f"contents of a {type(container).__name__}")
 
@@ -84,7 +84,7 @@ def _guard_module(module: AnyModule, what: str) -> None:
 
 
 def _guard_hooks(holder: Any, what: str) -> None:
-    """Where there are hooks, notice also if they are taken out of their dictionaries without their handles."""
+    """Notice hooks that are removed from their dictionaries without their handles."""
     if hook_ids(holder):
         guard_on(holder, hook_ids, f"hooks held by {what}", at_end=True)
 
@@ -105,7 +105,7 @@ def trace_forward(module: AnyModule, forward: Callable[..., Any], args: tuple[An
 
 
 def add_module_path(error: BaseException, module: AnyModule) -> None:
-    """Note on `error`, which leaves `module`, where it arose: `in fc1 (Net.encoder.fc1): Linear(in_features=64, ...)`.
+    """Add a note to `error` that names the module: `in fc1 (Net.encoder.fc1): Linear(in_features=64, ...)`.
 
     Each module on the way out makes the path longer by its own name.
     """

@@ -1,4 +1,4 @@
-"""What a module holds, and what of it the functions that make it up rely on."""
+"""Attributes of a module, and the protocol by which its functions see them."""
 
 from __future__ import annotations
 

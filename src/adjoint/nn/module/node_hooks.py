@@ -40,7 +40,7 @@ def _first_tensor(out: Any) -> Tensor | None:
 
 
 def _describe_missing_grads(args: tuple[Any, ...], out: Any, node: Any) -> str | None:
-    """What the hooks will miss, if they will."""
+    """Return a warning of the gradients that the hooks will miss, or None."""
     outputs = out if isinstance(out, tuple) else (out,)
     instead = "Please use register_full_backward_hook to get the documented behavior."
     if not all(isinstance(value, Tensor) for value in outputs):

@@ -66,7 +66,7 @@ Kind = TypeVar("Kind", bound=Tensor)
 
 
 def _wrap_data(kind: type[Kind], data: Any) -> Kind:
-    """A tensor of this class on the memory of `data`, without its history; without elements if that is None."""
+    """Return a tensor of this class on the memory of `data`, without its history; without elements if that is None."""
     made = object.__new__(kind)
     if isinstance(data, Tensor):
         init_slots(made, data.array)

@@ -15,7 +15,7 @@ MISSING = object()
 
 
 def set_attribute(module: AnyModule, name: str, value: Any, tables: Tables) -> None:
-    """`module.name = value`: registers parameters, buffers and modules, keeps anything else as it is.
+    """Set `module.name`: register parameters, buffers and modules, and keep anything else as it is.
 
     Raises TypeError where a registered name would get a value of another kind, AttributeError before `__init__`.
     """
@@ -47,7 +47,7 @@ def set_attribute(module: AnyModule, name: str, value: Any, tables: Tables) -> N
 
 
 def delete_attribute(module: AnyModule, name: str) -> None:
-    """`del module.name`."""
+    """Delete `module.name`."""
     for table in _KIND_BY_TABLE:
         if name in module.__dict__.get(table, ()):
             _unregister(module, name)
@@ -58,7 +58,7 @@ def delete_attribute(module: AnyModule, name: str) -> None:
 
 
 def bump_version(module: AnyModule) -> None:
-    """Note that calls of `module` may do something else from now on."""
+    """Record that calls of `module` may do something else from now on."""
     held = module.__dict__
     held["_version"] = held.get("_version", 0) + 1
 
@@ -134,7 +134,7 @@ def register_module(self: AnyModule, name: str, module: AnyModule | None) -> Non
 
 
 def _run_registration_hooks(module: AnyModule, table: str, name: str, value: Any) -> Any:
-    """What the hooks for registrations of all modules make of `value`. Raises TypeError if that is of another kind."""
+    """Return `value` as the global registration hooks replace it. Raises TypeError if they change its kind."""
     what = _KIND_BY_TABLE[table]
     hooks = global_hooks.__dict__[f"_{what}_registration_hooks"]
     if not hooks or (value is None and what == "parameter"):

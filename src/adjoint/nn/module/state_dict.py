@@ -56,7 +56,7 @@ def state_dict(
 
 
 def own_tensors(module: AnyModule) -> Iterator[tuple[str, Tensor]]:
-    """The module's own parameters and persistent buffers."""
+    """Return the module's own parameters and persistent buffers."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
             yield name, parameter
@@ -74,7 +74,7 @@ def save_own_state(self: AnyModule, destination: Any, prefix: str, keep_vars: bo
 
 
 def get_extra_state(self: AnyModule) -> Any:
-    """What else belongs to the state. Subclasses that have it define this and `set_extra_state`."""
+    """Return further state. Subclasses that have some define this and `set_extra_state`."""
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no get_extra_state")
 
 
@@ -84,18 +84,18 @@ def set_extra_state(self: AnyModule, state: Any) -> None:
 
 
 def register_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, prefix, keep_vars)` runs before the module's state is taken."""
+    """Register `hook(module, prefix, keep_vars)`, which runs before the module's state is taken."""
     return register_hook(self, "_state_dict_pre_hooks", hook)
 
 
 def register_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, state_dict, prefix, local_metadata)` may change `state_dict` in place; it returns None."""
+    """Register `hook(module, state_dict, prefix, local_metadata)`, which may change `state_dict` in place."""
     hook._from_public_api = True  # type: ignore[attr-defined]
     return register_hook(self, "_state_dict_hooks", hook, returning=False)
 
 
 def register_returning_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
-    """As `register_state_dict_post_hook`, but the hook may return another dict, which the root's caller gets."""
+    """Register a hook of state dicts that may return another dict, which the root's caller gets."""
     if getattr(hook, "_from_public_api", False):
         raise RuntimeError(
             "Cannot register the same function as the state dict post hook that was previously registered via "

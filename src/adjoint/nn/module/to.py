@@ -100,37 +100,37 @@ def _type_names(args: tuple[Any, ...]) -> str:
 
 
 def to_float(self: ModuleType) -> ModuleType:
-    """Floating parameters and buffers as float32."""
+    """Convert floating parameters and buffers to float32."""
     return _cast_floating(self, dtypes.float32)
 
 
 def to_double(self: ModuleType) -> ModuleType:
-    """Floating parameters and buffers as float64."""
+    """Convert floating parameters and buffers to float64."""
     return _cast_floating(self, dtypes.float64)
 
 
 def to_half(self: ModuleType) -> ModuleType:
-    """Floating parameters and buffers as float16."""
+    """Convert floating parameters and buffers to float16."""
     return _cast_floating(self, dtypes.float16)
 
 
 def to_bfloat16(self: ModuleType) -> ModuleType:
-    """Floating parameters and buffers as bfloat16."""
+    """Convert floating parameters and buffers to bfloat16."""
     return _cast_floating(self, dtypes.bfloat16)
 
 
 def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
-    """All parameters and buffers as `Tensor.type` converts them: integers too."""
+    """Convert all parameters and buffers as `Tensor.type` does, integers too."""
     return self._apply(lambda t: t.type(dst_type))
 
 
 def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
-    """The parameters and buffers here and, unless told otherwise, below with values that are not set."""
+    """Replace the parameters and buffers by uninitialized ones, here and, by default, in all parts."""
     return self._apply(partial(empty_like, device=device), recurse)
 
 
 def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
-    """Raises RuntimeError: there is no device other than the CPU."""
+    """Raise RuntimeError: there is no device other than the CPU."""
     require_cpu("cuda" if device is None else device)
     return self
 
@@ -144,7 +144,7 @@ def share_memory(self: ModuleType) -> ModuleType:
 
 
 def to_cpu(self: ModuleType) -> ModuleType:
-    """The module itself: it is on the CPU. Raises NotImplementedError where it is without values."""
+    """Return the module, which is on the CPU. Raises NotImplementedError for one without values."""
     return self._apply(partial(_move_to_device, device="cpu") if nondefault.absent else _keep_tensor)
 
 

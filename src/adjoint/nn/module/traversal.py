@@ -11,7 +11,7 @@ from adjoint.nn.module.parameter import Parameter
 
 
 def named_children(self: ModuleState[Part]) -> Iterator[tuple[str, Part]]:
-    """The modules registered here with their names, each once."""
+    """Yield the modules registered here with their names, each once."""
     seen: set[int] = set()
     for name, child in self._modules.items():
         if child is not None and id(child) not in seen:
@@ -69,7 +69,7 @@ def named_parameters(
 def named_buffers(
     self: AnyModule, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
 ) -> Iterator[tuple[str, Tensor]]:
-    """The buffers with their dotted names; each once with `remove_duplicate`."""
+    """Yield the buffers with their dotted names; each once with `remove_duplicate`."""
     return _iterate_named_tensors(self, "_buffers", prefix, recurse, remove_duplicate)
 
 
@@ -130,13 +130,13 @@ def set_submodule(self: ModuleState[Part], target: str, module: Part, strict: bo
 
 
 def get_parameter(self: AnyModule, target: str) -> Parameter:
-    """The parameter at a dotted name. Raises AttributeError if there is none."""
+    """Return the parameter at a dotted name. Raises AttributeError if there is none."""
     found: Parameter = _get_by_path(self, target, "_parameters", "nn.Parameter")
     return found
 
 
 def get_buffer(self: AnyModule, target: str) -> Tensor:
-    """The buffer at a dotted name. Raises AttributeError if there is none."""
+    """Return the buffer at a dotted name. Raises AttributeError if there is none."""
     found: Tensor = _get_by_path(self, target, "_buffers", "buffer")
     return found
 

@@ -29,7 +29,7 @@ class Uninitialized(Tensor):
 
     @property
     def shape(self) -> Any:
-        """None yet: raises RuntimeError."""
+        """Raise RuntimeError: there is no shape yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
             "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
@@ -37,7 +37,7 @@ class Uninitialized(Tensor):
         )
 
     def share_memory_(self) -> Any:
-        """Nothing yet: raises RuntimeError."""
+        """Raise RuntimeError: there are no values yet."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
             "before calling `module.share_memory()`."
@@ -80,7 +80,7 @@ class UninitializedBuffer(Uninitialized, Buffer):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
+    """Return True if a parameter or buffer has no shape yet."""
     return isinstance(param, Uninitialized)
 
 
@@ -94,10 +94,10 @@ def check_initialized(param: Any, what: str, doing: str) -> None:
 
 
 class LazyModuleMixin:
-    """Put it before a Module among the bases, and define `initialize_parameters`, which is given the first input.
+    """Mixin before a Module among the bases: `initialize_parameters` gets the first input and gives shapes by it.
 
-    It must `materialize` all parameters and buffers of the module that are uninitialized. The module then is of the
-    class `cls_to_become`, if that is not None. Raises RuntimeError if some are left.
+    It must `materialize` all uninitialized parameters and buffers of the module. The module then becomes a
+    `cls_to_become`, if that is not None. The first call raises RuntimeError if some are left.
     """
 
     cls_to_become: ClassVar[type[Any] | None] = None
@@ -113,7 +113,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer has no shape yet."""
+        """Return True if a parameter or buffer has no shape yet."""
         own: Any = self
         return any(map(is_lazy, (*own._parameters.values(), *own._buffers.values())))
 

@@ -21,7 +21,7 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all tensors as one vector: (Σ |x|ᵖ)^(1/p), the largest |x| for p = inf. A 0-d tensor.
+    """Return the norm (Σ |x|ᵖ)^(1/p) of all tensors as one vector, the largest |x| for p = inf.
 
     `foreach` is accepted and changes nothing. Raises RuntimeError for a NaN or infinite norm if `error_if_nonfinite`.
     """
@@ -91,7 +91,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The old name of `clip_grad_norm_`, with a FutureWarning."""
+    """Call `clip_grad_norm_` by its old name, with a FutureWarning."""
     warnings.warn(
         "`clip_grad_norm` is deprecated in favor of `clip_grad_norm_`.",
         FutureWarning,

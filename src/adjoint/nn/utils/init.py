@@ -12,7 +12,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-    """module_cls(*args, **kwargs), whose parameters and buffers have no values yet: the generator stays where it is.
+    """Return module_cls(*args, **kwargs) with uninitialized parameters and buffers; no random numbers are drawn.
 
     Raises RuntimeError for what is no module class, and for one that takes no `device`.
     """

@@ -11,10 +11,8 @@ from adjoint.nn.layers.convolution import Conv2d, Conv3d
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
-__all__ = [
-    "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
-]  # fmt: skip
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval"]
+__all__ += ["fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:

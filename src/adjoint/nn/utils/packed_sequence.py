@@ -14,10 +14,8 @@ from adjoint.functions.shape.join import cat
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 
-__all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpack_sequence", "unpad_sequence",
-]  # fmt: skip
+__all__ = ["PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence"]
+__all__ += ["pad_sequence", "unpack_sequence", "unpad_sequence"]
 
 
 class _PackedFields(NamedTuple):
@@ -47,44 +45,44 @@ class PackedSequence(_PackedFields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """With `data` converted as `Tensor.to` does it."""
+        """Return the sequence with `data` converted as by `Tensor.to`."""
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, *self[1:])
 
     def cpu(self) -> Self:
-        """The same: there is no other device."""
+        """Return the sequence itself: there is no other device."""
         return self
 
     def double(self) -> Self:
-        """With `data` as float64."""
+        """Return the sequence with `data` as float64."""
         return self._convert_data(lambda data: data.double())
 
     def float(self) -> Self:
-        """With `data` as float32."""
+        """Return the sequence with `data` as float32."""
         return self._convert_data(lambda data: data.float())
 
     def half(self) -> Self:
-        """With `data` as float16."""
+        """Return the sequence with `data` as float16."""
         return self._convert_data(lambda data: data.half())
 
     def long(self) -> Self:
-        """With `data` as int64."""
+        """Return the sequence with `data` as int64."""
         return self._convert_data(lambda data: data.long())
 
     def int(self) -> Self:
-        """With `data` as int32."""
+        """Return the sequence with `data` as int32."""
         return self._convert_data(lambda data: data.int())
 
     def short(self) -> Self:
-        """With `data` as int16."""
+        """Return the sequence with `data` as int16."""
         return self._convert_data(lambda data: data.short())
 
     def char(self) -> Self:
-        """With `data` as int8."""
+        """Return the sequence with `data` as int8."""
         return self._convert_data(lambda data: data.char())
 
     def byte(self) -> Self:
-        """With `data` as uint8."""
+        """Return the sequence with `data` as uint8."""
         return self._convert_data(lambda data: data.byte())
 
     @property
@@ -93,7 +91,7 @@ class PackedSequence(_PackedFields):
         return False
 
     def is_pinned(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def _convert_data(self, convert: Callable[[Any], Any]) -> Self:
@@ -102,20 +100,20 @@ class PackedSequence(_PackedFields):
 
 
 def batch_sizes_of(sequence: PackedSequence) -> list[Any]:
-    """How many rows each time has, as integers: known even while a step is traced that packs the sequence itself."""
+    """Return the number of rows at each step, as integers, also while a step that packs the sequence is traced."""
     known: list[Any] | None = sequence.__dict__.get("sizes")
     return sequence.batch_sizes.tolist() if known is None else known
 
 
 def pack_like(sequence: PackedSequence, data: Tensor) -> PackedSequence:
-    """Other rows in the places of those of `sequence`."""
+    """Pack other rows in the order of those of `sequence`."""
     packed = PackedSequence(data, *sequence[1:])
     packed.__dict__.update(sequence.__dict__)
     return packed
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes this one."""
+    """Return the permutation that undoes this one."""
     return None if permutation is None else permutation.argsort()
 
 
@@ -262,20 +260,20 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """Each sequence b of (T, B, …), or (B, T, …) if `batch_first`, cut to its length: what `pad_sequence` was given."""
+    """Cut each sequence b of (T, B, …), or (B, T, …) if `batch_first`, to its length: undo `pad_sequence`."""
     dim = 0 if batch_first else 1
     given = lengths.tolist() if isinstance(lengths, Tensor) else lengths
     return [x[:n] for x, n in zip(padded_sequences.unbind(dim), given, strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences (Tᵢ, …) packed. Raises RuntimeError unless they come longest first or `enforce_sorted` is False."""
+    """Pack sequences (Tᵢ, …). Raises RuntimeError unless they come longest first or `enforce_sorted` is False."""
     lengths = [x.array.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """Return the sequences that were packed."""
     padded, _ = pad_packed_sequence(packed_sequences, batch_first=True)
     lengths = np.sum(
         [np.arange(batch_sizes_of(packed_sequences)[0]) < n for n in batch_sizes_of(packed_sequences)], axis=0

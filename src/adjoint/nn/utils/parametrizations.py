@@ -30,12 +30,12 @@ class _WeightNorm(Module):
         return weight_v * (weight_g / norm_except_dim(weight_v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Length and direction."""
+        """Return length and direction."""
         return norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """w = g v / ‖v‖: the parameter as its lengths g (`original0`) along `dim`, or its one length, and directions v.
+    """Parametrize w = g v / ‖v‖ by lengths g (`original0`) along `dim`, or one length, and directions v.
 
     Source: Salimans & Kingma, 2016.
     """
@@ -95,14 +95,14 @@ class _SpectralNorm(Module):
         return weight / (u.conj() * (matrix @ v)).sum()
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The tensor itself: it may be of this norm already."""
+        """Return the tensor itself: it may be of this norm already."""
         return value
 
 
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """w / σ(w): the parameter by its largest singular value, as a matrix with `dim` for rows, found by power iteration.
+    """Parametrize w / σ(w) by w; power iteration finds the largest singular value σ of w with `dim` for rows.
 
     In training each reading takes `n_power_iterations` steps. Raises ValueError for a name of no parameter, and for
     less than one step. Source: Miyato et al., 2018.
@@ -153,7 +153,7 @@ class _Orthogonal(Module):
         return q.mT if wide else q
 
     def right_inverse(self, Q: Any) -> Any:
-        """What is mapped to Q, or with a base to the identity. Raises ValueError for another shape."""
+        """Return a matrix that maps to Q, or with a base to the identity. Raises ValueError for another shape."""
         if tuple(Q.shape) != self._size:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {self._size}. Got a tensor of {tuple(Q.shape)}."
@@ -190,7 +190,7 @@ def _is_orthogonal(q: Any) -> bool:
 
 
 def _orthogonalize(a: Any) -> Any:
-    """The factor Q of a = Q R with a positive diagonal of R."""
+    """Return the factor Q of a = Q R with a positive diagonal of R."""
     x, tau = geqrf(a)
     return householder_product(x, tau) * x.diagonal(0, -2, -1).sgn().unsqueeze(-2)
 
@@ -198,7 +198,7 @@ def _orthogonalize(a: Any) -> Any:
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
-    """Orthogonal columns, or rows if there are fewer: the image of any matrix under `orthogonal_map`.
+    """Parametrize a matrix with orthogonal columns, or rows if there are fewer, by the map `orthogonal_map`.
 
     "matrix_exp" and "cayley" take skew matrices, "householder" a product of reflections, which is the choice for
     matrices that are not square. `use_trivialization` works from the present value as a base. Raises ValueError for

@@ -13,14 +13,12 @@ from adjoint.nn.containers.containers import ModuleDict, ModuleList
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
-__all__ = [
-    "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
-    "transfer_parametrizations_and_params", "type_before_parametrizations",
-]  # fmt: skip
+__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ += ["transfer_parametrizations_and_params", "type_before_parametrizations"]
 
 
 class ParametrizationCache:
-    """How many `cached` blocks are open, and what has been computed in them."""
+    """Number of open `cached` blocks, and the values computed in them."""
 
     depth: ClassVar[int] = 0
     found: ClassVar[dict[tuple[int, str], Any]] = {}
@@ -28,7 +26,7 @@ class ParametrizationCache:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within the block each parametrized tensor is computed once, when it is first read."""
+    """Compute each parametrized tensor only once within the block, when it is first read."""
     ParametrizationCache.depth += 1
     try:
         yield
@@ -39,10 +37,10 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The modules that make a tensor, one after the other, and what they make it of: `original`, or `original0`, ….
+    """Modules that compute a tensor in sequence from `original`, or from `original0`, ….
 
-    Raises ValueError where the first values do not come from a `right_inverse` as tensors of the same type, and, unless
-    `unsafe`, where the tensor would get another shape or type.
+    Raises: ValueError if a `right_inverse` gives first values of another type. Unless `unsafe`, also where the tensor
+    would get another shape or type.
     """
 
     original: Any
@@ -244,7 +242,7 @@ def _inject_property(kind: Any, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether this tensor of the module, or any if none is named, is parametrized."""
+    """Return True if this tensor of the module, or any if none is named, is parametrized."""
     held = module._modules.get("parametrizations")
     if not isinstance(held, ModuleDict):
         return False
@@ -282,7 +280,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of the module when nothing of it was parametrized."""
+    """Return the class that the module had before any parametrization."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 

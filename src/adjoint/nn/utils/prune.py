@@ -123,6 +123,6 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of the module, or of one of its parts, is pruned."""
+    """Return True if a parameter of the module, or of one of its parts, is pruned."""
     hooks = (hook for part in module.modules() for hook in part._forward_pre_hooks.values())
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)

@@ -13,10 +13,8 @@ from adjoint.functions.creation.random import rand, rand_like
 from adjoint.functions.linalg.norms import norm
 from adjoint.functions.reduction.sort_quantile_unique import topk
 
-__all__ = [
-    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
-    "RandomStructured", "RandomUnstructured",
-]  # fmt: skip
+__all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer"]
+__all__ += ["RandomStructured", "RandomUnstructured"]
 
 
 class BasePruningMethod(ABC):
@@ -31,7 +29,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask of tensor `t`, or of its importance: 0 where it is left out, besides where `default_mask` is 0."""
+        """Return the mask of tensor `t`, or of its importance: 0 where it, or `default_mask`, leaves elements out."""
 
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
@@ -69,12 +67,12 @@ class BasePruningMethod(ABC):
         return method
 
     def apply_mask(self, module: Any) -> Any:
-        """The parameter without the elements that the mask leaves out."""
+        """Return the parameter without the elements that the mask leaves out."""
         original = getattr(module, f"{self._tensor_name}_orig")
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
 
     def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Any:
-        """`t` without the elements that the method leaves out of it."""
+        """Return `t` without the elements that the method leaves out of it."""
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise AssertionError("importance_scores should have the same shape as tensor t")
         scores = t if importance_scores is None else importance_scores
@@ -91,7 +89,7 @@ class BasePruningMethod(ABC):
 
 
 def find_pruning_hook(module: Any, name: str) -> tuple[Any, Any]:
-    """The key and the method by which the parameter is pruned; None and None if it is not."""
+    """Return the key and the method by which the parameter is pruned; None and None if it is not."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             return key, hook
@@ -137,7 +135,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """`default_mask`, without what the newest method leaves out of what it holds."""
+        """Return `default_mask` without the elements that the newest method leaves out."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype).clone()
         part = _prunable_index(method, mask)
@@ -146,7 +144,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _prunable_index(method: BasePruningMethod, mask: Any) -> Any:
-    """The part of a tensor that the method chooses from, as an index."""
+    """Return the part of a tensor that the method chooses from, as an index."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     every = [slice(None)] * mask.ndim
@@ -281,7 +279,7 @@ class LnStructured(BasePruningMethod):
 
 
 def _resolve_slices(t: Any, dim: int, amount: float) -> tuple[int, int]:
-    """The dimension from the front, and how many of its slices to leave out."""
+    """Return the dimension from the front, and how many of its slices to leave out."""
     check_slices(t)
     check_dim(t, dim)
     return dim % t.ndim, count_to_prune(amount, t.shape[dim])
@@ -294,7 +292,7 @@ def _expand_slice_mask(t: Any, dim: int, kept: Any) -> Any:
 
 
 def slice_norms(t: Any, n: Any, dim: int) -> Any:
-    """The n-norm of each slice along `dim`."""
+    """Return the n-norm of each slice along `dim`."""
     check_dim(t, dim)
     return norm(t, n, _other_dims(t, dim))
 
@@ -318,7 +316,7 @@ def check_count(amount: Any, tensor_size: int) -> None:
 
 
 def count_to_prune(amount: Any, tensor_size: int) -> int:
-    """How many of `tensor_size` to leave out."""
+    """Return the number of the `tensor_size` elements to leave out."""
     check_count(amount, tensor_size)
     return amount if isinstance(amount, int) else round(amount * tensor_size)
 

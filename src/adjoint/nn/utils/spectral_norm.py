@@ -34,13 +34,13 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Any) -> Any:
-        """The weight with `dim` for rows."""
+        """Return the weight with `dim` for rows."""
         if self.dim:
             weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
         return weight.reshape(weight.shape[0], -1)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
-        """The weight of now, after steps of the power iteration if they are asked for."""
+        """Return the current weight, after steps of the power iteration if they are asked for."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
@@ -66,7 +66,7 @@ class SpectralNorm:
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """w / σ(w), computed before each call: the parameter name_orig, as a matrix with `dim` for rows, by its σ.
+    """Compute w / σ(w) before each call, from the parameter name_orig as a matrix with `dim` for rows.
 
     Raises RuntimeError where the parameter has one already. Source: Miyato et al., 2018.
     """

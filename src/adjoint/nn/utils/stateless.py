@@ -16,7 +16,7 @@ def functional_call(
     module: Module, parameters_and_buffers: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:  # fmt: skip
-    """`func.functional_call` under the name of old, with a warning."""
+    """Call `func.functional_call` by its old name, with a warning."""
     warnings.warn(
         "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
         "torch.func.functional_call instead which is a drop-in replacement.",

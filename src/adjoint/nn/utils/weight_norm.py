@@ -21,7 +21,7 @@ class WeightNorm:
         self.dim = dim
 
     def compute_weight(self, module: Any) -> Any:
-        """The weight of now."""
+        """Return the current weight."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / norm_except_dim(v, 2, self.dim))
 
@@ -37,7 +37,7 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """w = g v / ‖v‖, computed before each call: parameters name_g, one for each element of `dim` or one, and name_v.
+    """Compute w = g v / ‖v‖ before each call, from parameters name_g, one for each element of `dim` or one, and name_v.
 
     Deprecated in favour of `parametrizations.weight_norm`, which it says. Raises RuntimeError where the parameter has
     one already. Source: Salimans & Kingma, 2016.
