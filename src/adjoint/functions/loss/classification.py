@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.apply import apply, wrap_computed
+from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import nondefault
@@ -202,9 +202,8 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
         or x.shape[:1] != classes.shape
     ):
         return None
-    found = MEAN_NLL.call(x, classes)
-    op = _mean_nll.op  # type: ignore[attr-defined]
-    return None if found is None else wrap_computed(op, (logs, target), {"ignore": ignore}, found)
+    loss, mean_nll = MEAN_NLL.call(x, classes), cast(Any, _mean_nll)
+    return None if loss is None else wrap_computed(mean_nll.op, (logs, target), {"ignore": ignore}, loss)
 
 
 def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
@@ -250,7 +249,7 @@ def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple
     """Return -g · w[class] / Σ w[class] at each counted sample's class."""
     counted = comparison.ne(target, ignore)
     at = select.where(counted, target, np.asarray(0, np.int64))
-    picked = apply(indexing.index.op, (weight, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+    picked = indexing.index(weight, at, pattern=(0,))
     share = select.where(counted, picked, 0.0)
     total = reduction.sum(share, axes=(0,), keepdims=False)
     column = (logs_shape[0], 1)
@@ -282,7 +281,7 @@ def _target_weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
     if weight is None:
         return select.cast(counted, dtype=like.array.dtype)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
-    share = apply(indexing.index.op, (weight, safe), {"pattern": (0,)})  # type: ignore[attr-defined]
+    share = indexing.index(weight, safe, pattern=(0,))
     return select.where(counted, share, 0.0)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
@@ -124,7 +123,7 @@ def _pad_targets(targets: Tensor, sizes: Any) -> Any:
             return constant(np.zeros((count, most), np.int64))
         starts = arithmetic.sub(reduction_ops.cumsum(sizes, axis=0), sizes)
         at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), constant(np.arange(most))), total - 1)
-        return apply(indexing.index.op, (targets, at), {"pattern": (0,)})  # type: ignore[attr-defined]
+        return indexing.index(targets, at, pattern=(0,))
     most = targets.array.shape[-1] if known is None else int(known.max(initial=0))
     if targets.ndim != 2 or targets.array.shape[0] != count or targets.array.shape[1] < most:
         raise RuntimeError(
@@ -139,9 +138,8 @@ def _with_blanks(labels: Any, blank: int) -> Any:
     count, size = labels.array.shape
     wide = movement.reshape(labels, shape=(count, size, 1))
     blanks = constant(np.full((count, size, 1), blank, labels.array.dtype))
-    cat: Any = movement.cat
-    both = movement.reshape(cat(blanks, wide, axis=2), shape=(count, 2 * size))
-    return cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
+    both = movement.reshape(movement.cat(blanks, wide, axis=2), shape=(count, 2 * size))
+    return movement.cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
 
 
 def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
@@ -162,12 +160,11 @@ def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any
     alpha: Any = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
     begun = constant(np.where(np.arange(width) == 0, 0.0, LOG_ZERO).astype(kind)[None].repeat(count, 0))
     alphas = [begun]
-    cat: Any = movement.cat
     for t in range(times):
         if t:
-            one = cat(never, _truncate_columns(alpha, width - 1), axis=1)
+            one = movement.cat(never, _truncate_columns(alpha, width - 1), axis=1)
             two = (
-                select.where(skips, cat(never, never, _truncate_columns(alpha, width - 2), axis=1), LOG_ZERO)
+                select.where(skips, movement.cat(never, never, _truncate_columns(alpha, width - 2), axis=1), LOG_ZERO)
                 if width > 2
                 else one
             )
@@ -193,8 +190,7 @@ def _can_skip_blank(states: Any) -> Any:
     earlier = movement.slice(states, bounds=((0, count, 1), (0, width - 2, 1)))
     odd = constant((np.arange(2, width) % 2 == 1)[None])
     may = comparison.logical_and(comparison.ne(later, earlier), odd)
-    cat: Any = movement.cat
-    return cat(constant(np.zeros((count, 2), np.bool_)), may, axis=1)
+    return movement.cat(constant(np.zeros((count, 2), np.bool_)), may, axis=1)
 
 
 def _truncate_columns(x: Any, size: int) -> Any:
@@ -202,5 +198,4 @@ def _truncate_columns(x: Any, size: int) -> Any:
 
 
 def _stack_parts(parts: Any) -> Any:
-    cat: Any = movement.cat
-    return cat(*(p.unsqueeze(0) for p in parts), axis=0)
+    return movement.cat(*(p.unsqueeze(0) for p in parts), axis=0)

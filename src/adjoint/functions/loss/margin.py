@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
@@ -145,7 +144,7 @@ def multi_margin_loss(
     if p == 2:
         gap = arithmetic.square(gap)
     if weight is not None:
-        gap = gap * apply(indexing.index.op, (weight, at), {"pattern": (0,)}).unsqueeze(1)  # type: ignore[attr-defined]
+        gap = gap * indexing.index(weight, at, pattern=(0,)).unsqueeze(1)
     own = comparison.eq(constant(np.arange(classes)), column)
     loss = _mean(select.where(own, 0.0, gap), axes=(1,), keepdims=False)
     if how == "none" and input.ndim < 2:

@@ -124,8 +124,8 @@ def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
 def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
     """Return the mean or sum of (x - y)² over all elements."""
     squares = np.asarray(np.square(np.subtract(x, y)))
-    fold = means.op if reduction == "mean" else sums.op  # type: ignore[attr-defined]
-    return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
+    fold: Any = means if reduction == "mean" else sums
+    return fold.op.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
 
 
 def _weight_and_reduce(

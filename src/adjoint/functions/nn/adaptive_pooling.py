@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.channels_last import preserve_channels_last
@@ -200,7 +199,7 @@ def _max_pool_blocks(kind: str, input: Tensor, x: Any, widths: Any, tables: list
 def _lookup_in_table(table: Any, along: Any) -> Any:
     """Return the elements of a table (n,), or of one for each image (…, n), at `along` (…, P…)."""
     if table.ndim == 1:
-        return apply(indexing.index.op, (table, along), {"pattern": (0,)})  # type: ignore[attr-defined]
+        return indexing.index(table, along, pattern=(0,))
     lead = table.ndim - 1
     flat = movement.reshape(along, shape=(*along.array.shape[:lead], math.prod(along.array.shape[lead:])))
     return movement.reshape(indexing.gather(table, flat, axis=lead), shape=along.array.shape)
@@ -295,7 +294,7 @@ def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> A
     integer = np.dtype(np.int64)
     begun = select.cast((u + numbers) * step, dtype=integer) - select.cast(u * step, dtype=integer)
     last = movement.expand(constant(np.asarray([length - width])), shape=(*sample.array.shape, 1))
-    starts = apply(movement.cat.op, (begun, last), {"axis": sample.ndim})  # type: ignore[attr-defined]
+    starts = movement.cat(begun, last, axis=sample.ndim)
     taps = starts.unsqueeze(-1) + constant(np.arange(width))
     return movement.reshape(taps, shape=(*sample.array.shape, parts * width))
 

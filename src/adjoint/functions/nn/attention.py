@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
@@ -84,7 +83,7 @@ def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape
         out = movement.reshape_unshared(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
     else:
         axes = (*range(len(lead) - 1), len(lead), len(lead) - 1, len(lead) + 1)
-        out = apply(movement.permute.op, (out,), {"axes": axes})  # type: ignore[attr-defined]
+        out = movement.permute(out, axes=axes)
     return rename_node(out, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 

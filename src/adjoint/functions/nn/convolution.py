@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.families import with_eager_fast_path
@@ -18,6 +18,9 @@ from adjoint.ops.reduction import reduction
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
 
+_convolution_op = cast(Any, ops.convolution).op
+
+
 def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
     per_channel = (1, bias.shape[0], *(1,) * (len(x.shape) - 2))
     return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
@@ -31,13 +34,12 @@ def _channel_sum(g: Any) -> Any:
     composite=_composite,
     node="ConvolutionBackward0",
     native=ops.estimate_seconds,
-    dx=ops.convolution.op.rules[0],  # type: ignore[attr-defined]
-    dweight=ops.convolution.op.rules[1],  # type: ignore[attr-defined]
+    dx=_convolution_op.rules[0],
+    dweight=_convolution_op.rules[1],
     dbias=_channel_sum,
 )
 def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    compute = ops.convolution.op.evaluate  # type: ignore[attr-defined]
-    out = compute(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    out = _convolution_op.evaluate(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out += bias.reshape(-1, *(1,) * (x.ndim - 2))
     return out
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.publish import rename_node
@@ -66,7 +65,7 @@ def check_indices(input: Tensor) -> None:
 
 def lookup_rows(weight: Any, input: Any) -> Any:
     """Return the rows of (V, …) at the indices (…)."""
-    return apply(indexing.index.op, (weight, input), {"pattern": (0,)})  # type: ignore[attr-defined]
+    return indexing.index(weight, input, pattern=(0,))
 
 
 def scale_grad_by_frequency(out: Any, input: Tensor, rows: int) -> Any:

@@ -1,8 +1,8 @@
-"""Layers that learn from their first input how many features or channels it has."""
+"""Lazy layers, which take the number of features or channels from their first input."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.runtime.mode import ModeScope
@@ -26,15 +26,15 @@ __all__ += ["LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear"]
 
 
 class LazyLayer(LazyModuleMixin):
-    """A lazy layer: nothing is drawn before the shapes are known."""
+    """Lazy layer: nothing is drawn before the shapes are known."""
+
+    inputs: ClassVar[str]  # the attribute that holds the number of inputs, 0 until the first call
 
     def reset_parameters(self) -> None:
         """Draw new values, once there is something to draw."""
-        if not self.has_uninitialized_params() and self._num_inputs() != 0:
-            super().reset_parameters()  # type: ignore[misc]
-
-    def _num_inputs(self) -> int:
-        raise NotImplementedError
+        if not self.has_uninitialized_params() and getattr(self, self.inputs) != 0:
+            layer: Any = super()
+            layer.reset_parameters()
 
 
 class LazyLinear(LazyLayer, Linear):
@@ -59,6 +59,7 @@ class LazyLinear(LazyLayer, Linear):
     """
 
     cls_to_become = Linear
+    inputs = "in_features"
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)
@@ -66,9 +67,6 @@ class LazyLinear(LazyLayer, Linear):
         self.out_features = out_features
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def _num_inputs(self) -> int:
-        return self.in_features
 
     def initialize_parameters(self, input: Any) -> None:
         """Take the number of features of the input."""
@@ -93,7 +91,9 @@ def _materialize_if_present(tensor: Any, shape: tuple[int, ...]) -> None:
 
 
 class LazyConvolution(LazyLayer):
-    """A convolution whose `in_channels` is the number of channels of its first input."""
+    """Lazy convolution, whose `in_channels` is the number of channels of its first input."""
+
+    inputs = "in_channels"
 
     def _init_uninitialized(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         own: Any = self
@@ -101,11 +101,6 @@ class LazyConvolution(LazyLayer):
         own.out_channels = out_channels
         if bias:
             own.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def _num_inputs(self) -> int:
-        own: Any = self
-        inputs: int = own.in_channels
-        return inputs
 
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels of the input."""
@@ -154,43 +149,45 @@ class LazyConvTransposeNd(LazyConvolution):
 
 
 class LazyConv1d(LazyConvNd, Conv1d):
-    """A `Conv1d` that takes its `in_channels` from its first input."""
+    """Lazy `Conv1d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(LazyConvNd, Conv2d):
-    """A `Conv2d` that takes its `in_channels` from its first input."""
+    """Lazy `Conv2d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(LazyConvNd, Conv3d):
-    """A `Conv3d` that takes its `in_channels` from its first input."""
+    """Lazy `Conv3d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(LazyConvTransposeNd, ConvTranspose1d):
-    """A `ConvTranspose1d` that takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose1d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(LazyConvTransposeNd, ConvTranspose2d):
-    """A `ConvTranspose2d` that takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose2d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(LazyConvTransposeNd, ConvTranspose3d):
-    """A `ConvTranspose3d` that takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose3d`, which takes its `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose3d
 
 
 class LazyNorm(LazyLayer):
-    """A normalisation whose `num_features` is the number of channels of its first input."""
+    """Lazy normalization, whose `num_features` is the number of channels of its first input."""
+
+    inputs = "num_features"
 
     def __init__(
         self, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
@@ -209,52 +206,47 @@ class LazyNorm(LazyLayer):
             own.running_var = UninitializedBuffer(device=device, dtype=dtype)
             own.num_batches_tracked = tensor(0, dtype=int64)
 
-    def _num_inputs(self) -> int:
-        own: Any = self
-        inputs: int = own.num_features
-        return inputs
-
     def initialize_parameters(self, input: Any) -> None:
         """Take the number of channels of the input."""
         own: Any = self
         own.num_features = own.num_features or input.shape[1]
         if self.has_uninitialized_params():
-            for held in (own.weight, own.bias, own.running_mean, own.running_var):
-                _materialize_if_present(held, (own.num_features,))
+            for value in (own.weight, own.bias, own.running_mean, own.running_var):
+                _materialize_if_present(value, (own.num_features,))
             self.reset_parameters()
 
 
 class LazyBatchNorm1d(LazyNorm, BatchNorm1d):
-    """A `BatchNorm1d` that takes its `num_features` from its first input."""
+    """Lazy `BatchNorm1d`, which takes its `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(LazyNorm, BatchNorm2d):
-    """A `BatchNorm2d` that takes its `num_features` from its first input."""
+    """Lazy `BatchNorm2d`, which takes its `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(LazyNorm, BatchNorm3d):
-    """A `BatchNorm3d` that takes its `num_features` from its first input."""
+    """Lazy `BatchNorm3d`, which takes its `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(LazyNorm, InstanceNorm1d):
-    """An `InstanceNorm1d` that takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm1d`, which takes its `num_features` from its first input."""
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(LazyNorm, InstanceNorm2d):
-    """An `InstanceNorm2d` that takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm2d`, which takes its `num_features` from its first input."""
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(LazyNorm, InstanceNorm3d):
-    """An `InstanceNorm3d` that takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm3d`, which takes its `num_features` from its first input."""
 
     cls_to_become = InstanceNorm3d

@@ -70,9 +70,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw new values."""
         self.head.reset_parameters()
-        for cluster in self.tail:
-            for layer in cluster:  # type: ignore[attr-defined]
-                layer.reset_parameters()
+        clusters: Any = self.tail
+        for layer in (layer for cluster in clusters for layer in cluster):
+            layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         alone = target_.ndim == 0

@@ -97,7 +97,7 @@ def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
             yield held[name]
 
 
-hook_ids.rests_on = _hook_id_dependencies  # type: ignore[attr-defined]
+vars(hook_ids)["rests_on"] = _hook_id_dependencies
 
 
 class ModuleHandle(RemovableHandle):
@@ -147,7 +147,7 @@ class WeakModuleHook:
         return self.hook, module
 
     def __setstate__(self, state: tuple[Any, Any]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+        WeakModuleHook.__init__(self, *state)
 
 
 def register_hook(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:

@@ -35,7 +35,7 @@ def module_version(holder: Any) -> Any:
     return holder._version
 
 
-module_version.rests_on = lambda holder: [(vars(holder), "_version")]  # type: ignore[attr-defined]
+vars(module_version)["rests_on"] = lambda holder: [(vars(holder), "_version")]
 
 
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:

@@ -90,7 +90,8 @@ def register_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> R
 
 def register_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
     """Register `hook(module, state_dict, prefix, local_metadata)`, which may change `state_dict` in place."""
-    hook._from_public_api = True  # type: ignore[attr-defined]
+    marked: Any = hook
+    marked._from_public_api = True
     return register_hook(self, "_state_dict_hooks", hook, returning=False)
 
 
