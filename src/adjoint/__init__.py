@@ -153,20 +153,20 @@ if TYPE_CHECKING:
     from adjoint.compat.functions.sym_int import *
     from adjoint.compat.functions.tensor_queries import *
     from adjoint.compat.functions.torch_signatures import *
+    from adjoint.compat.stubs import annotations as types
     from adjoint.compat.stubs import distributed as distributed
     from adjoint.compat.stubs import futures as futures
     from adjoint.compat.stubs import hub as hub
     from adjoint.compat.stubs import jit as jit
     from adjoint.compat.stubs import multiprocessing as multiprocessing
     from adjoint.compat.stubs import random as random
-    from adjoint.compat.stubs import types as types
     from adjoint.compat.stubs import version as version
-    from adjoint.compat.stubs.devices import accelerator as accelerator
     from adjoint.compat.stubs.devices import backends as backends
     from adjoint.compat.stubs.devices import cpu as cpu
     from adjoint.compat.stubs.devices import cuda as cuda
-    from adjoint.compat.stubs.devices import mps as mps
-    from adjoint.compat.stubs.devices import xpu as xpu
+    from adjoint.compat.stubs.devices.absent import accelerator as accelerator
+    from adjoint.compat.stubs.devices.absent import mps as mps
+    from adjoint.compat.stubs.devices.absent import xpu as xpu
     from adjoint.compat.unsupported_dtypes import *
     from adjoint.core.dtype.dtype_info import finfo as finfo
     from adjoint.core.dtype.dtype_info import iinfo as iinfo

@@ -23,11 +23,11 @@ from adjoint.autograd.grad_mode import no_grad as no_grad
 from adjoint.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from adjoint.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from adjoint.autograd.saved.saved_tensor import SavedTensor as SavedTensor
-from adjoint.compat.stubs.autograd import variable as variable
-from adjoint.compat.stubs.autograd.variable import Variable as Variable
-from adjoint.compat.stubs.autograd.versions import _force_original_view_tracking as _force_original_view_tracking
-from adjoint.compat.stubs.autograd.versions import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
-from adjoint.compat.stubs.autograd.versions import is_view_replay_enabled as is_view_replay_enabled
+from adjoint.compat.stubs import autograd as variable
+from adjoint.compat.stubs.autograd import Variable as Variable
+from adjoint.compat.stubs.autograd import _force_original_view_tracking as _force_original_view_tracking
+from adjoint.compat.stubs.autograd import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
+from adjoint.compat.stubs.autograd import is_view_replay_enabled as is_view_replay_enabled
 from adjoint.testing.gradcheck.gradcheck import GradcheckError as GradcheckError
 from adjoint.testing.gradcheck.gradcheck import gradcheck as gradcheck
 from adjoint.testing.gradcheck.gradcheck import gradgradcheck as gradgradcheck

@@ -153,7 +153,8 @@ def _make_module(name: str) -> ModuleType:
     words = (MODULES.get(name) or RENAMED[name]).split()
     homes = [f"{PACKAGE}.{word}".removesuffix(".__init__") for word in words if "=" not in word]
     if len(words) == 1:
-        return import_module(homes[0])
+        home, _, value = homes[0].partition(":")
+        return getattr(import_module(home), value) if value else import_module(home)
     return AliasModule(fullname, homes, dict(word.split("=") for word in words if "=" in word))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # (folder then, folder now): the modules in it; `new=old` where the name has changed too.
 _MOVES = {
-    ("amp", "compat.stubs.devices"): "amp_classes=older",
+    ("amp", "compat.stubs.devices"): "cuda_amp=older",
     ("autograd", "autograd"): "graph=edges hooks=gathering",
     ("autograd", "autograd.debug"): "backward_steps=steps memory_report=memory why_no_grad=why",
     ("autograd", "autograd.engine"): """
@@ -17,7 +17,7 @@ _MOVES = {
     ("autograd", "autograd.saved"): """
         copy_on_write=mutation saved_attributes=saved_names saved_attributes=shown saved_tensor
     """,
-    ("autograd", "compat.stubs.autograd"): "versions",
+    ("autograd", "compat.stubs"): "autograd=versions",
     ("autograd", "testing.gradcheck"): "analytical grad_properties=contract jacobians numerical",
     ("autograd", "transforms"): "argnums=arguments grad=transforms jacobian=whole level=provenance",
     ("autograd", "transforms.forward"): """
@@ -113,7 +113,7 @@ _MOVES = {
         split=joining split=sections view_dtype=reinterpretation
     """,
     ("functions", "functions.signal"): "fft=fourier fftfreq=frequencies stft=spectrogram windows",
-    ("nn", "compat.stubs.nn"): "attention_kernels",
+    ("nn", "compat.stubs.nn"): "internals=attention_kernels",
     ("nn", "nn"): "init=truncated",
     ("nn", "nn.containers"): "parameter_dict parameter_list",
     ("nn", "nn.layers"): """

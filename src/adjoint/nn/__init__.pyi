@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from adjoint.compat.stubs.nn import common_types as common_types
+from adjoint.compat.stubs import annotations as common_types
+from adjoint.compat.stubs.nn import internals as _reduction
 from adjoint.compat.stubs.nn import parallel as parallel
-from adjoint.compat.stubs.nn import reduction as _reduction
 from adjoint.compat.stubs.nn.parallel import Container as Container
 from adjoint.compat.stubs.nn.parallel import DataParallel as DataParallel
 from adjoint.compat.stubs.nn.parallel import SyncBatchNorm as SyncBatchNorm

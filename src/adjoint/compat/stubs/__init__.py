@@ -2,9 +2,8 @@
 
 Modules, in reading order:
 
-- `autograd`: Parts of `torch.autograd` that exist for programs alone.
-- `c_module`: `adjoint._C`: names of PyTorch's C++ part that programs meet when they register ops.
-- `config`: `adjoint.__config__`: how the library was built, which PyTorch tells as text.
+- `autograd`: Older names of `torch.autograd`: `Variable`, and how PyTorch's internals preserve versions of tensors.
+- `c_module`: `adjoint._C`: names of PyTorch's C++ part and of its dispatcher that programs use to register ops.
 - `devices`: Accelerators, of which there are none: questions have answers, orders raise.
 - `distributed`: `adjoint.distributed`: the group of processes that a program is part of, which has one member here.
 - `dynamo`: `adjoint._dynamo`: PyTorch's tracer, where programs set it up.
@@ -12,17 +11,18 @@ Modules, in reading order:
   them.
 - `futures`: `adjoint.futures`: results that come later, which a thread gives and others wait for.
 - `hub`: `adjoint.hub`: files of parameters that PyTorch has downloaded before.
-- `internal_utils`: `adjoint._utils`: what programs and pickles take from that module of PyTorch: tensors end to end,
-  and rebuilt.
-- `jit_annotations`: `adjoint.jit.annotations`: names of types for annotations.
+- `internal_utils`: `adjoint._utils`: PyTorch's private functions of lists of tensors, and those that pickles call to
+  rebuild tensors.
 - `multiprocessing`: `adjoint.multiprocessing`: Python's, whose queues and processes take tensors.
 - `nn`: Parts of `torch.nn` that exist for programs alone.
 - `pytree`: `adjoint.utils._pytree`: nests of lists, tuples and dicts as trees, under the names by which programs
   import them.
 - `random`: `adjoint.random`: the default generator's functions under the name of their module.
 - `sparse_adam`: SparseAdam, for gradients that name few of a parameter's rows: there are none such here.
-- `types`: `adjoint.types`: names of types for annotations.
 - `utils`: Parts of `torch.utils` that exist for programs alone.
-- `version`: `adjoint.version`: the PyTorch whose behaviour is followed, for programs that ask before they call.
+- `version`: `adjoint.version` and `adjoint.__config__`: the version of PyTorch that is followed, and how adjoint was
+  built.
 - `jit`: `adjoint.jit`: PyTorch's compiler of a part of Python.
+- `annotations`: Names of types that programs annotate with: `adjoint.types`, `adjoint.nn.common_types`,
+  `adjoint.jit.annotations`.
 """

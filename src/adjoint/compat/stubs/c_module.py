@@ -1,4 +1,4 @@
-"""`adjoint._C`: names of PyTorch's C++ part that programs meet when they register ops; none does anything."""
+"""`adjoint._C`: names of PyTorch's C++ part and of its dispatcher that programs use to register ops."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DisableTorchFunctionGuard, disabled_torch_function_impl
 
-globals().update(
-    constant_functions(
-        "adjoint._C",
-        {
-            "_get_tracing_state": None, "_is_tracing": False, "_jit_set_profiling_executor": False,
-            "_jit_set_profiling_mode": False, "_log_api_usage_once": None,
-        },
-    )
-)  # fmt: skip
+_ANSWERS = dict.fromkeys(("_get_tracing_state", "_log_api_usage_once")) | dict.fromkeys(
+    ("_is_tracing", "_jit_set_profiling_executor", "_jit_set_profiling_mode"), False
+)
+globals().update(constant_functions("adjoint._C", _ANSWERS))
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether a batch is mapped over or a derivative of a function taken, here."""
+    """Return whether vmap, a derivative of a function, or a tracer is active."""
     return mode.tracer is not None or mode.duals is not None or mode.transformed
 
 
@@ -41,11 +36,11 @@ class _Keys(type):
 
 
 class DispatchKey(metaclass=_Keys):
-    """Names of PyTorch's dispatcher: `DispatchKey.CPU` is its name."""
+    """Names of PyTorch's dispatcher: `DispatchKey.CPU` is the string 'CPU'."""
 
 
 class PyTorchFileReader(metaclass=MissingClass):
-    """PyTorch's reader of its files: `adjoint.load` reads them."""
+    """PyTorch's reader of its files, in whose place `adjoint.load` reads them."""
 
     reason = "adjoint.load reads PyTorch's files"
 
@@ -54,14 +49,14 @@ _SCRIPTED = """
     AliasDb Argument Block CallStack Code CompilationUnit ErrorReport FunctionSchema Gradient Graph GraphExecutorState
     ListType Node OptionalType ScriptMethod StaticModule TensorType TupleType Type UnionType Use Value
 """
-globals().update({name: MissingClass(name, (), {"__module__": "adjoint._C", "reason": "modules are not scripted"})
-                  for name in _SCRIPTED.split()})  # fmt: skip
+_ABOUT_SCRIPTED = {"__module__": "adjoint._C", "reason": "modules are not scripted"}
+globals().update({name: MissingClass(name, (), dict(_ABOUT_SCRIPTED)) for name in _SCRIPTED.split()})
 
 
 def _parse_to(
     *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> tuple[Any, Any, bool, Any]:
-    """The arguments of `Tensor.to` by their names: device, dtype, non_blocking, memory_format."""
+    """Return the arguments of `Tensor.to` as (device, dtype, non_blocking, memory_format)."""
     for given in args:
         if isinstance(given, Tensor):
             device, dtype = given.device, given.dtype
@@ -78,7 +73,7 @@ _nn = SimpleNamespace(_parse_to=_parse_to)
 
 
 class DispatchKeySet:
-    """Some of these names."""
+    """Set of names of the dispatcher."""
 
     def __init__(self, *keys: Any) -> None:
         self.keys = frozenset(keys)
@@ -87,23 +82,35 @@ class DispatchKeySet:
         return type(self)(*self.keys, *other.keys)
 
     def has(self, key: Any) -> bool:
-        """True if the name is among them."""
+        """Return whether the set has the name."""
         return key in self.keys
 
 
 class _ExcludeDispatchKeyGuard(NoStream):
-    """A block that runs as without."""
+    """Context that changes nothing."""
 
 
 _disabled_torch_function_impl = disabled_torch_function_impl
 
 
 class DisableTorchFunctionSubclass(DisableTorchFunctionGuard):
-    """A block in which subclasses of Tensor are not asked what functions give."""
+    """Context in which functions do not ask subclasses of Tensor."""
 
 
 class DisableTorchFunction(DisableTorchFunctionGuard):
-    """A block in which neither subclasses nor modes are asked."""
+    """Context in which functions ask neither subclasses nor modes."""
 
     def __init__(self) -> None:
         super().__init__(0)
+
+
+class TorchDispatchMode(NoStream):
+    """Context of `adjoint.utils._python_dispatch` that sees no ops: its block runs unchanged."""
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        super().__init__()
+
+
+def is_traceable_wrapper_subclass(t: Any) -> bool:
+    """Return False: tensors hold their elements themselves."""
+    return False

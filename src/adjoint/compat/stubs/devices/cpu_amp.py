@@ -1,21 +1,21 @@
-"""The older names of what is in `adjoint.amp`, for the CPU."""
+"""`adjoint.cpu.amp`: `autocast` and `GradScaler` by older names, which warn."""
 
 from __future__ import annotations
 
-from adjoint.compat.stubs.devices import amp_classes
+from adjoint.compat.stubs.devices import cuda_amp
 from adjoint.core.dtype.dtype import bfloat16
 
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(amp_classes.DeviceAutocast):
+class autocast(cuda_amp.DeviceAutocast):
     """`adjoint.autocast("cpu", …)`."""
 
     kind = "cpu"
     narrow = bfloat16
 
 
-class GradScaler(amp_classes.DeviceGradScaler):
+class GradScaler(cuda_amp.DeviceGradScaler):
     """`adjoint.amp.GradScaler("cpu", …)`."""
 
     kind = "cpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.compat.absent_device import NoStream, absent_classes, constant_functions, raising_functions
-from adjoint.compat.stubs.devices import nvtx  # noqa: F401  programs name it as torch.cuda.nvtx
+from adjoint.compat.stubs.devices.absent import nvtx  # noqa: F401  programs name it as torch.cuda.nvtx
 from adjoint.compat.stubs.devices.cpu import StreamContext
 from adjoint.core.dtype.device import DeviceError  # noqa: F401  programs name it as torch.cuda.DeviceError
 

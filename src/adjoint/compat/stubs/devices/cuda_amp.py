@@ -1,24 +1,54 @@
-"""The older names of what is in `adjoint.amp`, for a CUDA device: without one they warn and do nothing."""
+"""`adjoint.cuda.amp`: `autocast` and `GradScaler` by older names, which warn; without a CUDA device they do nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, ClassVar
 
-from adjoint.amp import custom
-from adjoint.compat.stubs.devices import amp_classes
-from adjoint.core.dtype.dtype import float16
+from adjoint.amp import custom, grad_scaler
+from adjoint.core.dtype.dtype import dtype, float16
+from adjoint.core.op import autocast as casting
+from adjoint.core.runtime.package_name import display_name
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(amp_classes.DeviceAutocast):
+class DeviceAutocast(casting.autocast):
+    """`adjoint.autocast(kind, …)`, with a warning."""
+
+    kind: ClassVar[str]
+    narrow: ClassVar[dtype]
+
+    def __init__(self, enabled: bool = True, dtype: dtype | None = None, cache_enabled: bool = True) -> None:
+        _warn_deprecated(self.kind, "autocast")
+        super().__init__(self.kind, self.narrow if dtype is None else dtype, enabled, cache_enabled)
+
+
+class DeviceGradScaler(grad_scaler.GradScaler):
+    """`adjoint.amp.GradScaler(kind, …)`, with a warning."""
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _warn_deprecated(self.kind, "GradScaler")
+        super().__init__(self.kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+class autocast(DeviceAutocast):
     """`adjoint.autocast("cuda", …)`."""
 
     kind = "cuda"
     narrow = float16
 
 
-class GradScaler(amp_classes.DeviceGradScaler):
+class GradScaler(DeviceGradScaler):
     """`adjoint.amp.GradScaler("cuda", …)`."""
 
     kind = "cuda"
@@ -32,3 +62,12 @@ def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
 def custom_bwd(bwd: Any = None) -> Any:
     """`adjoint.amp.custom_bwd(device_type="cuda")`."""
     return custom.custom_bwd(bwd, device_type="cuda")
+
+
+def _warn_deprecated(kind: str, name: str) -> None:
+    warnings.warn(
+        f"`{display_name.package}.{kind}.amp.{name}(args...)` is deprecated. "
+        f"Please use `{display_name.package}.amp.{name}('{kind}', args...)` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
