@@ -2,8 +2,8 @@
 
 Modules, in reading order:
 
-- `creation`: Tensors out of nothing: as ops, so that a compiled step makes them anew on each run.
-- `multi_output`: Several results of one node: computed as one array, from which each is a part.
+- `creation`: Creation of tensors, as ops: a compiled step makes them anew on each run.
+- `multi_output`: Several results of one node, computed as parts of one array.
 - `operators`: Python's operators on tensors: one table.
 - `special`: Special functions: gamma, error, Bessel, zeta and their kin.
 - `elementwise`: Ops that work on each element by itself.

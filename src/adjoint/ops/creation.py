@@ -1,4 +1,4 @@
-"""Tensors out of nothing: as ops, so that a compiled step makes them anew on each run."""
+"""Creation of tensors, as ops: a compiled step makes them anew on each run."""
 
 from __future__ import annotations
 

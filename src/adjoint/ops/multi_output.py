@@ -1,4 +1,4 @@
-"""Several results of one node: computed as one array, from which each is a part."""
+"""Several results of one node, computed as parts of one array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class OutputParts(SplitOutputs):
-    """Pieces of the last dimension, each of a shape of its own."""
+    """The node of pieces of the last dimension, each of its own shape."""
 
     __slots__ = ("settings",)
     settings: dict[str, Any]
@@ -41,7 +41,7 @@ _node_classes: dict[str, type[OutputParts]] = {}
 
 
 def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any) -> tuple[Tensor, ...]:
-    """`packed` (…, n) as tensors (…, *shape) whose sizes add up to n, made by one node of this name.
+    """Split `packed` (…, n) into tensors (…, *shape), whose sizes add up to n, made by one node of this name.
 
     The node shows the `settings`, as `_saved_…`.
     """
@@ -59,7 +59,7 @@ def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settin
 
 
 def separate_memory(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Pieces of one tensor in memory of their own: each may be written in place without regard to the others."""
+    """Give each piece of one tensor memory of its own, so that each may be written in place."""
     for piece in pieces:
         piece.memory = None
         if type(piece.array) is np.ndarray:

@@ -33,7 +33,7 @@ COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
 def _operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """`f` as an operator: operands of foreign types are left to their own class."""
+    """Return `f` as an operator, which leaves operands of other types to their own class."""
     direct: Callable[[Any, Any], Any] | None = getattr(f, "operator", None)
     return direct or (lambda x, y: f(x, y) if isinstance(y, OPERANDS) else NotImplemented)
 

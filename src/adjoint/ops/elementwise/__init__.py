@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `bitwise`: Logic on the bits of integers, and on truths.
+- `bitwise`: Bitwise logic of integers and bools, and shifts.
 - `comparison`: Comparisons and logic of elements: the results are bool and carry no gradient.
 - `select`: Choosing between values, limiting them, and changing their type.
 - `transcendental`: Exponentials, logarithms, circular and hyperbolic functions, element by element.

@@ -50,7 +50,7 @@ def _check_divisor(name: str, y: Any) -> None:
 
 
 def _zero_gradient(g: Any) -> Any:
-    """The gradient of what is constant but for its steps: 0, even of ∞."""
+    """The gradient of a step function: 0, even where g is infinite."""
     return where(FALSE_SCALAR, g, 0.0)
 
 
@@ -71,7 +71,7 @@ def _try_kernel(native: KernelFunction, x: Any, y: Any) -> Any:
 
 @binary(scalar="floor_divide", unsupported_kinds="bc", dx=_zero_gradient, dy=_zero_gradient)
 def floor_divide(x: Any, y: Any) -> Any:
-    """The largest integer not above x / y. Raises RuntimeError for an integer divided by zero."""
+    """The largest integer not above x / y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(FLOOR_DIVIDE, x, y)) is not None:
         return found
     out = np.floor_divide(x, y)
@@ -82,7 +82,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 @binary(scalar="remainder", unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
 def remainder(x: Any, y: Any) -> Any:
-    """x - y ⌊x / y⌋: the sign is that of y. Raises RuntimeError for an integer divided by zero."""
+    """x - y ⌊x / y⌋, with the sign of y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(REMAINDER, x, y)) is not None:
         return found
     out = np.remainder(x, y)
@@ -93,7 +93,7 @@ def remainder(x: Any, y: Any) -> Any:
 
 @binary(unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
 def fmod(x: Any, y: Any) -> Any:
-    """x - y trunc(x / y): the sign is that of x. Raises RuntimeError for an integer divided by zero."""
+    """x - y trunc(x / y), with the sign of x. Raises RuntimeError for integers divided by zero."""
     out = np.fmod(x, y)
     if out.dtype.kind != "f":
         _check_divisor("fmod", y)
@@ -175,7 +175,7 @@ def pow(x: Any, y: Any) -> Any:
 
 
 def _integer_power(x: Any, y: Any) -> Any:
-    """xʸ of integers, without its fraction: of negative powers only those of 1 and -1 are left."""
+    """xʸ of integers, truncated: 0 for a negative y, except where x is 1 or -1."""
     sign = np.where(np.remainder(y, 2) == 0, np.multiply(x, x), x)
     units = np.where(np.equal(np.abs(x), 1), sign, 0)
     return np.where(y < 0, units, np.power(x, np.maximum(y, 0))).astype(y.dtype)
@@ -206,13 +206,13 @@ def abs(x: Any) -> Any:
 
 @unary(scalar="sign", unsupported_kinds="c", dx=_zero_gradient)
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; NaN stays; a truth is its own sign."""
+    """-1, 0 or 1, the sign of x; NaN stays, and bools stay as they are."""
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
 
 
 @unary(promotion="number", scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
 def square(x: Any) -> Any:
-    """x²; truths become integers."""
+    """x²; bools become integers."""
     return np.square(x)
 
 
@@ -259,13 +259,13 @@ def ceil(x: Any) -> Any:
 
 @unary(scalar="trunc", unsupported_kinds="bc", dx=_zero_gradient)
 def trunc(x: Any) -> Any:
-    """x without its fraction."""
+    """x without its fractional part."""
     return np.trunc(x)
 
 
 @unary(scalar="round", unsupported_kinds="bc", dx=_zero_gradient)
 def round(x: Any) -> Any:
-    """The nearest integer, halves to the even one."""
+    """The nearest integer; halves are rounded to the even one."""
     return np.round(x)
 
 

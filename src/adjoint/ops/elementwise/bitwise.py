@@ -1,4 +1,4 @@
-"""Logic on the bits of integers, and on truths; shifts."""
+"""Bitwise logic of integers and bools, and shifts."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from adjoint.core.op.families import binary, unary
 
 @binary(scalar="bitwise_and", unsupported_kinds="fc")
 def bitwise_and(x: Any, y: Any) -> Any:
-    """The bits set in both; of truths: both."""
+    """The bits that are set in both; logical and of bools."""
     return np.bitwise_and(x, y)
 
 
 @binary(scalar="bitwise_or", unsupported_kinds="fc")
 def bitwise_or(x: Any, y: Any) -> Any:
-    """The bits set in either; of truths: either."""
+    """The bits that are set in either; logical or of bools."""
     return np.bitwise_or(x, y)
 
 
 @binary(scalar="bitwise_xor", unsupported_kinds="fc")
 def bitwise_xor(x: Any, y: Any) -> Any:
-    """The bits set in exactly one; of truths: exactly one."""
+    """The bits that are set in exactly one; logical exclusive or of bools."""
     return np.bitwise_xor(x, y)
 
 
 @unary(scalar="bitwise_not", unsupported_kinds="fc")
 def bitwise_not(x: Any) -> Any:
-    """The bits that are not set; of a truth: its contrary."""
+    """The complement of all bits; logical not of bools."""
     return np.bitwise_not(x)
 
 
 @binary(scalar="shl", unsupported_kinds="bfc")
 def bitwise_left_shift(x: Any, y: Any) -> Any:
-    """x 2ʸ: the bits moved up by y places; 0 where y is negative or not below the width."""
+    """x 2ʸ: the bits shifted up by y places; 0 where y is negative or not below the width."""
     return np.left_shift(x, y)
 
 
 @binary(scalar="shr", unsupported_kinds="bfc")
 def bitwise_right_shift(x: Any, y: Any) -> Any:
-    """⌊x / 2ʸ⌋: the bits moved down by y places; 0, or -1 below 0, where y is negative or not below the width."""
+    """⌊x / 2ʸ⌋: the bits shifted down by y places; 0 or, below 0, -1 where y is negative or not below the width."""
     return np.right_shift(x, y)

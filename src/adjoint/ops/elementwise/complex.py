@@ -1,4 +1,4 @@
-"""Complex numbers and their parts. Their rules are gradients as they stand: ∂L/∂x + i ∂L/∂y of a real L by x + iy."""
+"""Complex numbers and their parts. Their rules give ∂L/∂x + i ∂L/∂y of a real L by x + iy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_complex(x: Any) -> bool:
 
 @unary(linear=True, holomorphic=False, dx=lambda g: conj(g))
 def conj(x: Any) -> Any:
-    """x - iy of x + iy; a copy of what is real, of truth values too."""
+    """x - iy of x + iy; a copy of real numbers and bools."""
     return np.conjugate(x) if np.iscomplexobj(x) else np.array(x)
 
 
@@ -44,7 +44,7 @@ def view_as_real(x: Any) -> Any:
     dx=lambda g: view_as_real(g),
 )
 def view_as_complex(x: Any) -> Any:
-    """The numbers whose parts lie side by side in a last dimension of size 2; a view where the memory allows."""
+    """Complex numbers of the pairs in a last dimension of size 2; a view where the memory allows."""
     if x.strides[-1] != x.itemsize or any(step % (2 * x.itemsize) for step in x.strides[:-1]):
         x = np.ascontiguousarray(x)
     out = x.view(complex_type(x.dtype))
@@ -58,7 +58,7 @@ def make_complex(x: Any, y: Any) -> Any:
 
 
 def view_as_complex_unshared(parts: Any) -> Any:
-    """`view_as_complex` of parts that nobody else sees: no view, but the tensor that the memory belongs to."""
+    """`view_as_complex` of a temporary: the result owns the memory and is no view."""
     return apply(view_as_complex.op, (parts,), {})  # type: ignore[attr-defined]
 
 
@@ -86,7 +86,7 @@ def sgn(x: Any) -> Any:
 
 
 def _angle_dx(g: Any, x: Any) -> Any:
-    """i x / |x|², and 0 at 0; of real numbers 0."""
+    """i x / |x|², and 0 at 0; 0 for real numbers."""
     if not is_complex(x):
         return g * 0.0
     squared = real(x * conj(x))
@@ -96,7 +96,7 @@ def _angle_dx(g: Any, x: Any) -> Any:
 
 @unary(promotion="float", real_result=True, holomorphic=False, dx=_angle_dx)
 def angle(x: Any) -> Any:
-    """The angle in (-π, π] between x and the positive real axis: of a real number 0, or π if it is negative."""
+    """The angle in (-π, π] between x and the positive real axis: 0 or π for a real number."""
     if x.dtype.kind == "c":
         return np.angle(x)
     return np.where(np.isnan(x), x, np.where(x < 0, np.asarray(np.pi, x.dtype), np.zeros((), x.dtype)))

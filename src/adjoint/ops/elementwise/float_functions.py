@@ -18,7 +18,7 @@ from adjoint.ops.special.erf import erfc_array
 
 
 def _acosh_dx(g: Any, x: Any) -> Any:
-    """1 / √(x² - 1); of complex numbers the root of each factor is taken, which tells the sheets apart."""
+    """1 / √(x² - 1); for complex numbers by the roots of both factors, which distinguishes the branches."""
     return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
 
 
@@ -78,7 +78,7 @@ def signbit(x: Any) -> Any:
     dy=lambda g, y, out: g * _ratio(y, out),
 )
 def hypot(x: Any, y: Any) -> Any:
-    """√(x² + y²) without overflow on the way."""
+    """√(x² + y²), without intermediate overflow."""
     return np.hypot(x, y)
 
 
@@ -142,7 +142,7 @@ def heaviside(x: Any, y: Any) -> Any:
     dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g),
 )
 def fmax(x: Any, y: Any) -> Any:
-    """The larger of x and y; of a number and NaN, the number. A tie's gradient goes to x."""
+    """The larger of x and y; the other one if one is NaN. At a tie the gradient goes to x."""
     return np.fmax(x, y)
 
 
@@ -152,12 +152,12 @@ def fmax(x: Any, y: Any) -> Any:
     dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g),
 )
 def fmin(x: Any, y: Any) -> Any:
-    """The smaller of x and y; of a number and NaN, the number. A tie's gradient goes to x."""
+    """The smaller of x and y; the other one if one is NaN. At a tie the gradient goes to x."""
     return np.fmin(x, y)
 
 
 def _first_of(better: Any, y: Any) -> Any:
-    """True where x is chosen: it is no worse, or y is NaN."""
+    """True where x is chosen: where it is `better` or equal, or y is NaN."""
     return logical_or(better, isnan(y))
 
 
@@ -186,7 +186,7 @@ def _logit_dx(g: Any, x: Any, eps: float | None) -> Any:
 
 @primitive(family="elementwise", promotion="float", spec=_same, dx=_logit_dx)
 def logit(x: Any, *, eps: float | None) -> Any:
-    """ln(x / (1 - x)), x first limited to [eps, 1 - eps] if eps is given."""
+    """ln(x / (1 - x)); with `eps`, x is first clamped to [eps, 1 - eps]."""
     z = x if eps is None else np.minimum(np.maximum(x, x.dtype.type(eps)), x.dtype.type(1.0 - eps))
     return np.log(z / (1 - z))
 
@@ -199,7 +199,7 @@ def threshold(x: Any, *, threshold: float, value: float) -> Any:
 
 @primitive(family="elementwise", spec=_same, dx=lambda g, x: where(logical_and(lt(x, np.inf), gt(x, -np.inf)), g, 0.0))
 def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
-    """x with NaN, ∞ and -∞ replaced, by 0 and the largest numbers unless given."""
+    """x with NaN, ∞ and -∞ replaced: by 0 and the largest numbers unless others are given."""
     if x.dtype.kind == "f" and posinf is neginf is None:
         ends = np.finfo(x.dtype)
         return np.where(np.isnan(x), x.dtype.type(nan or 0.0), x).clip(ends.min, ends.max)
@@ -207,13 +207,13 @@ def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float
 
 
 def _binary_exponent(x: Any) -> Any:
-    """The exponent of two with which the mantissa lies in [½, 1); 0 where there is none."""
+    """The power of two that scales the mantissa into [½, 1); 0 for infinities and NaN."""
     return np.where(np.isfinite(x), np.frexp(x)[1], 0)
 
 
 @primitive(family="elementwise", spec=lambda x: Spec(x.shape, np.dtype(np.int32)))
 def exponent(x: Any) -> Any:
-    """e of x = m 2ᵉ, ½ ≤ |m| < 1; 0 of 0, infinities and NaN."""
+    """e of x = m 2ᵉ, ½ ≤ |m| < 1; 0 for 0, infinities and NaN."""
     return _binary_exponent(np.asarray(x, np.float64)).astype(np.int32)
 
 
@@ -227,5 +227,5 @@ def unit(x: Any) -> Any:
 @unary(dx=lambda g, x: g * unit(x))
 @in_double
 def mantissa(x: Any) -> Any:
-    """m of x = m 2ᵉ, ½ ≤ |m| < 1; 0, infinities and NaN are their own."""
+    """m of x = m 2ᵉ, ½ ≤ |m| < 1; x itself for 0, infinities and NaN."""
     return np.frexp(x)[0]

@@ -64,7 +64,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def choose(condition: Any, x: Any, y: Any) -> Any:
-    """`where` for users: no slope behind the branch not chosen, not even an infinite one, makes a NaN of its zero.
+    """`where` for users: an infinite slope behind the branch not chosen does not turn its zero gradient into NaN.
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     """
@@ -125,7 +125,7 @@ def number_as_array(value: Any, dtype: Any) -> Any:
     dx=lambda g: g,
 )
 def cast(x: Any, *, dtype: Any) -> Any:
-    """x with elements of another type, real ones of the real parts; the gradient takes the type of x again."""
+    """x converted to `dtype`; the gradient is converted back. Complex numbers lose their imaginary parts."""
     array = np.asarray(x)
     if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
         return call_row_major(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ def _clamp_dx(g: Any, x: Any, low: float | None, high: float | None) -> Any:
 
 @with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", keeps_order=True, dx=_clamp_dx)
 def clamp_range(x: Any, *, low: float | None, high: float | None) -> Any:
-    """x where low ≤ x ≤ high, else the bound that it is beyond; NaN stays, and so does the sign of a zero."""
+    """x where low ≤ x ≤ high, else the nearer bound; NaN and the sign of a zero stay."""
     if kernel_provider.enabled and (found := CLAMP.call(x, low, high)) is not None:
         return found
     if low != 0 and high != 0:

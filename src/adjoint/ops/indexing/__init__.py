@@ -2,8 +2,8 @@
 
 Modules, in reading order:
 
-- `indexing`: Reading and adding at positions which are themselves data.
+- `indexing`: Indexing with tensors: gather, and its transpose, scatter-add.
 - `nonzero`: Positions of the elements that are not zero, and histograms of one or several dimensions.
 - `sort`: Positions in sorted order: searches, ranks, the leading elements.
-- `scatter`: Writing at positions along one dimension, and folding what meets there.
+- `scatter`: Scatter along one dimension, and scatter with a reduction.
 """

@@ -1,4 +1,4 @@
-"""Reading and adding at positions which are themselves data."""
+"""Indexing with tensors: gather, and its transpose, scatter-add."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pattern = tuple[int | None, ...]
 
 
 def indexed_shape(shape: tuple[int, ...], index_shapes: list[Any], pattern: Pattern) -> tuple[int, ...]:
-    """NumPy's rule: adjacent indices put their broadcast shape where they stand, separated ones at the front."""
+    """Return the shape by NumPy's rule: adjacent indices are replaced in place, separated ones go to the front."""
     pattern = pattern + (None,) * (len(shape) - len(pattern))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
     middle = broadcast_shapes(*index_shapes)
@@ -66,7 +66,7 @@ def _in_dimensions(message: str) -> str:
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
 def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Any:
-    """Zeros of `shape`, to which x is added at the index arrays, repeatedly where they repeat: `index` transposed."""
+    """x added at the index arrays into zeros of `shape`, repeatedly where they repeat: the transpose of `index`."""
     out = np.zeros(shape, x.dtype)
     if len(pattern) == 1 and x.ndim > indices[0].ndim:
         return _add_rows(out, indices[0].ravel(), x.reshape(indices[0].size, *shape[1:]))
@@ -75,7 +75,7 @@ def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -
 
 
 def _add_rows(out: Any, rows: Any, x: Any) -> Any:
-    """Sorted runs of equal rows are summed at once: `np.add.at` takes ten times as long on wide rows."""
+    """Sum sorted runs of equal rows at once: `np.add.at` takes ten times as long on wide rows."""
     if not rows.size:
         return out
     rows = np.where(rows < 0, rows + len(out), rows)
@@ -87,7 +87,7 @@ def _add_rows(out: Any, rows: Any, x: Any) -> Any:
 
 
 def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
-    """Index arrays that take, along `axis`, the elements `indices`, and elsewhere the element's own position."""
+    """Index arrays of `indices` along `axis`, and of each element's own position along the other dimensions."""
     rank = indices.ndim
     grid = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
     return (*grid[:axis], indices, *grid[axis + 1 :])
@@ -115,7 +115,7 @@ def gather(x: Any, indices: Any, *, axis: int) -> Any:
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
 def scatter_add(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Any:
-    """Zeros of `shape`, to which x is added at `indices` along `axis`: the transpose of `gather`."""
+    """x added at `indices` along `axis` into zeros of `shape`: the transpose of `gather`."""
     out = np.zeros(shape, x.dtype)
     np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
     return out
@@ -159,7 +159,7 @@ def check_range(
 
 
 def all_in_range(indices: Any, size: int) -> bool:
-    """True if all indices are seen to lie in [0, size); an eager look that costs half of `check_range`."""
+    """True if all indices are known to lie in [0, size): an eager check at half the cost of `check_range`."""
     if nondefault.count or indices.array.dtype != np.int64:
         return False
     unsigned = indices.array.view(np.uint64)  # negative ones become the largest
@@ -167,7 +167,7 @@ def all_in_range(indices: Any, size: int) -> bool:
 
 
 def _check_composite(indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
-    """Tracing: the test is part of a kernel, only its outcome is looked at from Python."""
+    """`_check_range` in a trace: a kernel makes the test, and Python reads only its result."""
     inside = logical_and(ge(indices, low), lt(indices, size))
     holds = all(inside, axes=tuple(range(len(indices.shape))), keepdims=False)
     return require(holds, indices, low=low, size=size, complaint=complaint, error=error)

@@ -12,7 +12,7 @@ from adjoint.core.op.spec import Spec
 
 @primitive(spec=lambda x, *, size, fill: Spec((size, len(x.shape)), np.dtype(np.int64)))
 def nonzero_places(x: Any, *, size: int, fill: int) -> Any:
-    """The positions of the first `size` elements that are not zero, `fill` where there are not so many."""
+    """The positions of the first `size` elements that are not zero, padded with `fill`."""
     out = np.full((size, x.ndim), fill, np.int64)
     if x.ndim:
         found = np.stack(np.nonzero(x), 1)[:size]
@@ -60,7 +60,7 @@ def bin_edges(x: Any, *, bins: int, at: int, bounds: tuple[float, float] | None)
 
 @primitive(spec=lambda x, weight, *edges: Spec(tuple(e.shape[0] - 1 for e in edges), x.dtype))
 def counts_in_bins(x: Any, weight: Any, *edges: Any) -> Any:
-    """The sum of the weights of the points x (points, dimensions) in each bin; a dimension's last is closed."""
+    """The sum of the weights of the points x (points, dimensions) in each bin; the last bin includes its end."""
     shape = tuple(len(e) - 1 for e in edges)
     inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.int64)
     for column, bounds, bins in zip(x.T, edges, shape, strict=True):

@@ -1,4 +1,4 @@
-"""Writing at positions along one dimension, and folding what meets there."""
+"""Scatter along one dimension, and scatter with a reduction."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _extreme_gradients(
 
 
 def _equal_or_nan(x: Any, y: Any) -> Any:
-    """True where x and y are equal, or both are NaN, which is every extreme that it takes part in."""
+    """True where x and y are equal, or both are NaN."""
     return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)))
 
 
@@ -69,7 +69,7 @@ def _unwritten_mask(x: Any, indices: Any, axis: int) -> Any:
 def _product_gradients(
     g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
-    """The product of all others that meet at a position: out / factor, or without the only factor that is zero."""
+    """The product of all other factors at a position: out / factor, or the rest where one factor is zero."""
     kind = _array(g).dtype
     shape = tuple(x.shape)
     zeros = cast(eq(source, 0), dtype=kind)
@@ -101,9 +101,9 @@ def _rule(which: int) -> Any:
 
 @primitive(family="gather", spec=_same, dx=_rule(0), dsource=_rule(1))
 def scatter_reduce(x: Any, source: Any, indices: Any, *, axis: int, reduce: str, include_self: bool) -> Any:
-    """The product or extreme of x and all that `source` brings to a position along `axis`; x where it brings none.
+    """The product or extreme of x and the elements of `source` at each position along `axis`.
 
-    Not `include_self`: of what source brings alone.
+    Without `include_self`, of the elements of `source` alone; x where there is none.
     """
     out = x.copy()
     at = index_grid(x.shape, indices, axis)

@@ -29,7 +29,7 @@ def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> A
 
 @primitive(spec=lambda x, among, *, unique, invert: Spec(x.shape, np.dtype(np.bool_)))
 def isin(x: Any, among: Any, *, unique: bool, invert: bool) -> Any:
-    """True where an element of x is among these, or not, if `invert`; `unique`: neither has an element twice."""
+    """True where an element of x is in `among`, or, if `invert`, is not; `unique`: neither repeats an element."""
     return np.isin(x, among, assume_unique=unique, invert=invert)
 
 
@@ -39,7 +39,7 @@ def _position_spec(x: Any, *, axis: int, count: int = 1, **_: Any) -> Spec:
 
 @primitive(spec=_position_spec)
 def most_frequent(x: Any, *, axis: int) -> Any:
-    """The index of the last occurrence of the most frequent element along `axis`, of the smallest of these."""
+    """The index of the last occurrence of the most frequent element along `axis`, the smallest at a tie."""
     rows = np.moveaxis(x, axis, -1)
     places = np.empty(rows.shape[:-1], np.int64)
     for at in np.ndindex(*places.shape):
@@ -50,7 +50,7 @@ def most_frequent(x: Any, *, axis: int) -> Any:
 
 @primitive(spec=_position_spec)
 def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
-    """The first `count` of the indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
+    """The first `count` indices of a stable sort of x along `axis`; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     size = rows.shape[-1]
     if size < MIN_PARTITION_LENGTH or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
@@ -75,7 +75,7 @@ def _in_order(rows: Any, descending: bool) -> Any:
 
 @primitive(spec=_position_spec)
 def middle_of_present(x: Any, *, axis: int) -> Any:
-    """The index of the lower of the middle elements along `axis` of those that are not NaN."""
+    """The index along `axis` of the lower median of the elements that are not NaN."""
     size = x.shape[axis]
     present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
     places = (np.maximum(present, 1) - 1) // 2
@@ -86,7 +86,7 @@ def middle_of_present(x: Any, *, axis: int) -> Any:
 
 @primitive(spec=_position_spec)
 def index_at_rank(x: Any, *, axis: int, rank: int) -> Any:
-    """The index of the element that sorting x along `axis` puts at `rank`, equals in order; NaN is the largest."""
+    """The index of the element at `rank` of a stable sort of x along `axis`; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]
     below, equal = rows < found, rows == found

@@ -6,7 +6,8 @@ Modules, in reading order:
   spectrum.
 - `matmul`: Products of matrices, and stacks of them.
 - `matrices`: Shared by the ops of matrices: transposition, specs of results, and the error for singular matrices.
-- `packed_factors`: Results of several parts, of matrices: one array (…, n), each part flattened, one after another.
+- `packed_factors`: Results of several parts, for ops of matrices: the flattened parts side by side in one array (…,
+  n).
 - `triangular`: Triangular systems of equations, by substitution in blocks.
 - `lu`: The factors P L U of stacks of matrices, by elimination with row exchanges.
 - `inverse_det_solve`: Inverses, determinants and solutions of stacks of matrices.

@@ -51,7 +51,7 @@ def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
 
 @primitive(spec=packed_spec(eigh_shapes), leading=True, holomorphic=False, dx=_eigh_dx)
 def eigh(x: Any) -> Any:
-    """Eigenvalues, rising, and eigenvectors, as columns, of (x + xᵀ) / 2."""
+    """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2."""
     return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
 
 
@@ -64,7 +64,7 @@ def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
     spec=lambda x: Spec(x.shape[:-1], real_type(x.dtype)), node="LinalgEighBackward0", leading=True, dx=_eigvalsh_dx
 )
 def eigvalsh(x: Any) -> Any:
-    """The eigenvalues, rising, of (x + xᵀ) / 2."""
+    """The eigenvalues, in ascending order, of (x + xᵀ) / 2."""
     return _check_convergence("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
 
 
@@ -76,7 +76,7 @@ def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
 
 
 def _svd_dx(g: Any, out: Any, x_shape: Shape, full: bool) -> Any:
-    """Columns of U and rows of Vᵀ beyond the singular values are anything orthogonal: no gradient goes through them."""
+    """The gradient of U, S and Vᵀ; columns of U and rows of Vᵀ beyond the singular values get none."""
     (u, s, vh), (gu, gs, gvh) = (_first(unpack_parts(array, svd_shapes(x_shape, full)), full) for array in (out, g))
     ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
     row = reshape(s, shape=(*s.shape[:-1], 1, s.shape[-1]))
@@ -110,7 +110,7 @@ def _first(parts: list[Any], full: bool) -> list[Any]:
 
 @primitive(spec=packed_spec(svd_shapes), leading=True, holomorphic=False, dx=_svd_dx)
 def svd(x: Any, *, full: bool = False) -> Any:
-    """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S falling; U and V are square if `full`."""
+    """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S in descending order; U and V are square if `full`."""
     return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
 
 
@@ -126,7 +126,7 @@ def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
     dx=_svdvals_dx,
 )
 def svdvals(x: Any) -> Any:
-    """The singular values, falling."""
+    """The singular values, in descending order."""
     return _check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
 
 
@@ -147,7 +147,7 @@ def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
     dx=_eig_dx,
 )
 def eig(x: Any) -> Any:
-    """Eigenvalues and eigenvectors of length 1, as columns, all complex; RuntimeError for what is not finite.
+    """Complex eigenvalues, and eigenvectors of length 1 as columns. Raises RuntimeError for infinities and NaN.
 
     Source of the rule: Boeddeker and others, "On the computation of complex-valued gradients", 2017.
     """

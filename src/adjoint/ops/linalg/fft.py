@@ -51,7 +51,7 @@ def _resize(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
     ),
 )
 def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
-    """scale · Σₙ x[n] e^(-2πikn/N) of real x over `axes`, the first half of the last of them."""
+    """scale · Σₙ x[n] e^(-2πikn/N) of real x over `axes`: the first half of the spectrum along the last axis."""
     return _apply_scale(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
 
 

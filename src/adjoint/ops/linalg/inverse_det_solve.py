@@ -39,7 +39,7 @@ def as_1x1_matrix(g: Any) -> Any:
 
 
 def _one_by_one(function: Any, *stacks: Any) -> Any:
-    """`function` of each matrix on its own; NaN for those where it fails."""
+    """Call `function` for each matrix; NaN where it fails."""
     lead = broadcast_shapes(*(s.shape[:-2] for s in stacks))
     stacks = tuple(np.broadcast_to(s, (*lead, *s.shape[-2:])) for s in stacks)
     out = np.full(stacks[-1].shape, np.nan, stacks[-1].dtype)
@@ -72,7 +72,7 @@ def _inv_dx(g: Any, out: Any) -> Any:
 
 @primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
 def inv(x: Any, *, name: str = "linalg.inv") -> Any:
-    """x⁻¹. Raises LinAlgError for a singular matrix, with the `name` of the function that was called, if any."""
+    """x⁻¹. Raises LinAlgError for a singular matrix, which names the function `name`, if any."""
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
@@ -145,7 +145,7 @@ def sign_of_det(x: Any) -> Any:
     db=lambda g, a: solve(transpose_matrix(a), g, name=""),
 )
 def solve(a: Any, b: Any, *, name: str = "linalg.solve") -> Any:
-    """The matrix x with a x = b. Raises LinAlgError for a singular a, with the `name` of what was called, if any."""
+    """The matrix x with a x = b. Raises LinAlgError for a singular a, which names the function `name`, if any."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:

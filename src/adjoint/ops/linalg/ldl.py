@@ -35,7 +35,7 @@ def ldl(x: Any, *, hermitian: bool = False) -> Any:
 
 
 def _factor(a: Any, rows: Any, hermitian: bool) -> int:
-    """a ← L and D, in its lower triangle, in place; the place of the first zero of D, or 0."""
+    """Write L and D into the lower triangle of a; return the place of the first zero of D, or 0."""
     n, k, fault = len(a), 0, 0
     turned = np.conj if hermitian else np.asarray
     while k < n:
@@ -85,7 +85,7 @@ def _pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
 
 
 def _exchange(a: Any, k: int, i: int, j: int, turned: Any) -> None:
-    """Rows and columns i < j of what is still to be factored exchanged, of which the lower triangle is kept."""
+    """Exchange rows and columns i < j of the part that is not yet factored; it holds the lower triangle."""
     a[j + 1 :, [i, j]] = a[j + 1 :, [j, i]]
     across = a[j, i + 1 : j].copy()
     a[j, i + 1 : j] = turned(a[i + 1 : j, i])

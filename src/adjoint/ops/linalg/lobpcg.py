@@ -43,7 +43,7 @@ def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
     da=_da,
 )
 def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, niter: int, tol: float) -> Any:
-    """The k largest or smallest e with a v = e v, the extreme first, and their v, the largest element positive.
+    """The k largest or smallest eigenvalues, the extreme first, and their vectors, with a positive largest element.
 
     The search starts from x, and takes at most `niter` steps, until |a v - e v| is below tol (|a| + |e|).
     Source: Knyazev, "Toward the optimal preconditioned eigensolver", 2001.
@@ -73,7 +73,7 @@ def _run_lobpcg(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float
 
 
 def _best(a: Any, basis: Any, n: int, largest: bool) -> tuple[Any, Any]:
-    """Rayleigh's and Ritz's: the n extreme eigenpairs within the span of `basis`, of which vectors may depend."""
+    """The Rayleigh-Ritz method: the n extreme eigenpairs in the span of `basis`, whose vectors may be dependent."""
     u, s, _ = np.linalg.svd(basis / np.maximum(np.linalg.norm(basis, axis=0), np.finfo(a.dtype).tiny), False)
     u = u[:, s > s[0] * np.finfo(a.dtype).eps * len(a)]
     inside = u.T @ a @ u

@@ -26,7 +26,7 @@ def lu_shapes(shape: tuple[int, ...]) -> Shapes:
 
 
 def pivots_of(out: Any, shape: tuple[int, ...]) -> Any:
-    """The rows exchanged, counted from 1, that are part of what `lu` gave for matrices of this shape."""
+    """The exchanged rows, counted from 1, from a result of `lu` for matrices of this shape."""
     m, n = shape[-2:]
     return integers(out, start=m * n, stop=m * n + min(m, n))
 
@@ -89,7 +89,7 @@ def _factorize(x: Any) -> tuple[Any, Any]:
 
 
 def _eliminate(a: Any, rows: Any) -> None:
-    """a ← L and U, in place; `rows` are those exchanged with 0, 1, 2, …
+    """Write L and U into a, and the rows exchanged with 0, 1, 2, … into `rows`.
 
     Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997: half of the columns, then the rest.
     """

@@ -14,7 +14,7 @@ INFO = np.dtype(np.int32)
 
 
 class LinAlgError(RuntimeError):
-    """The numbers in a matrix do not allow what was asked for: it is singular, or not positive-definite."""
+    """Error for a matrix that an operation does not accept: it is singular, or not positive-definite."""
 
 
 def same_spec(x: Any) -> Spec:

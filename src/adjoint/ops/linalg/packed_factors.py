@@ -1,4 +1,4 @@
-"""Results of several parts, of matrices: one array (…, n), each part flattened, one after another."""
+"""Results of several parts, for ops of matrices: the flattened parts side by side in one array (…, n)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unpack_parts(packed: Any, shapes: Shapes) -> list[Any]:
 
 
 def triangle(x: Any, on_diagonal: float, above: float) -> Any:
-    """x as it is below the diagonal, times a factor on it, and another above."""
+    """x below the diagonal, times `on_diagonal` on it, and times `above` above it."""
     n, m = x.shape[-2:]
     below, here = np.tri(n, m, -1, bool), np.eye(n, m, dtype=bool)
     return where(below, x, where(here, x * on_diagonal if on_diagonal else 0.0, x * above if above else 0.0))
@@ -70,7 +70,7 @@ def diagonal(values: Any) -> Any:
 
 
 def divide_by_gaps(x: Any, values: Any) -> Any:
-    """x[i, j] / (values[j] - values[i]); 0 on the diagonal, and for a zero over a zero: equal values, all alike."""
+    """x[i, j] / (values[j] - values[i]); 0 on the diagonal and for 0 / 0, as of equal values."""
     row = reshape(values, shape=(*values.shape[:-1], 1, values.shape[-1]))
     gaps = row - transpose_matrix(row)
     nothing = logical_or(np.eye(values.shape[-1], dtype=bool), logical_and(eq(gaps, 0.0), eq(x, 0.0)))

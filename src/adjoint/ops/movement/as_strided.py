@@ -1,4 +1,4 @@
-"""Views at strides of one's own, and the diagonal; with the sums that lead back from them."""
+"""Views at given strides, sliding windows and the diagonal, with their transposes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _start(storage_offset: int | None, geometry: Geometry) -> int:
     ),
 )
 def as_strided(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Any:
-    """The memory of x at other strides: a view, where x lies in it as `geometry` says; else `restride`."""
+    """The memory of x at other strides: a view where x has the layout `geometry`, else `restride`."""
     start = _start(storage_offset, geometry)
     if element_strides(x) == geometry[0] and offset(x) == geometry[1]:
         return strided_view(x, size, stride, start)
@@ -68,7 +68,7 @@ def _count(memory: Any, own: Any) -> Any:
     ),
 )
 def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
-    """x laid into memory as `geometry` says, zeros elsewhere, and read at other strides."""
+    """x put into zeroed memory in the layout `geometry`, and read at other strides."""
     return _restride_array(x, size, stride, start, geometry)
 
 
@@ -80,7 +80,7 @@ def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geomet
     ),
 )
 def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
-    """x added into memory at its strides, and read as `geometry` says: the transpose of `restride`."""
+    """x added into memory at its strides, and read in the layout `geometry`: the transpose of `restride`."""
     own = element_positions(shape, *geometry)
     memory = np.zeros(max(memory_span(shape, *geometry), memory_span(x.shape, stride, start)), x.dtype)
     np.add.at(memory, element_positions(x.shape, stride, start), x)
@@ -104,7 +104,7 @@ def geometry_of(x: Tensor) -> Geometry:
 
 
 def storage_size(x: Tensor) -> int:
-    """The number of elements in the memory that the tensor lies in."""
+    """The number of elements of the tensor's memory."""
     if type(x.array) is np.ndarray:
         return int(owner(x.array).nbytes // x.element_size())
     view = view_of(x)
@@ -135,7 +135,7 @@ def unfold(x: Any, *, dimension: int, size: int, step: int) -> Any:
     dx=lambda g, x_shape, dimension, step: unfold(g, dimension=dimension, size=x_shape[-1], step=step),
 )
 def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
-    """Zeros of `shape`, to which the pieces are added where they came from: the transpose of `unfold`."""
+    """The pieces added at their places into zeros of `shape`: the transpose of `unfold`."""
     out = np.zeros(shape, x.dtype)
     count = x.shape[dimension]
     for tap in range(x.shape[-1]):
@@ -145,7 +145,7 @@ def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
 
 
 def apply_as_view(op: Any, x: Tensor, **params: Any) -> Tensor:
-    """op(x), noted as a view of x where it lies in its memory; one at strides of its own as a view of what x is of."""
+    """Apply `op`, and register a result in the memory of x as its view; `as_strided` as a view of the base of x."""
     out, around = apply(op, (x,), params), view_of(x)
     symbolic = type(out.array) is not np.ndarray
     if not symbolic and owner(out.array) is not owner(x.array):
@@ -164,7 +164,7 @@ def apply_as_view(op: Any, x: Tensor, **params: Any) -> Tensor:
 def _complete_from_base(
     op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry
 ) -> Tensor:
-    """`as_strided` of a symbolic view, which has its own elements alone: the others are taken from its base."""
+    """Complete `as_strided` of a symbolic view, which lacks all elements but its own, from its base."""
     wanted = element_positions(whole["size"], whole["stride"], whole["storage_offset"])
     own = np.isin(wanted, element_positions(x.array.shape, *geometry))
     if own.all():

@@ -30,7 +30,7 @@ def copy_in_order(x: Any, *, order: Order, back: Order = ()) -> Any:
 
 
 def empty_in_order(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
-    """A new array whose dimensions, taken in `order`, are row-major; it owns its memory, as no transposed one does."""
+    """Return a new array that owns its memory and is row-major when its dimensions are taken in `order`."""
     steps, step = [0] * len(shape), np.dtype(dtype).itemsize
     for d in reversed(order):
         steps[d] = step
@@ -61,7 +61,7 @@ def _read_as(x: Any, *, dtype: Any) -> Spec:
 
 @movement_op(spec=_read_as, leading=True)
 def reinterpret(x: Any, *, dtype: Any) -> Any:
-    """The same memory as elements of `dtype`: along the last dimension more of them, or fewer, where sizes differ."""
+    """The same memory read as elements of `dtype`; the last dimension grows or shrinks with the item size."""
     if dtype.itemsize != x.dtype.itemsize and x.strides[-1] != x.itemsize:
         x = np.ascontiguousarray(x)
     return x.view(dtype)

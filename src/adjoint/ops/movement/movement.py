@@ -34,7 +34,7 @@ def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def reshape_unshared(x: Any, shape: tuple[int, ...]) -> Any:
-    """`reshape` of a result that nobody else sees: no view, but the tensor that the memory belongs to."""
+    """`reshape` of a temporary: the result owns the memory and is no view."""
     return apply(reshape.op, (x,), {"shape": shape})  # type: ignore[attr-defined]
 
 
@@ -53,7 +53,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     dx=lambda g, axes: permute(g, axes=inverse(axes)),
 )
 def permute(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Any:
-    """Dimension i of the result is dimension `axes[i]` of x. `called`: the name the user knew it by."""
+    """Dimension i of the result is dimension `axes[i]` of x. `called`: the name of the user's function."""
     return x.transpose(axes)
 
 
@@ -64,7 +64,7 @@ def swap(x: Any, a: int, b: int) -> Any:
 
 @cache
 def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
-    """The permutation that exchanges dimensions a and b of `rank`. Raises IndexError where they are none of these."""
+    """The permutation that exchanges dimensions a and b of `rank`. Raises IndexError for other dimensions."""
     axes = list(range(rank))
     axes[a], axes[b] = axes[b], axes[a]
     return tuple(axes)
@@ -91,7 +91,7 @@ def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def _prepend_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """`strides` of the last dimensions with those of the new ones in front: what one of size 1 would step over."""
+    """Prepend the strides of new dimensions; one of size 1 gets the stride of a row-major array."""
     for n in reversed(shape[: len(shape) - len(strides)]):
         strides = (shape[len(shape) - len(strides)] * strides[0] if n == 1 and strides else 0, *strides)
     return strides
@@ -145,7 +145,7 @@ def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
     dx=lambda g, x_shape, axis, at: _unselect(g, x_shape, axis, at),
 )
 def select(x: Any, *, axis: int, at: int) -> Any:
-    """The elements of x whose index along `axis` is `at`; that dimension goes."""
+    """The elements of x at index `at` along `axis`, without that dimension."""
     return x[(builtins.slice(None),) * axis + (at, ...)]
 
 
@@ -169,7 +169,7 @@ Widths = tuple[tuple[int, int], ...]
     ),
 )
 def pad(x: Any, *, widths: Widths, value: float = 0.0) -> Any:
-    """x framed by `value`: (before, after) elements for each dimension, none negative."""
+    """x padded with `value`: (before, after) elements for each dimension, none negative."""
     return np.pad(x, widths, constant_values=value)
 
 

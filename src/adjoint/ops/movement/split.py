@@ -1,4 +1,4 @@
-"""Taking a tensor apart along one dimension: all the pieces are views, and one node in the graph made them all."""
+"""Splits of a tensor along one dimension: the pieces are views, and one node makes them all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 
 def _make_views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
-    """`move` of x to each of these places, without history. `keys`: the same places as NumPy index keys."""
+    """Apply `move` for each of the places, without history. `keys`: the same places as NumPy index keys."""
     if nondefault.count or default.narrow:
         with recorded_by_caller():
             return [move(x, **params) for params in places]
@@ -87,7 +87,7 @@ def _record_pieces(x: Tensor, pieces: list[Tensor], axis: int, called: type[Spli
 
 @with_iterative_dealloc
 class SplitOutputs(GraphNode):
-    """The node that several pieces of one tensor come from."""
+    """The node that makes several pieces of one tensor."""
 
     __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
     op = None
@@ -111,7 +111,7 @@ class SplitOutputs(GraphNode):
         return len(self.pieces)
 
     def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
-        """The gradient of the whole: those of the pieces, zeros where none came, put together again."""
+        """Join the gradients of the pieces, zeros where there is none."""
         joined = [
             self._reshape_for_cat(constant(np.zeros(shape, self.dtype)) if g is None else g)
             for g, shape in zip(arrived, self.pieces, strict=True)

@@ -2,6 +2,6 @@
 
 Modules, in reading order:
 
-- `view_update`: Replacing a part of an array: what a write through a view, or `x[index] = value`, makes of the whole.
+- `view_update`: Replacement of a part of an array: the whole after a write through a view or `x[index] = value`.
 - `inplace`: Writing into a tensor: the second half of every op whose name ends in an underscore.
 """

@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 
 def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None) -> Tensor:
-    """Let `x` hold the values and the history of `out`, as `x.called(…)` does once it has computed `out`.
+    """Give `x` the values and the history of `out`, as `x.called(…)` does after it has computed `out`.
 
     `since`: the tick at which computing `out` from `x` began; values of `x` that it saved are kept as copies.
     Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, and for a view that
@@ -94,7 +94,7 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
 
 
 def content_of(value: Tensor, x: Tensor) -> Tensor:
-    """`value` as something to write into x: it shares the memory, and has a node of its own, which x takes."""
+    """Return `value` as content for x: it shares the memory and has a node of its own, which x takes."""
     if nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(value)
     out = shallow_copy(value)
@@ -106,7 +106,7 @@ def content_of(value: Tensor, x: Tensor) -> Tensor:
 
 
 def check_writable(x: Tensor, called: str, history: bool) -> None:
-    """Raise RuntimeError if `x` may not be written in place, where the write is to be recorded if `history`."""
+    """Raise RuntimeError if `x` may not be written in place; `history`: the write is recorded."""
     if isinstance(x.memory, InferenceStorage) and not mode.inference:
         raise RuntimeError(
             f"{called}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
@@ -129,14 +129,14 @@ _LEAF_ERROR = "{}: {}a leaf Variable that requires grad is being used in an in-p
 
 
 def _is_view_of_recorded(view: View[Tensor] | None) -> bool:
-    """True for a view of what requires grad: it may have been made before that did, or where nothing was recorded."""
+    """True for a view of a base with history, even one made before that or without recording."""
     return view is not None and view.base.node is not None
 
 
 def check_separate(array: Any, called: str, view: View[Tensor] | None = None) -> Any:
-    """The array through which to write: `array` itself, but for a part that `expand` does not repeat.
+    """Return the array to write through: `array`, or a writable form of a part that `expand` does not repeat.
 
-    Raises RuntimeError for memory that may not be written, or in which two elements lie at one place.
+    Raises RuntimeError for read-only memory, and for two elements at one place.
     """
     flags = array.flags
     if not flags.writeable and is_expanded(view):
@@ -153,12 +153,12 @@ def check_separate(array: Any, called: str, view: View[Tensor] | None = None) ->
 
 
 def is_expanded(view: View[Tensor] | None) -> bool:
-    """True for a view on whose way elements may have been repeated."""
+    """True for a view whose steps may have repeated elements."""
     return view is not None and any(step.op.name == "expand" for step in view.steps)
 
 
 def _check_expanded(view: View[Tensor] | None, called: str) -> None:
-    """`check_separate` for a view whose memory is not there yet: an array that is laid out as it tells."""
+    """Call `check_separate` for a view without memory yet, by an array of the same layout."""
     if view is not None and is_expanded(view):
         check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
 
@@ -211,7 +211,7 @@ def _describe_view(x: Tensor, view: View[Tensor]) -> str:
 
 
 def rebase(x: Tensor, node: Any) -> None:
-    """Make `node` the history of what was just written into `x`, and derive its base and all other views from it."""
+    """Make `node` the history of the write into `x`, and derive its base and all other views from it."""
     view = view_of(x)
     base = x if view is None else view.base
     if view is None:
@@ -246,7 +246,7 @@ def _regenerate_view_node(node: Any, view: View[Tensor], tensor: Tensor) -> Any:
 
 
 def _set_node(tensor: Tensor, node: Any) -> None:
-    """Set the tensor's node; if it retains its gradient, the new node sees to that from now on."""
+    """Set the tensor's node, and move the hook of a retained gradient to it."""
     hooks = None if tensor.node is None else tensor.node.hooks
     if (
         hooks is not None
@@ -260,7 +260,7 @@ def _set_node(tensor: Tensor, node: Any) -> None:
 
 
 def _preserve_saved_values(x: Tensor, made_by: Any, since: int) -> None:
-    """Copies in place of the memory of `x` wherever nodes recorded since then have kept it."""
+    """Replace saved values in the memory of `x` by copies, in all nodes recorded since then."""
     stack, seen = [made_by], set()
     while stack:
         node = stack.pop()
@@ -273,7 +273,7 @@ def _preserve_saved_values(x: Tensor, made_by: Any, since: int) -> None:
 
 
 def _is_view_of_detached(view: View[Tensor]) -> bool:
-    """True for a view of what `data` gave, or `detach()`: only what is written by it counts as written."""
+    """True for a view of `x.data` or `x.detach()`: a write marks only its own part as written."""
     return view.memory.aliases[0]() is not view.base
 
 
@@ -297,7 +297,7 @@ def _check_shape_and_dtype(x: Tensor, out: Tensor, called: str) -> None:
 
 
 def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
-    """Tracing: every tensor that sees the memory stands for its part of the new value from now on.
+    """Rebind, in a trace, every tensor that sees the memory to its part of the new value.
 
     What was computed since then may keep the old value: symbols do not change.
     """

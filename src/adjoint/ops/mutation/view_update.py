@@ -1,4 +1,4 @@
-"""Replacing a part of an array: what a write through a view, or `x[index] = value`, makes of the whole."""
+"""Replacement of a part of an array: the whole after a write through a view or `x[index] = value`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Steps = tuple[ViewStep, ...]
     dvalue=lambda g: g,
 )
 def replace_content(x: Any, value: Any) -> Any:
-    """`value`, as the content that x takes over: what x was stays in the graph, with a gradient of zero."""
+    """`value` as the new content of x; the old x stays in the graph, with a gradient of zero."""
     return value
 
 
 def _make_invalid_view_op(error: str) -> Op:
-    """Return the op of a view that was derived from its base anew after a write that was recorded: its rule raises."""
+    """Return the op of a view that a recorded write to its base has made invalid: its rule raises `error`."""
 
     def refuse(g: Any) -> Any:
         raise RuntimeError(error)
@@ -94,7 +94,7 @@ def _lies_in(region: Any, memory: Any) -> bool:
 
 
 def put_steps(x: Any, value: Any, steps: Steps) -> Any:
-    """`put_view`, as a `put_slice` where slices and selections are all there is on the way: these compile."""
+    """Apply `put_view`, or `put_slice`, which compiles, where the steps are slices and selections."""
     bounds = _bounds(x.shape, steps)
     if bounds is None:
         return put_view(x, value, steps=steps)
@@ -103,7 +103,7 @@ def put_steps(x: Any, value: Any, steps: Steps) -> Any:
 
 
 def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
-    """The part of an array to which slices and selections lead, whatever reshape comes last."""
+    """Return the part of an array that slices and selections select; None for other steps but a last reshape."""
     ranges = [range(n) for n in shape]
     kept = list(range(len(shape)))  # the dimensions of the array that the view still has
     for i, (op, params, _, _) in enumerate(steps):

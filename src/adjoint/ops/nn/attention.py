@@ -41,9 +41,9 @@ MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
     dv=lambda g, q, k, v, mask, scale, causal: _input_gradient(2, g, q, k, v, mask, scale, causal),
 )
 def attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
-    """softmax(q kᵀ · scale + mask) v of each head: (…, H, L, E), (…, H, S, E), (…, H, S, Ev) give (…, L, H, Ev).
+    """softmax(q kᵀ · scale + mask) v of each head: (…, H, L, E), (…, H, S, E), (…, H, S, Ev) -> (…, L, H, Ev).
 
-    The mask has as many dimensions, of size 1 where it is the same for all; truths say which keys take part, numbers
+    The mask has as many dimensions, of size 1 where it is the same for all; bools say which keys take part, numbers
     are added. `causal`: row i sees the keys up to i. A row that sees none is 0.
     """
     *lead, heads, rows, _ = q.shape
@@ -71,7 +71,7 @@ def _gradient_spec(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: f
     spec=_gradient_spec,
 )
 def attention_gradient(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
-    """The gradients of `attention` in q, k and v from that of its result, g (…, L, H, Ev), in one array.
+    """The gradients of `attention` in q, k and v, from the gradient g (…, L, H, Ev) of its result, in one array.
 
     With inputs of one shape they lie side by side, (…, L, 3, H, E); else one after the other, (…, elements), each as
     (rows, H, size). `gradient_part` takes them apart.
@@ -113,7 +113,7 @@ def gradient_part(gradient: Any, i: int, q: Shape, k: Shape, v: Shape) -> Any:
 
 
 def _input_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
-    """The gradient in the i-th input; composed of other ops where it is itself to be differentiated."""
+    """The gradient in the i-th input; composed of other ops where it is differentiated again."""
     if mode.recording or mode.duals is not None:
         return _composed_gradient(i, movement.swap(g, -2, -3), q, k, v, mask, scale, causal)
     shapes = tuple(q.shape), tuple(k.shape), tuple(v.shape)
@@ -123,13 +123,13 @@ def _input_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: fl
 
 
 class _GradientCache(threading.local):
-    """The gradient computed last: three rules ask for it, one after the other."""
+    """The last computed gradient: three rules ask for it, one after the other."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self, _: Any = None) -> None:
-        """Keep nothing; also called when the gradient that arrived is gone."""
+        """Clear the cache; also called when the incoming gradient is deleted."""
         self.arrays: tuple[Any, ...] = ()
         self.copy: Any = None
         self.found: Any = None
@@ -169,8 +169,8 @@ def attention_weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> 
         scores = select.where(constant(np.tri(*scores.array.shape[-2:], dtype=np.bool_)), scores, -math.inf)
     if mask is None:
         return safe_softmax(scores)
-    truths = getattr(mask, "array", mask).dtype.kind == "b"
-    return safe_softmax(select.where(mask, scores, -math.inf) if truths else arithmetic.add(scores, mask))
+    is_bool = getattr(mask, "array", mask).dtype.kind == "b"
+    return safe_softmax(select.where(mask, scores, -math.inf) if is_bool else arithmetic.add(scores, mask))
 
 
 def _composed_softmax(x: Any) -> Any:
@@ -242,7 +242,7 @@ def _part_of_mask(at: _AttentionBlock, mask: Any, lead: Shape) -> Any:
 
 
 def _exponentials(x: Any) -> tuple[Any, Any]:
-    """e^(x - max) of each row, in place of x, and their sum; 1 where that is 0, as in a row of -inf."""
+    """Write e^(x - max) of each row into x; return it and its sum, 1 instead of 0 for a row of -inf."""
     largest = x.max(-1, keepdims=True, initial=-math.inf)
     largest[largest == -math.inf] = 0.0
     x -= largest

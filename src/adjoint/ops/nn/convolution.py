@@ -19,7 +19,7 @@ SECONDS_PER_TAP = 2e-9  # seconds that NumPy takes for an element under a window
 
 
 def estimate_seconds(x: Any, weight: Any, *_: Any, **__: Any) -> float:
-    """About how long NumPy takes to convolve."""
+    """Estimate the seconds that NumPy takes to convolve."""
     return float(x.size * math.prod(weight.shape[2:]) * SECONDS_PER_TAP)
 
 

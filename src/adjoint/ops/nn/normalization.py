@@ -1,4 +1,4 @@
-"""Normalisation to mean 0 and variance 1, in one op where it runs eagerly; compiled steps see what it is made of."""
+"""Normalisation to mean 0 and variance 1: one op in eager mode, composed of other ops in compiled steps."""
 
 from __future__ import annotations
 

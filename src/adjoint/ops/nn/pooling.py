@@ -22,7 +22,7 @@ from adjoint.ops.movement.sliding_windows import Sizes, count_windows
 
 
 def pooled_shape(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
-    """The shape of x pooled: its first dimensions, and how many windows stand along each other one."""
+    """The shape of x pooled: its leading dimensions, and the number of windows along each pooled one."""
     rank = len(size)
     framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
     return (*x.shape[:-rank], *map(count_windows, framed, size, stride, dilation))
@@ -166,12 +166,12 @@ def _grid(along: list[Any]) -> Any:
 
 
 def _detach_input(x: Any) -> Any:
-    """x without its history: which element is largest does not change with it, but at a jump."""
+    """x without its history: the position of the largest element has no gradient."""
     return detach(x) if isinstance(x, Tensor) else x
 
 
 def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
-    """The number of each window's first largest tap; never one outside of x."""
+    """The number of each window's first largest tap; never one in the padding."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     rank = len(size)
@@ -203,7 +203,7 @@ def _is_better(tap: Any, best: Any, hollow: bool) -> Any:
 
 
 def _replace(best: Any, tap: Any, better: Any) -> None:
-    """best[better] = tap[better], in bits: a choice that jumps is ten times slower."""
+    """best[better] = tap[better], by bit operations: a masked assignment is ten times slower."""
     bits = np.dtype(f"i{best.itemsize}")
     held = best.view(bits)
     held ^= (held ^ tap.view(bits)) & -better.astype(bits)
@@ -242,7 +242,7 @@ def _pad_input(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
 
 
 def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: Any) -> Any:
-    """Zeros for an input of `shape` and what is around it."""
+    """Zeros for an input of `shape` and its padding."""
     lead = len(shape) - len(padding)
     lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))
     return np.zeros((*shape[:lead], *lengths), dtype)

@@ -31,7 +31,7 @@ def normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any)
 
 @draw_op
 def serial_normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Any:
-    """Normal with this mean and standard deviation, drawn in pairs, however many: so PyTorch fills gappy memory."""
+    """Normal with this mean and standard deviation, drawn in pairs for any size, as PyTorch fills memory with gaps."""
     return samplers.serial_normal(generator, shape, dtype, mean, std)
 
 
@@ -45,7 +45,7 @@ def standard_deviation(std: Any) -> Any:
 
 @draw_op
 def random_integers(*, shape: Shape, dtype: Any, low: int | None, generator: Any) -> Any:
-    """Integers from `low` to the largest of the dtype; None: from 0 with the fewest words, for `random_`."""
+    """Integers from `low` to the largest of the dtype; None is for `random_`: from 0, with the fewest words."""
     return generator.random(shape, dtype) if low is None else generator.randint(low, None, shape, dtype)
 
 
@@ -63,7 +63,7 @@ def randperm(*, count: int, dtype: Any, generator: Any) -> Any:
 
 @primitive(family="random", effect=True, spec=lambda p, *, dtype, generator: Spec(p.shape, dtype), dp=lambda g: g * 0.0)
 def bernoulli(p: Any, *, dtype: Any, generator: Any) -> Any:
-    """1 with the probability that p has at the element, else 0."""
+    """1 with the probability p of the element, else 0."""
     return generator.bernoulli(p.shape, p, dtype)
 
 

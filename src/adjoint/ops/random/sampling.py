@@ -1,4 +1,4 @@
-"""Draws of the less usual distributions, and how gamma and Dirichlet numbers follow their parameters."""
+"""Draws of further distributions, and the gradients of gamma and Dirichlet numbers by their parameters."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def standard_gamma(shape: Any, *, generator: Any) -> Any:
 
 @primitive(spec=_like)
 def standard_gamma_gradient(shape: Any, sample: Any) -> Any:
-    """The derivative of a gamma number by its shape, its quantile staying what it is."""
+    """The derivative of a gamma number by its shape, at a constant quantile."""
     return implicit_reparam.gamma_gradient(shape, sample)
 
 
@@ -92,7 +92,7 @@ def dirichlet(concentration: Any, *, generator: Any) -> Any:
 
 @primitive(spec=_like)
 def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
-    """The derivative of a Dirichlet number by its concentration, over 1 less the number, its quantile staying."""
+    """The derivative of a Dirichlet number by its concentration, at a constant quantile, over 1 less the number."""
     return implicit_reparam.dirichlet_gradient(sample, concentration, total)
 
 

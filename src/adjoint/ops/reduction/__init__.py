@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `reduction`: Folding dimensions: sums, products, extremes.
-- `scan`: Running products and sums of exponentials, and the recurrence that their gradients are.
-- `variance`: Variance and standard deviation, in one op where they run eagerly.
+- `reduction`: Reductions: sums, products, extremes.
+- `scan`: Running products and sums of exponentials, and the linear recurrence of their gradients.
+- `variance`: Variance and standard deviation: one op in eager mode, composed of other ops in compiled steps.
 """

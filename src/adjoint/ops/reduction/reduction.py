@@ -1,4 +1,4 @@
-"""Folding dimensions: sums, products, extremes."""
+"""Reductions: sums, products, extremes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def share_among_winners(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _is_extreme(x: Any, out: Any) -> Any:
-    """True where an element equals the extreme, or is NaN where that is."""
+    """True where an element equals the extreme, or both are NaN."""
     from adjoint.ops.elementwise.comparison import isnan, logical_and, logical_or
 
     return logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
@@ -112,9 +112,9 @@ def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def row_major(out: Any, keepdims: bool = False) -> Any:
-    """Copy what NumPy folded, which lies as its operand did, to row-major order: PyTorch makes views of it.
+    """Return a result of NumPy, which has its operand's layout, in row-major order, as PyTorch does.
 
-    With `keepdims` it stays so: what it is subtracted from, or divides, then keeps its order without a glance at that.
+    With `keepdims` the layout stays, so that a difference or quotient with the operand keeps it too.
     """
     return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else np.ascontiguousarray(out)
 

@@ -1,4 +1,4 @@
-"""Running products and sums of exponentials, and the recurrence that their gradients are."""
+"""Running products and sums of exponentials, and the linear recurrence of their gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _shift_backward(x: Any, axis: int, first: float) -> Any:
 
 
 def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
-    """The product of what comes before, times g and what comes after: nothing is divided, so zeros need no care."""
+    """The product of the elements before, times the recurrence of the ones after; exact for zeros too."""
     if not x.shape[axis]:
         return g
     return _shift_backward(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, shift_forward(x, axis, 1, 0.0), axis)
@@ -70,7 +70,7 @@ def logcumsumexp(x: Any, *, axis: int) -> Any:
 
 
 def _complex_logcumsumexp(x: Any, axis: int) -> Any:
-    """Each sum by its larger term: a + ln(1 + e^(b - a))."""
+    """Running ln Σ eˣ by the larger term of each sum: a + ln(1 + e^(b - a))."""
     out = x.copy()
     lines, total = np.moveaxis(out, axis, 0), None
     for line in lines:

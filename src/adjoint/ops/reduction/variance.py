@@ -1,4 +1,4 @@
-"""Variance and standard deviation, in one op where they run eagerly; compiled steps see what they are made of."""
+"""Variance and standard deviation: one op in eager mode, composed of other ops in compiled steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
 
 
 def _keep_axes(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
-    """x, a result, with the reduced axes as size 1."""
+    """Return a result with its reduced axes as size 1."""
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 

@@ -2,14 +2,13 @@
 
 Modules, in reading order:
 
-- `chebyshev`: Functions that NumPy lacks, evaluated piece by piece in float64: each piece by a Chebyshev series, or a
-  formula.
+- `chebyshev`: Tools for functions that NumPy lacks: piecewise evaluation in float64 by Chebyshev series and formulas.
 - `chebyshev_tables`: Chebyshev series of special functions, made by tools/chebyshev_tables.py, which names the
   functions.
 - `erf`: erf on NumPy arrays, which NumPy lacks: rational approximations, in float64.
 - `bessel`: Bessel functions of the orders 0 and 1, and Airy's: by Chebyshev series, far from the origin of their
   amplitudes.
-- `gamma`: The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
+- `gamma`: The logarithm of the gamma function and its derivatives, which NumPy lacks.
 - `normal_cdf`: The normal distribution function's logarithm and inverse, and the scaled complement of erf.
 - `orthogonal_polynomials`: Orthogonal polynomials of a given degree, which is the second operand: by recurrence, or
   as cosines of an angle.

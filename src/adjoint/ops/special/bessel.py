@@ -21,7 +21,7 @@ LINEAR_BELOW = 1e-15  # nearer to 0 than this a slope is what it is at 0
 
 
 def _at_zero(x: Any, slope: float, elsewhere: Callable[[Any], Any]) -> Any:
-    """The slope where x is 0 or nearly, elsewhere what the function makes of x."""
+    """The slope where x is 0 or nearly, else `elsewhere(x)`."""
     near = le(abs(x), LINEAR_BELOW)
     return where(near, slope, elsewhere(where(near, 1.0, x)))
 

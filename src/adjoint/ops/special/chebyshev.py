@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, evaluated piece by piece in float64: each piece by a Chebyshev series, or a formula."""
+"""Tools for functions that NumPy lacks: piecewise evaluation in float64 by Chebyshev series and formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and its derivatives: what NumPy lacks, in float64 inside.
+"""The logarithm of the gamma function and its derivatives, which NumPy lacks; computed in float64.
 
 Sources: Abramowitz & Stegun 6.1.17, 6.1.41, 6.3.7, 6.3.18 (reflections, asymptotic series), 23.2.9 (ζ by Euler and
 Maclaurin).
@@ -34,7 +34,7 @@ SHIFT = 8  # smaller arguments are brought beyond it
 
 
 def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
-    """Stirling's series of x + 8 less the logarithm of what lies between, and by reflection left of ½.
+    """Stirling's series of x + 8, less the logarithm of x (x + 1) … (x + 7); by reflection left of ½.
 
     That is exact for float32; near 1 and 2, where the logarithm is nearly 0, it would not be for float64.
     """
@@ -138,7 +138,7 @@ def _polygamma_array(x: Any, *, n: int) -> Any:
 
 
 def _hurwitz(x: Any, s: float) -> Any:
-    """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to FAR, then the integral of the rest and its corrections."""
+    """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to ASYMPTOTIC_FROM, then the integral and its corrections."""
     total, y = np.zeros_like(x), x.copy()
     for _ in range(int(ASYMPTOTIC_FROM)):
         near = y < ASYMPTOTIC_FROM

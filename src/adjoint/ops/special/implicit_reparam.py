@@ -63,7 +63,7 @@ def dirichlet_gradient(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _piecewise(pieces: list[Any], *operands: Array) -> Array:
-    """Each element by the first piece whose condition holds there."""
+    """Evaluate each element by the first piece whose condition holds."""
     out, open_ = np.empty(operands[0].shape), np.ones(operands[0].shape, np.bool_)
     for condition, function in pieces:
         here = open_ if condition is None else open_ & condition

@@ -42,7 +42,7 @@ def erfcx(x: Any) -> Any:
 
 
 def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
-    """g φ(x) / Φ(x), by way of erfcx or of the logarithm, whichever neither overflows nor cancels."""
+    """g φ(x) / Φ(x), by erfcx or by the logarithm, where each neither overflows nor cancels."""
     left = lt(x, 0.0)
     tail = math.sqrt(2 / math.pi) / erfcx(where(left, x, 0.0) * -ROOT_HALF)
     bulk = exp(square(where(left, 0.0, x)) * -0.5 - where(left, 0.0, out)) * math.sqrt(0.5 / math.pi)
