@@ -3,18 +3,18 @@
 Modules, in reading order:
 
 - `parameters`: Parameters of distributions: broadcasting, and probabilities and log-odds computed from one another.
-- `constraints`: Constraints: sets of values, each with a check whether elements, vectors or matrices are in it.
-- `distribution`: The distribution: shapes, checks of parameters and samples, and what all distributions can be asked.
-- `transforms`: Transforms: functions of known Jacobian, with their inverses, domains and codomains.
+- `constraints`: Constraints: sets of numbers, vectors or matrices, with a check of membership.
+- `distribution`: The base class of distributions: shapes, checks of parameters and samples, and the methods of all.
+- `transforms`: Transforms: functions with known Jacobian determinant, inverse, domain and codomain.
 - `exp_family`: The exponential family: entropy and divergence from the derivative of the log normalizer.
 - `independent`: The product of independent distributions, taken as one over larger events.
-- `probs_or_logits`: Distributions given by the probability of one of two outcomes, or by its log-odds.
+- `probs_or_logits`: Distributions given by the probability of a success, or by its log-odds.
 - `transformed_distribution`: The distribution of a function of another distribution's samples.
 - `continuous`: Continuous distributions of numbers.
 - `discrete`: Discrete distributions.
 - `multivariate`: Distributions of vectors and matrices.
 - `kl`: The Kullback-Leibler divergence between two distributions.
-- `mixture_same_family`: Mixtures of distributions of one kind.
+- `mixture_same_family`: Mixtures of distributions of one family.
 - `location_scale`: Location-scale families, and the absolute values of symmetric distributions.
 """
 

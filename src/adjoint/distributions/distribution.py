@@ -1,4 +1,4 @@
-"""The distribution: shapes, checks of parameters and samples, and what all distributions can be asked."""
+"""The base class of distributions: shapes, checks of parameters and samples, and the methods of all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Check, or do not check, the arguments of distributions that do not say. Raises ValueError but for a bool."""
+        """Set the default of `validate_args`. Raises ValueError for anything but a bool."""
         if value not in [True, False]:
             raise ValueError(f"expected True or False, got {value!r}")
         Distribution._validate_args = value
@@ -217,7 +217,7 @@ class Distribution:
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All values of a discrete distribution, along a new first dimension; without `expand`, 1 in the batch's."""
+        """Return all values of a discrete distribution along a new first dimension; `expand`: for all of the batch."""
         raise NotImplementedError
 
     def entropy(self) -> Any:

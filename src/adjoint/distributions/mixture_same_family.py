@@ -1,4 +1,4 @@
-"""Mixtures of distributions of one kind."""
+"""Mixtures of distributions of one family."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class MixtureSameFamily(Distribution):
         return (each + self._mixture_distribution.logits.log_softmax(dim=-1)).logsumexp(dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """A sample of all components, of which that is taken which the mixture draws."""
+        """Sample all components, and take the one that the mixture draws."""
         with no_grad():
             event = self._event_shape
             chosen = self._mixture_distribution.sample(sample_shape)

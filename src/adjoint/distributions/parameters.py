@@ -16,7 +16,7 @@ EULER_GAMMA = 0.57721566490153286061  # -Γ'(1)
 
 
 class lazy_property:
-    """A property computed when it is first asked for, and then kept in the instance."""
+    """A property that is computed on first access and then stored in the instance."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
@@ -38,9 +38,9 @@ def formula(doc: str, value: Callable[[Any], Any]) -> Any:
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """The values as tensors of one shape; numbers take the dtype of the first tensor, or the default one.
+    """Return the values as tensors of one shape; numbers take the dtype of the first tensor, or the default one.
 
-    Raises ValueError for what is neither a number nor a tensor.
+    Raises ValueError for anything but numbers and tensors.
     """
     if not all(isinstance(v, Tensor | int | float) for v in values):
         raise ValueError(
@@ -72,7 +72,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """log p, or, binary, log p - log(1 - p); p is first kept off 0 and 1."""
+    """log p, or, binary, log p - log(1 - p); p is first clamped to (0, 1)."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 

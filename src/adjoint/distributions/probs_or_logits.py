@@ -1,4 +1,4 @@
-"""Distributions given by the probability of one of two outcomes, or by its log-odds."""
+"""Distributions given by the probability of a success, or by its log-odds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ProbsOrLogitsDistribution(Distribution):
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def _set_probs_or_logits(self, probs: Any, logits: Any, **others: Any) -> None:
-        """Set the given one, and other parameters, broadcast with it, in its dtype."""
+        """Set `probs` or `logits`, and other parameters, broadcast, in its dtype."""
         name = name_of_given(probs, logits)
         *rest, self._param = broadcast_all(*others.values(), logits if probs is None else probs)
         vars(self)[name] = self._param

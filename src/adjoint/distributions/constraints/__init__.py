@@ -1,8 +1,8 @@
-"""Constraints: sets of values, each with a check whether elements, vectors or matrices are in it.
+"""Constraints: sets of numbers, vectors or matrices, with a check of membership.
 
 Modules, in reading order:
 
-- `constraint`: The constraint: a set of values, and sets made of other sets.
+- `constraint`: The base class of constraints, and constraints composed of others.
 - `matrix`: Constraints of matrices.
 - `number`: Constraints of numbers and of vectors.
 - `registry`: Transforms from real numbers onto a constraint: `biject_to` one to one, `transform_to` onto it.

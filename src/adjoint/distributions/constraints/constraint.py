@@ -1,4 +1,4 @@
-"""The constraint: a set of values, and sets made of other sets."""
+"""The base class of constraints, and constraints composed of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adjoint.functions.shape import join
 
 
 class Constraint:
-    """A set of values; an element of it has `event_dim` dimensions."""
+    """A set of values, each with `event_dim` dimensions."""
 
     is_discrete: Any = False
     event_dim: Any = 0
@@ -53,7 +53,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a class whose value in an instance is a constraint; in the class it is a dependent one."""
+    """A property whose value is a constraint; accessed on the class, it is a dependent constraint."""
 
     def __init__(
         self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented,
@@ -67,7 +67,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _DerivedConstraint(Constraint):
-    """A constraint made of another one."""
+    """A constraint derived from another one."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -79,7 +79,7 @@ class _DerivedConstraint(Constraint):
 
 
 class _IndependentConstraint(_DerivedConstraint):
-    """Holds where `base_constraint` holds over all of the last `reinterpreted_batch_ndims` dimensions."""
+    """Constraint of events: `base_constraint` holds over all of the last `reinterpreted_batch_ndims` dimensions."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         super().__init__(base_constraint)
@@ -108,7 +108,7 @@ class _IndependentConstraint(_DerivedConstraint):
 
 
 class MixtureSameFamilyConstraint(_DerivedConstraint):
-    """Holds where `base_constraint`, that of the components, holds for all components."""
+    """Support of a mixture: `base_constraint`, the support of the components, holds for all of them."""
 
     def check(self, value: Any) -> Any:
         """Test the value against all components. Raises ValueError for too few dimensions."""
@@ -147,7 +147,7 @@ class _Cat(_ConstraintSequence):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
 
     def check(self, value: Any) -> Any:
-        """Each part by its own constraint."""
+        """Test each part by its own constraint."""
         self._check_dim(value)
         parts = value.split(self.lengths, self.dim)
         return join.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
@@ -163,14 +163,14 @@ class _Stack(_ConstraintSequence):
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value: Any) -> Any:
-        """Each part by its own constraint."""
+        """Test each part by its own constraint."""
         self._check_dim(value)
         checks = [c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=False)]
         return join.stack(checks, self.dim)
 
 
 def of(**parameters: Constraint) -> dict[str, Constraint]:
-    """The constraints of parameters, by their names."""
+    """Return the constraints of parameters by name."""
     return parameters
 
 

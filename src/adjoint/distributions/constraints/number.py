@@ -33,7 +33,7 @@ class _OneHot(Constraint):
 
 
 class _BoundConstraint(Constraint):
-    """A set between bounds, which it prints."""
+    """A constraint whose bounds are part of its repr."""
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())

@@ -12,15 +12,15 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Functions which make a transform for a constraint, by the constraint's class."""
+    """Registry of functions that make a transform for a constraint, by its class."""
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Take `factory` for this class of constraints, or for an instance's; usable as a decorator.
+        """Register `factory` for a class of constraints, or for that of an instance; usable as a decorator.
 
-        Raises TypeError for what is no constraint.
+        Raises TypeError for anything but a constraint.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)

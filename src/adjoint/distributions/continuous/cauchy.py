@@ -1,4 +1,4 @@
-"""The Cauchy distribution and its absolute value, and Student's t: heavy tails."""
+"""The Cauchy and half-Cauchy distributions, and Student's t."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adjoint.functions.elementwise.pointwise import where
 
 
 class Cauchy(LocationScale):
-    """p(x) = 1 / πγ(1 + ((x - m)/γ)²), of median m = `loc` and half width at half height γ = `scale`."""
+    """Cauchy distribution: p(x) = 1 / πγ(1 + ((x - m)/γ)²), with median m = `loc` and half width γ = `scale`."""
 
     mean = formula("There is none: NaN.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.loc.dtype))
     variance = formula("∞.", lambda p: creation.full(p._extended_shape(), math.inf, dtype=p.loc.dtype))
@@ -46,7 +46,7 @@ class Cauchy(LocationScale):
 
 
 class HalfCauchy(FoldedDistribution):
-    """p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0: |x| of a Cauchy x around 0, γ = `scale`."""
+    """Half-Cauchy distribution: |x| of a Cauchy x around 0; p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0, γ = `scale`."""
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)

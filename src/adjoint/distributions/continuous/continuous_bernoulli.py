@@ -17,7 +17,10 @@ from adjoint.functions.loss.regression import binary_cross_entropy_with_logits
 
 
 class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
-    """p(x) = C(λ) λˣ (1 - λ)^(1 - x) over [0, 1], where λ = `probs`; a series replaces what is 0/0 within `lims`."""
+    """Continuous Bernoulli distribution over [0, 1]: p(x) = C(λ) λˣ (1 - λ)^(1 - x), where λ = `probs`.
+
+    Between `lims`, near λ = ½, a series replaces 0/0.
+    """
 
     support: Any = constraints.unit_interval
     _mean_carrier_measure = 0

@@ -1,4 +1,4 @@
-"""The Dirichlet distribution of probabilities, the beta, which is that of two, and Kumaraswamy's like the beta."""
+"""The Dirichlet, beta and Kumaraswamy distributions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Gammas over their sum; its gradient is that of the inverse of the conditional cdfs."""
+        """Gamma numbers over their sum, with the implicit gradient of the conditional cdfs."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
@@ -117,7 +117,7 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """The first of a Dirichlet's two."""
+        """The first element of a Dirichlet sample."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Any) -> Any:
@@ -136,7 +136,7 @@ class Beta(ExponentialFamily):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """P[X ≤ x] = 1 - (1 - xᵃ)ᵇ over [0, 1], where a = `concentration1` and b = `concentration0`."""
+    """Kumaraswamy distribution over [0, 1]: P[X ≤ x] = 1 - (1 - xᵃ)ᵇ, a = `concentration1`, b = `concentration0`."""
 
     arg_constraints = constraints.of(concentration1=constraints.positive, concentration0=constraints.positive)
     support = constraints.unit_interval

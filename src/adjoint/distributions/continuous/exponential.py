@@ -1,4 +1,4 @@
-"""The exponential distribution, its two-sided form, Laplace's, and its powers and exponentials: Weibull, Pareto."""
+"""The exponential, Laplace, Pareto and Weibull distributions."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Laplace(LocationScale):
 
 
 class Pareto(TransformedDistribution):
-    """p(x) = α mᵅ / x^(α + 1) for x ≥ m, where m = `scale` and α = `alpha`: m eˣ of an exponential x of rate α."""
+    """Pareto distribution: p(x) = α mᵅ / x^(α + 1) for x ≥ m, where m = `scale` and α = `alpha`."""
 
     arg_constraints = constraints.of(alpha=constraints.positive, scale=constraints.positive)
 
@@ -148,7 +148,7 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """P[X > x] = exp(-(x/λ)ᵏ), where λ = `scale` and k = `concentration`: λ x^(1/k) of a standard exponential x."""
+    """Weibull distribution: P[X > x] = exp(-(x/λ)ᵏ), where λ = `scale` and k = `concentration`."""
 
     arg_constraints = constraints.of(scale=constraints.positive, concentration=constraints.positive)
     support = constraints.positive
@@ -161,7 +161,7 @@ class Weibull(TransformedDistribution):
         super().__init__(base, transforms, validate_args=validate_args)
 
     def _moment(self, n: int) -> Any:
-        """log Γ(1 + n/k), of which λⁿ Γ(1 + n/k) = E[xⁿ] is made."""
+        """log Γ(1 + n/k), where E[xⁿ] = λⁿ Γ(1 + n/k)."""
         return (1 + n * self.concentration_reciprocal).lgamma()
 
     mean = formula("λ Γ(1 + 1/k).", lambda p: p.scale * p._moment(1).exp())

@@ -1,4 +1,4 @@
-"""The gamma distribution, and those made of gammas: chi squared, inverse gamma, Fisher and Snedecor's F."""
+"""The gamma distribution and its relatives: chi-squared, inverse gamma, Fisher-Snedecor's F."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Gamma(ExponentialFamily):
     variance = formula("α / β².", lambda p: p.concentration / p.rate.pow(2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """A standard gamma of α, over β; its gradient is that of the inverse of its cdf."""
+        """A standard gamma number of α, over β, with the implicit gradient of the cdf."""
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         value.detach().clamp_(min=finfo(value.dtype).tiny)  # in its memory, past the gradient
@@ -80,7 +80,7 @@ class Gamma(ExponentialFamily):
 
 
 class Chi2(Gamma):
-    """The sum of the squares of ν = `df` standard normal numbers: the gamma of shape ν/2 and rate ½."""
+    """Chi-squared distribution: the sum of squares of ν = `df` standard normal numbers."""
 
     arg_constraints = constraints.of(df=constraints.positive)
 
@@ -91,7 +91,7 @@ class Chi2(Gamma):
 
 
 class InverseGamma(TransformedDistribution):
-    """p(x) = βᵅ x^(-α-1) e^(-β/x) / Γ(α): 1/x of a gamma x of α = `concentration` and β = `rate`."""
+    """Inverse gamma distribution: p(x) = βᵅ x^(-α-1) e^(-β/x) / Γ(α), where α = `concentration`, β = `rate`."""
 
     arg_constraints = constraints.of(concentration=constraints.positive, rate=constraints.positive)
     support = constraints.positive
@@ -125,7 +125,7 @@ class InverseGamma(TransformedDistribution):
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two χ² over their degrees of freedom d₁ = `df1` and d₂ = `df2`."""
+    """Fisher-Snedecor distribution: the ratio of two χ², each over its degrees of freedom d₁ = `df1`, d₂ = `df2`."""
 
     arg_constraints = constraints.of(df1=constraints.positive, df2=constraints.positive)
     support = constraints.positive

@@ -1,4 +1,4 @@
-"""The normal distribution, and those of functions of normal numbers: half normal, log normal, logistic normal."""
+"""The normal distribution, and half-normal, log-normal and logistic-normal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Normal(LocationScale, ExponentialFamily):
     variance = formula("σ².", lambda p: p.scale.pow(2))
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Normal numbers of the generator's stream."""
+        """Return normal samples without a gradient."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return random.normal(self.loc.expand(shape), self.scale.expand(shape))
@@ -79,7 +79,7 @@ class Normal(LocationScale, ExponentialFamily):
 
 
 class HalfNormal(FoldedDistribution):
-    """p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0: |x| of a normal x with mean 0 and σ = `scale`."""
+    """Half-normal distribution: |x| of a normal x; p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0, σ = `scale`."""
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
@@ -128,7 +128,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Vectors of sum 1, made by stick breaking of normal vectors: one element more than `loc` and `scale` have."""
+    """Logistic-normal distribution: stick breaking of normal vectors, to vectors of sum 1 with one element more."""
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
     support = constraints.simplex

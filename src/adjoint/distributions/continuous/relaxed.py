@@ -16,7 +16,7 @@ _NOT_EXPANDED = frozenset({"temperature"})
 
 
 class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
-    """The log-odds of a relaxed Bernoulli number: (log u/(1 - u) + `logits`) / `temperature` of a uniform u."""
+    """Log-odds of a relaxed Bernoulli number: (log u/(1 - u) + `logits`) / `temperature` of a uniform u."""
 
     support = constraints.real
     _fields_not_expanded = _NOT_EXPANDED
@@ -28,7 +28,7 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
         super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Log-odds of a uniform number more than those of p, over the temperature."""
+        """The log-odds of a uniform number plus those of p, over the temperature."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         u = clamp_probs(random.rand(shape, dtype=probs.dtype))
@@ -52,7 +52,7 @@ class _RelaxedDistribution(TransformedDistribution):
 
 
 class RelaxedBernoulli(_RelaxedDistribution):
-    """σ(x) of the log-odds x that `LogitRelaxedBernoulli` draws: between 0 and 1."""
+    """Relaxed Bernoulli distribution over (0, 1): the sigmoid of `LogitRelaxedBernoulli`."""
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.unit_interval
@@ -65,7 +65,7 @@ class RelaxedBernoulli(_RelaxedDistribution):
 
 
 class ExpRelaxedCategorical(_CategoricalVector):
-    """The logarithm of a relaxed one-hot vector: log softmax((`logits` + g) / `temperature`) of Gumbel numbers g."""
+    """Logarithm of a relaxed one-hot vector: log softmax((`logits` + g) / `temperature`) of Gumbel numbers g."""
 
     support = constraints.real_vector
     has_rsample = True
@@ -93,7 +93,7 @@ class ExpRelaxedCategorical(_CategoricalVector):
 
 
 class RelaxedOneHotCategorical(_RelaxedDistribution):
-    """eˣ of what `ExpRelaxedCategorical` draws: vectors of sum 1."""
+    """Relaxed one-hot distribution over vectors of sum 1: exp of `ExpRelaxedCategorical`."""
 
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
     support = constraints.simplex

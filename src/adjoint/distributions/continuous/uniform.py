@@ -1,4 +1,4 @@
-"""The uniform distribution, and those that are elementary functions of it: Gumbel, generalized Pareto."""
+"""The uniform, Gumbel and generalized Pareto distributions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Uniform(Distribution):
 
 
 class Gumbel(TransformedDistribution):
-    """P[X ≤ x] = exp(-e^(-(x - μ)/β)), where μ = `loc` and β = `scale`: μ - β log(-log u) of a uniform u."""
+    """Gumbel distribution: P[X ≤ x] = exp(-e^(-(x - μ)/β)), where μ = `loc` and β = `scale`."""
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
     support = constraints.real
@@ -113,7 +113,10 @@ class Gumbel(TransformedDistribution):
 
 
 class GeneralizedPareto(LocationScale):
-    """P[X > x] = (1 + ξz)^(-1/ξ), e⁻ᶻ for ξ = 0, where z = (x - loc) / scale and ξ = `concentration`."""
+    """Generalized Pareto distribution: P[X > x] = (1 + ξz)^(-1/ξ), z = (x - loc) / scale, ξ = `concentration`.
+
+    For ξ = 0, P[X > x] = e⁻ᶻ.
+    """
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
     concentration: Tensor

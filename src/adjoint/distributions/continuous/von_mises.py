@@ -1,4 +1,4 @@
-"""Von Mises' distribution of angles."""
+"""The von Mises distribution of angles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BESSEL_COEFFICIENTS_ABOVE_3_75 = (
 
 
 class VonMises(Distribution):
-    """p(x) = exp(κ cos(x - μ)) / 2π I₀(κ) over the circle, where μ = `loc` and κ = `concentration`."""
+    """Von Mises distribution of angles: p(x) = exp(κ cos(x - μ)) / 2π I₀(κ), μ = `loc`, κ = `concentration`."""
 
     arg_constraints = constraints.of(loc=constraints.real, concentration=constraints.positive)
     support = constraints.real

@@ -2,8 +2,7 @@
 
 Modules, in reading order:
 
-- `bernoulli`: One trial: the Bernoulli distribution, and the geometric one of the number of failures before a
-  success.
-- `binomial`: Counts: the binomial, negative binomial and Poisson distributions.
-- `categorical`: One of K categories: by its number, as a one-hot vector, or counted over several draws.
+- `bernoulli`: The Bernoulli and geometric distributions.
+- `binomial`: The binomial, negative binomial and Poisson distributions.
+- `categorical`: The categorical, one-hot and multinomial distributions.
 """

@@ -1,4 +1,4 @@
-"""One trial: the Bernoulli distribution, and the geometric one of the number of failures before a success."""
+"""The Bernoulli and geometric distributions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
 
 
 class Geometric(ProbsOrLogitsDistribution):
-    """P[k] = (1 - p)ᵏ p for k = 0, 1, …: failures before the first success of chance p = `probs`.
+    """Geometric distribution: failures before the first success of chance p = `probs`; P[k] = (1 - p)ᵏ p.
 
     Raises ValueError for p = 0 too.
     """

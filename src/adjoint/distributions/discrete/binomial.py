@@ -1,4 +1,4 @@
-"""Counts: the binomial, negative binomial and Poisson distributions."""
+"""The binomial, negative binomial and Poisson distributions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Binomial(ProbsOrLogitsDistribution):
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Binomial numbers of the generator's stream."""
+        """Return binomial samples."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
@@ -67,7 +67,7 @@ class Binomial(ProbsOrLogitsDistribution):
         return value * logits - (value + 1).lgamma() - (n - value + 1).lgamma() - normalizer
 
     def _count(self, asked: str) -> int:
-        """n. Raises NotImplementedError where it is not one."""
+        """Return n. Raises NotImplementedError where it differs within the batch."""
         count = int(self.total_count.max())
         if not self.total_count.min() == count:
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
@@ -85,7 +85,7 @@ class Binomial(ProbsOrLogitsDistribution):
 
 
 class NegativeBinomial(ProbsOrLogitsDistribution):
-    """P[k] = Γ(k + r) / k! Γ(r) · (1 - p)ʳ pᵏ: successes of chance p = `probs` before r = `total_count` failures."""
+    """Negative binomial distribution: successes of chance p = `probs` before r = `total_count` failures."""
 
     arg_constraints = constraints.of(
         total_count=constraints.greater_than_eq(0),
@@ -149,7 +149,7 @@ class Poisson(ExponentialFamily):
     mode = formula("⌊λ⌋.", lambda p: p.rate.floor())
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Poisson numbers of the generator's stream."""
+        """Return Poisson samples."""
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 

@@ -1,4 +1,4 @@
-"""One of K categories: by its number, as a one-hot vector, or counted over several draws."""
+"""The categorical, one-hot and multinomial distributions."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class Categorical(Distribution):
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)
 
-    mean = formula("Names have none: NaN.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.probs.dtype))
+    mean = formula("NaN: there is none.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.probs.dtype))
     variance = mean
-    mode = formula("The first of the likeliest.", lambda p: p.probs.argmax(dim=-1))
+    mode = formula("The first of the likeliest categories.", lambda p: p.probs.argmax(dim=-1))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """k with probability p[k]: int64."""
@@ -180,19 +180,19 @@ class OneHotCategorical(_CategoricalVector):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """`OneHotCategorical`, with the gradient of p for that of a sample (Bengio et al., 2013)."""
+    """`OneHotCategorical` with straight-through gradients: a sample has the gradient of p (Bengio et al., 2013)."""
 
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """A sample, of gradient that of p."""
+        """A sample with the gradient of p."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
 class Multinomial(_CategoricalVector):
-    """P[x] = n! Π pₖ^xₖ / xₖ!: how often each of K categories comes up in n = `total_count` draws.
+    """Multinomial distribution: counts of K categories in n = `total_count` draws; P[x] = n! Π pₖ^xₖ / xₖ!.
 
-    Raises NotImplementedError for an n that is no int.
+    Raises NotImplementedError unless n is an int.
     """
 
     total_count: int

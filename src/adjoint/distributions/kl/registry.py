@@ -38,9 +38,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
-    """Take the decorated function (p, q) for these classes and classes made from them.
+    """Register the decorated function (p, q) for these classes and their subclasses.
 
-    Of several that apply, that of the nearest classes is taken. Raises TypeError for what is no class.
+    Of several that apply, the one of the nearest classes is used. Raises TypeError for anything but a class.
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type):
@@ -55,7 +55,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
 
 
 def _find_formula(type_p: type, type_q: type) -> Callable[[Any, Any], Any] | None:
-    """The formula of the nearest classes; a warning where p's nearest and q's nearest are those of different ones."""
+    """Return the formula of the nearest classes; warn where p and q have different nearest formulas."""
     candidates = [pair for pair in _REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not candidates:
         return None

@@ -2,9 +2,8 @@
 
 Modules, in reading order:
 
-- `cholesky_forms`: Quadratic forms and determinants of matrices given by their triangular factors, or as a diagonal
-  and a factor.
-- `multivariate_normal`: The normal distribution of vectors: of any covariance, or of one that is a diagonal and a
-  product of low rank.
-- `wishart`: Distributions of matrices: Wishart's of covariances, and that of Cholesky factors of correlations (LKJ).
+- `cholesky_forms`: Quadratic forms and determinants of matrices in factored form: Cholesky, or diagonal plus low
+  rank.
+- `multivariate_normal`: Multivariate normal distributions, with a full or a low-rank plus diagonal covariance.
+- `wishart`: The Wishart distribution of covariances, and the LKJ distribution of Cholesky factors of correlations.
 """

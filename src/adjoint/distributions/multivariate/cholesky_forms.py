@@ -1,4 +1,4 @@
-"""Quadratic forms and determinants of matrices given by their triangular factors, or as a diagonal and a factor."""
+"""Quadratic forms and determinants of matrices in factored form: Cholesky, or diagonal plus low rank."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def low_rank_mahalanobis(w: Tensor, d: Tensor, x: Tensor, factor: Tensor) -> Ten
 
 
 def pick_exactly_one(**matrices: Any) -> tuple[str, Tensor]:
-    """The name and the value of the one that is given. Raises ValueError unless it is one."""
+    """Return the name and value of the given matrix. Raises ValueError unless it is exactly one."""
     given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
     if len(given) != 1:
         raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")

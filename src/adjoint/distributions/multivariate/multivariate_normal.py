@@ -1,4 +1,4 @@
-"""The normal distribution of vectors: of any covariance, or of one that is a diagonal and a product of low rank."""
+"""Multivariate normal distributions, with a full or a low-rank plus diagonal covariance."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class MultivariateNormal(_NormalVector):
 
 
 class LowRankMultivariateNormal(_NormalVector):
-    """`MultivariateNormal` of Σ = WWᵀ + D: W = `cov_factor` of n rows and few columns, D of diagonal `cov_diag`.
+    """Multivariate normal distribution of covariance WWᵀ + D, with W = `cov_factor` and D of diagonal `cov_diag`.
 
-    It needs the Cholesky factor of as many rows as W has columns. Raises ValueError for shapes that do not fit.
+    It factors a matrix of as many rows as W has columns. Raises ValueError for shapes that do not fit.
     """
 
     arg_constraints = constraints.of(

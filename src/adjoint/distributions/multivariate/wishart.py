@@ -1,4 +1,4 @@
-"""Distributions of matrices: Wishart's of covariances, and that of Cholesky factors of correlations (LKJ)."""
+"""The Wishart distribution of covariances, and the LKJ distribution of Cholesky factors of correlations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _LOG_2 = math.log(2)
 
 
 class Wishart(ExponentialFamily):
-    """p(X) ∝ det X^((ν - p - 1)/2) exp(-½ tr V⁻¹X): X = Σ xxᵀ of ν = `df` normal x of covariance V, p by p.
+    """Wishart distribution of p by p matrices Σ xxᵀ of ν = `df` normal x of covariance V.
+
+    p(X) ∝ det X^((ν - p - 1)/2) exp(-½ tr V⁻¹X).
 
     V is given as `covariance_matrix`, by its inverse `precision_matrix` or by its factor `scale_tril`. Raises
     ValueError unless it is one of them, a matrix at least, and ν > p - 1.
@@ -119,7 +121,7 @@ class Wishart(ExponentialFamily):
         return self._degrees(self.df) * (v.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def _bartlett_sampling(self, sample_shape: Any) -> Tensor:
-        """LAAᵀLᵀ, where A is normal below the diagonal, and √χ² of falling degrees on it."""
+        """LAAᵀLᵀ, where A is normal below the diagonal, and √χ² of descending degrees on it."""
         side = self._event_shape[-1]
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
         diagonal = diagonal.clamp(min=finfo(diagonal.dtype).eps)
@@ -129,7 +131,7 @@ class Wishart(ExponentialFamily):
         return factor @ factor.mT
 
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Any:
-        """A sample by Bartlett's decomposition; those singular are drawn anew, at most 10 times or as said."""
+        """Return samples by Bartlett's decomposition; singular ones are drawn again, by default at most 10 times."""
         sample = self._bartlett_sampling(sample_shape)
         if not can_validate_values(sample):
             return self._bartlett_sampling(sample_shape)
@@ -177,9 +179,10 @@ class Wishart(ExponentialFamily):
 
 
 class LKJCholesky(Distribution):
-    """p(L) ∝ det C^(η - 1) over Cholesky factors C = LLᵀ of `dim` by `dim` correlations, where η = `concentration`.
+    """LKJ distribution of Cholesky factors L of `dim` by `dim` correlations C = LLᵀ: p(L) ∝ det C^(η - 1).
 
-    η = 1 is uniform over correlations, a larger one nearer to the identity (Lewandowski, Kurowicka and Joe, 2009).
+    η = `concentration` = 1 is uniform over correlations, a larger η is nearer to the identity (Lewandowski, Kurowicka
+    and Joe, 2009).
     Raises ValueError for a `dim` below 2.
     """
 

@@ -1,12 +1,11 @@
-"""Transforms: functions of known Jacobian, with their inverses, domains and codomains.
+"""Transforms: functions with known Jacobian determinant, inverse, domain and codomain.
 
 Modules, in reading order:
 
-- `transform`: The transform: a function of known Jacobian, its inverse, and transforms made of others.
-- `cat_stack`: Transforms of parts of a tensor, each by its own, and by a distribution's cumulative probability.
+- `transform`: The base class of transforms, inverses and compositions.
+- `cat_stack`: Transforms of the parts of a tensor, and by the cdf of a distribution.
 - `number`: Transforms of single numbers.
-- `vector`: Transforms of events: of their dimensions and shape, of vectors to simplices and triangles, and of
-  matrices.
+- `vector`: Transforms of events: reshaping, vectors to simplices and triangular matrices, and matrices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transforms of parts of a tensor, each by its own, and by a distribution's cumulative probability."""
+"""Transforms of the parts of a tensor, and by the cdf of a distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adjoint.functions.shape import join
 
 
 class _JoinedTransform(Transform):
-    """The transforms of `tseq`, each of its part along `dim`."""
+    """Transforms of parts along `dim`."""
 
     def __init__(self, tseq: Sequence[Any], dim: int, cache_size: int) -> None:
         if not all(isinstance(t, Transform) for t in tseq):
@@ -49,7 +49,7 @@ class _JoinedTransform(Transform):
 
 
 class CatTransform(_JoinedTransform):
-    """Each transform of a part of its length along `dim`, joined again."""
+    """Transforms of parts of given lengths along `dim`, joined again."""
 
     _settings = ("transforms", "dim", "lengths")
 
@@ -100,7 +100,7 @@ class CatTransform(_JoinedTransform):
 
 
 class StackTransform(_JoinedTransform):
-    """Each transform of one index along `dim`, stacked again."""
+    """Transforms of the slices along `dim`, stacked again."""
 
     _settings = ("transforms", "dim")
 

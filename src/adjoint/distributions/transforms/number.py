@@ -96,7 +96,7 @@ class TanhTransform(_IncreasingTransform):
 
 
 class AbsTransform(_FixedTransform):
-    """y = |x|; of the two x of a y, the inverse gives the positive one."""
+    """y = |x|; the inverse gives the positive x."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -201,7 +201,7 @@ class AffineTransform(Transform):
 
 
 def clip_probabilities(p: Tensor) -> Tensor:
-    """Probabilities kept off 0, by the smallest normal number, and off 1."""
+    """Clamp probabilities away from 0, by the smallest normal number, and from 1."""
     limits = finfo(p.dtype)
     return p.clamp(min=limits.tiny, max=1.0 - limits.eps)
 

@@ -1,4 +1,4 @@
-"""The transform: a function of known Jacobian, its inverse, and transforms made of others."""
+"""The base class of transforms, inverses and compositions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Transform:
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """This transform with a cache of this size."""
+        """Return this transform with a cache of this size."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -117,7 +117,7 @@ class Transform:
 
 
 class _InverseTransform(Transform):
-    """x of y: another transform, backwards."""
+    """The inverse of another transform."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
@@ -140,7 +140,7 @@ class _InverseTransform(Transform):
     sign = formula("The sign of the other transform.", lambda t: t._inv.sign)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The inverse of the other with a cache."""
+        """Return the inverse of the other transform with a cache."""
         return self.inv.with_cache(cache_size).inv
 
     def _equals(self, other: Any) -> bool:
@@ -166,7 +166,7 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """f_n(… f₂(f₁(x))): the `parts` one after another, which share the caching."""
+    """The composition f_n(… f₂(f₁(x))) of the `parts`, which share the caching."""
 
     _settings = ("parts",)
 
@@ -208,7 +208,7 @@ class ComposeTransform(Transform):
 
     @property
     def inv(self) -> Any:
-        """The inverses in the opposite order."""
+        """The composition of the inverses in reverse order."""
         if self._inv is None:
             self._inv = ComposeTransform([p.inv for p in reversed(self.parts)])
             self._inv._inv = self

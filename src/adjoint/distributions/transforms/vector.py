@@ -1,4 +1,4 @@
-"""Transforms of events: of their dimensions and shape, of vectors to simplices and triangles, and of matrices."""
+"""Transforms of events: reshaping, vectors to simplices and triangular matrices, and matrices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adjoint.functions.nn.pad import pad
 
 
 class IndependentTransform(Transform):
-    """`base_transform`, with the last `reinterpreted_batch_ndims` dimensions taken as part of an event."""
+    """`base_transform` over events that include the last `reinterpreted_batch_ndims` batch dimensions."""
 
     _settings = ("base_transform", "reinterpreted_batch_ndims")
 
@@ -68,7 +68,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Events of `in_shape` as events of `out_shape`. Raises ValueError where they differ in number of elements."""
+    """Reshaping of events from `in_shape` to `out_shape`. Raises ValueError for different numbers of elements."""
 
     _settings = ("in_shape", "out_shape")
     bijective = True
@@ -112,7 +112,7 @@ class ReshapeTransform(Transform):
 
 
 class SoftmaxTransform(_FixedTransform):
-    """y = softmax x; x is known from y but for a constant."""
+    """y = softmax x; the inverse gives x up to a constant."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
