@@ -92,27 +92,23 @@ def gradcheck(
     places = _find_checked_places(arguments)
     results = _call_function(func, arguments)
     outputs = {i: y for i, y in enumerate(results) if y.requires_grad}
-    case = JacobianCase(func, arguments, places, outputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    compared = outputs or {i: y for i, y in enumerate(results) if is_floating(y.array)}
+    case = JacobianCase(func, arguments, places, compared, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    xs, ys = case.inputs, list(outputs.values())
+    compare = compare_directional if fast_mode else compare_jacobians
+    checks: list[tuple[bool, Callable[..., None], tuple[Any, ...]]] = [
+        (not outputs, check_outputs_constant, (case, fast_mode)),
+        (bool(outputs), compare, (case, check_backward_ad, check_forward_ad)),
+        (check_forward_ad and check_undefined_grad, check_undefined_tangents, (func, arguments)),
+        (check_batched_forward_grad, check_batched_tangents, (func, arguments)),
+        *((check_batched_grad, check_batched, (y, k, xs)) for k, y in enumerate(ys)),
+        (check_backward_ad, check_zero_for_zero, (ys, xs, masked)),
+        (check_backward_ad and check_undefined_grad, check_undefined, (func, arguments, xs, len(ys))),
+    ]
     try:
-        if outputs:
-            (compare_directional if fast_mode else compare_jacobians)(case, check_backward_ad, check_forward_ad)
-        else:
-            constants = {i: y for i, y in enumerate(results) if is_floating(y.array)}
-            check_outputs_constant(
-                JacobianCase(func, arguments, places, constants, eps, 0, 0, nondet_tol, False), fast_mode
-            )
-        if check_forward_ad and check_undefined_grad:
-            check_undefined_tangents(func, arguments)
-        if check_batched_forward_grad:
-            check_batched_tangents(func, arguments)
-        if not check_backward_ad:
-            return True
-        if check_batched_grad:
-            for k, y in enumerate(outputs.values()):
-                check_batched(y, k, case.inputs)
-        check_zero_for_zero(list(outputs.values()), case.inputs, masked)
-        if check_undefined_grad:
-            check_undefined(func, arguments, case.inputs, len(outputs))
+        for wanted, check, operands in checks:
+            if wanted:
+                check(*operands)
     except GradcheckError:
         if raise_exception:
             raise
@@ -139,10 +135,11 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradients of `func` as functions of its inputs and of `grad_outputs`, random if left out.
+    """Return whether the second derivatives of `func` agree with finite differences of its gradients.
 
-    `gen_non_contig_grad_outputs` makes these random ones lie in every other place of memory. `check_rev_over_rev`
-    differentiates the gradients by backward passes, `check_fwd_over_rev` by forward mode.
+    It is `gradcheck` of the gradients, as functions of the inputs and of `grad_outputs`, which are random by default.
+    With `gen_non_contig_grad_outputs` the random ones are not contiguous. `check_rev_over_rev` differentiates the
+    gradients by backward passes, `check_fwd_over_rev` by forward mode. The other options are those of `gradcheck`.
     """
     _require(
         check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev or check_rev_over_rev to be True"
@@ -194,7 +191,7 @@ def get_numerical_jacobian_wrt_specific_input(
     input: Tensor | None = None,
     is_forward_ad: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The Jacobian of each floating output by one input, by central differences  # (|x|, |y|)"""
+    """Return the Jacobian (|x|, |y|) of each floating output by one input, by central differences."""
     x: Tensor = as_tuple(inputs)[input_idx] if input is None else input
     _require(x.requires_grad, "input to have requires_grad=True")
     floating = {i: y for i, y in enumerate(outputs) if is_floating(y.array)}
@@ -205,10 +202,9 @@ def get_numerical_jacobian_wrt_specific_input(
 def get_numerical_jacobian(
     fn: Callable[..., Any], inputs: Inputs, target: Inputs = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> tuple[Tensor, ...]:
-    """The Jacobian of the first output of `fn(inputs)` by each target, or input; PyTorch has it, deprecated."""
-    _deprecate("get_numerical_jacobian")
-    _refuse_weight("get_numerical_jacobian", grad_out)
+    """Return the Jacobian of the first output of `fn(inputs)` by each target, or input. PyTorch deprecated it."""
     arguments = as_tuple(inputs)
+    _check_deprecated_call("get_numerical_jacobian", grad_out)
     results = as_tuple(fn(arguments))
     _refuse_complex("get_numerical_jacobian", results)
     targets = [x for x in (arguments if target is None else as_tuple(target)) if wants_grad(x)]
@@ -221,19 +217,18 @@ def get_numerical_jacobian(
 def get_analytical_jacobian(
     inputs: Inputs, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """The Jacobian of `output` by each input, and whether it was reentrant, of the right size and of the right type.
+    """Return the Jacobian of `output` by each input, and whether it was reentrant, of right size and of right dtype.
 
-    PyTorch has it, deprecated.
+    PyTorch deprecated it.
     """
-    _deprecate("get_analytical_jacobian")
-    _refuse_weight("get_analytical_jacobian", grad_out)
+    _check_deprecated_call("get_analytical_jacobian", grad_out)
     _refuse_complex("get_analytical_jacobian", [output])
     pulled = compute_vjp_rows(output, [x for x in as_tuple(inputs) if wants_grad(x)], unit_vectors(output), nondet_tol)
     return tuple(wrap(rows.T) for rows in pulled.rows), pulled.reentrant, pulled.sizes_ok, pulled.types_ok
 
 
 def _find_checked_places(arguments: tuple[Any, ...]) -> list[int]:
-    """Where the tensors that require grad stand; each must have memory of its own for every element."""
+    """Return the indices of the tensors that require grad; each must have memory of its own for every element."""
     places = [i for i, x in enumerate(arguments) if wants_grad(x)]
     if not places:
         raise ValueError(
@@ -275,7 +270,7 @@ def _call_function(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tupl
 
 
 def _random_weight(y: Tensor, noncontiguous: bool) -> Tensor:
-    """Random numbers from −1 to 1, shaped and typed like `y`; `noncontiguous` leaves gaps in memory between them."""
+    """Return random numbers from −1 to 1, shaped and typed like `y`; with gaps in memory if `noncontiguous`."""
     shape, real = y.array.shape, y.array.real.dtype
     gaps = noncontiguous and y.array.size > 1
     wide = (*shape[:-1], 2 * shape[-1]) if gaps else shape
@@ -296,16 +291,13 @@ def _imply(given: bool, setting: str, needed: bool, other: str) -> None:
         raise AssertionError(f"Setting {setting} requires {other} to be True")
 
 
-def _deprecate(name: str) -> None:
+def _check_deprecated_call(name: str, grad_out: float) -> None:
     warnings.warn(
         f"`{name}` was part of PyTorch's private API and is here for programs that use it. New ones call "
         "adjoint.autograd.functional.jacobian, or gradcheck.",
         FutureWarning,
         stacklevel=3,
     )
-
-
-def _refuse_weight(name: str, grad_out: float) -> None:
     if grad_out != 1.0:
         raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
 
