@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import numpy as np
-from tests.support.fuzz.compiled.lines import MODELS, SHARP, VALUES, VIEWS, WRITES, key_of
+from tests.support.fuzz.compiled.lines import MODELS, SHARP, VALUES, VIEWS, WRITES
 from tests.support.fuzz.compiled.programs import Program, namespace, run_eagerly
+from tests.support.fuzz.generate import Generator, Shape, broadcasts, key_of
+from tests.support.fuzz.shrink import VARIABLE
 
 import adjoint as ad
 from adjoint.core.tensor.storage import storage_of
 
-Shape = tuple[int, ...]
-VARIABLE = re.compile(r"\b[vas]\d+\b")
 LARGEST = 60.0  # of values: beyond, rounding alone would make differences
 MOST = 96  # elements
 
@@ -45,7 +44,7 @@ def written(seed: int) -> Program:
             return program
 
 
-class Author:
+class Author(Generator):
     """Writes one program.
 
     A value is rough once rounding has a part in it; of rough values no comparisons are made, nor anything else in which
@@ -53,7 +52,7 @@ class Author:
     """
 
     def __init__(self, random: Random) -> None:
-        self.random = random
+        super().__init__(random)
         self.setup: list[str] = []
         self.data: list[str] = []
         self.given: list[str] = []
@@ -61,7 +60,6 @@ class Author:
         self.body: list[str] = []
         self.names = {**namespace(), "call": 0}
         self.rough: dict[int, Any] = {}  # memory, by its identity
-        self.count = 0
         self.invalid = False
         self.has_model = self.has_optimizer = False
         self.leaves: list[str] = []  # tensors from outside that require grad
@@ -86,7 +84,7 @@ class Author:
         if self.has_optimizer and self.random.random() < 0.8:
             self.add(self.one_of(["optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=False)"]))
         for _ in range(self.random.randint(2, 9)):
-            self.random.choices(KINDS, WEIGHTS)[0](self)
+            self.write_some_line()
         if self.has_model:
             self.apply_model()
         if self.random.random() < 0.7:
@@ -94,7 +92,7 @@ class Author:
         if self.has_optimizer:
             self.update()
         for _ in range(self.random.choice([0, 0, 1, 2])):
-            self.random.choices(KINDS, WEIGHTS)[0](self)
+            self.write_some_line()
         if self.random.random() < 0.03:
             self.invalid_line()
 
@@ -131,16 +129,6 @@ class Author:
             if name in rough:
                 self.taint(v)
 
-    def one_of(self, options: Any) -> Any:
-        return self.random.choice(list(options))
-
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def new(self) -> str:
-        self.count += 1
-        return f"v{self.count - 1}"
-
     def tensors(self, most: int = MOST) -> dict[str, Any]:
         """The tensors that the step can name."""
         return {
@@ -156,7 +144,7 @@ class Author:
             for n, v in self.tensors().items()
             if v.detach().numpy().dtype.kind in kinds and not (sharp and self.is_rough(v))
         ]
-        return found[int(len(found) * self.random.random() ** 0.6)] if found else None
+        return self.younger(found) if found else None
 
     def is_rough(self, v: Any) -> bool:
         return id(storage_of(v)) in self.rough
@@ -189,9 +177,10 @@ class Author:
     def shape(self) -> Shape:
         if self.chance(0.06):
             return self.one_of([(0,), (0, 3), (2, 0), (67,), (2, 33), (9, 8), (17,)])
-        return tuple(
-            self.random.choice([1, 2, 2, 3, 3, 4, 5]) for _ in range(self.random.choice([0, 1, 1, 2, 2, 2, 3]))
-        )
+        return self.small_shape(5)
+
+    def weight(self, shape: Shape, seed: int) -> str:
+        return f"data({shape}, {seed})"
 
     def dtype(self) -> str:
         return str(
@@ -341,8 +330,11 @@ class Author:
         x, v = picked
         if self.chance(0.3):
             kinds = v.detach().numpy().dtype.kind
-            key = key_of(self, tuple(v.shape), unique=True)
-            part = v.detach()[eval(key, {"ad": ad, "data": namespace()["data"]})]
+            key = key_of(self, tuple(v.shape), arrays=self.chance(0.3), unique=True, masks=False)
+            try:
+                part = eval(f"of[{key}]", {"of": v.detach(), "t": ad})
+            except IndexError:
+                return
             how = self.one_of(["=", "=", "+=", "*="]) if kinds != "b" else "="
             text = f"{x}[{key}] {how} {self.fitting(tuple(part.shape), kinds)}"
         else:
@@ -461,13 +453,8 @@ def small(x: Any) -> bool:
     return not isinstance(x, np.ndarray) or x.dtype.kind != "f" or not x.size or bool(np.abs(x).max() < LARGEST)
 
 
-def broadcasts(shape: Shape, to: Shape) -> bool:
-    return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
-
-
-CHOICES: dict[Callable[[Author], None], float] = {
+Author.choices = {
     Author.value: 8, Author.view: 4, Author.write_in_place: 4, Author.hook: 0.7, Author.detach: 0.5,
     Author.backward: 0.5, Author.gradient: 0.7, Author.read_gradient: 0.5,
     Author.write_gradient: 0.5,
 }  # fmt: skip
-KINDS, WEIGHTS = list(CHOICES), list(CHOICES.values())

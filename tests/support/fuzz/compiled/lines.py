@@ -2,68 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-Shape = tuple[int, ...]
-Template = Callable[[Any, str, Any], str | None]
-
-
-def key_of(a: Any, shape: Shape, unique: bool = False) -> str:
-    """An index for a tensor of this shape; `unique`: no element twice."""
-    parts = []
-    for n in shape[: a.random.randint(0, len(shape))]:
-        kind = a.random.random()
-        if kind < 0.3 and n:
-            parts.append(str(a.random.randrange(-n, n)))
-        elif kind < 0.8:
-            start = a.random.randint(0, n)
-            parts.append(f"slice({start}, {a.random.randint(start, n)}, {a.random.choice([1, 1, 2])})")
-        elif kind < 0.9 and n:
-            at = a.random.sample(range(n), a.random.randint(1, n))
-            parts.append(f"ad.tensor({at})")
-            break
-        else:
-            parts.append("slice(None)")
-    if a.chance(0.1):
-        parts.insert(a.random.randint(0, len(parts)), "None")
-    if a.chance(0.15) and not any("tensor" in p for p in parts):
-        parts.append("...")
-    return f"({', '.join(parts)},)" if parts else "..."
-
-
-def dim_of(a: Any, v: Any) -> int:
-    return int(a.random.randrange(-max(v.ndim, 1), max(v.ndim, 1)))
-
-
-def factors(a: Any, count: int) -> list[int]:
-    """A shape of so many elements."""
-    if not count:
-        return [0, int(a.one_of([1, 2]))]
-    shape = []
-    while count > 1:
-        n = a.one_of([d for d in range(2, count + 1) if count % d == 0])
-        shape.append(n)
-        count //= n
-    for _ in range(a.one_of([0, 0, 1])):
-        shape.insert(a.random.randint(0, len(shape)), 1)
-    return shape
+from tests.support.fuzz import generate as shared
+from tests.support.fuzz.generate import Template, dim_of, key_of
 
 
 def kind_of(v: Any) -> str:
     return str(v.detach().numpy().dtype.kind)
-
-
-def _expand(a: Any, x: str, v: Any) -> str:
-    return f"{x}.expand({[2] * a.one_of([0, 0, 1]) + [n if n != 1 else a.one_of([1, 2, 3]) for n in v.shape]})"
-
-
-def _narrow(a: Any, x: str, v: Any) -> str | None:
-    d = dim_of(a, v)
-    if not v.ndim or not v.shape[d]:
-        return None
-    start = a.random.randrange(v.shape[d])
-    return f"{x}.narrow({d}, {start}, {a.random.randint(0, v.shape[d] - start)})"
 
 
 def _part(a: Any, x: str, v: Any) -> str | None:
@@ -78,21 +24,7 @@ def _part(a: Any, x: str, v: Any) -> str | None:
     )
 
 
-VIEWS: list[Template] = [
-    *[lambda a, x, v: f"{x}[{key_of(a, tuple(v.shape))}]"] * 4,
-    lambda a, x, v: f"{x}.reshape({factors(a, v.numel())})",
-    lambda a, x, v: f"{x}.flatten()",
-    lambda a, x, v: f"{x}.transpose({dim_of(a, v)}, {dim_of(a, v)})",
-    lambda a, x, v: f"{x}.permute({a.random.sample(range(v.ndim), v.ndim)})",
-    lambda a, x, v: f"{x}.unsqueeze({a.random.randint(-v.ndim - 1, v.ndim)})",
-    lambda a, x, v: f"{x}.squeeze()",
-    lambda a, x, v: f"{x}.mT" if v.ndim > 1 else f"{x}.view_as({x})",
-    lambda a, x, v: f"{x}.diagonal()" if v.ndim > 1 else None,
-    lambda a, x, v: f"{x}.unfold({dim_of(a, v)}, 1, 1)" if v.ndim else None,
-    lambda a, x, v: f"{x}.contiguous()",
-    lambda a, x, v: f"{x}.ravel()",
-    _expand, _narrow, _part, _part,
-]  # fmt: skip
+VIEWS: list[Template] = [*shared.VIEWS, _part, _part]
 
 
 def _binary(a: Any, x: str, v: Any) -> str:
@@ -135,52 +67,30 @@ def _fold(a: Any, x: str, v: Any) -> str:
 
 
 def _product(a: Any, x: str, v: Any) -> str | None:
-    if v.ndim == 1:
-        n = v.shape[0]
-        return str(a.one_of([
-            f"ad.outer({x}, {x})", f"ad.dot({x}, {x})", f"{x} @ data(({n}, 2), 5)", f"F.linear({x}, data((3, {n}), 6))",
-            f"data((3, {n}), 4) @ {x}", f"ad.einsum('i,i->', {x}, {x})",
-            f"F.conv1d({x}.reshape(1, 1, {n}), data((2, 1, 2), 3), padding=1)",
-        ]))  # fmt: skip
+    options = shared.products(a, x, v)
     if v.ndim == 2:
-        n, m = v.shape
-        return str(a.one_of([
-            f"{x} @ data(({m}, 2), 1)", f"{x}.t() @ {x}", f"ad.mm({x}, {x}.t())", f"ad.mv({x}, data(({m},), 2))",
-            f"ad.addmm(data(({n}, 2), 3), {x}, data(({m}, 2), 4))", f"ad.einsum('ij,kj->ik', {x}, {x})",
-            f"F.linear({x}, data((3, {m}), 6), data((3,), 7))", f"F.conv1d({x}.unsqueeze(0), data((2, {n}, 1), 3))",
-            f"F.max_pool1d({x}.unsqueeze(0), 2, padding=1)", f"({x}.t() @ data(({n}, 2), 1)).t()",
-        ]))  # fmt: skip
-    if v.ndim == 3:
-        return str(a.one_of([
-            f"ad.bmm({x}, {x}.mT)", f"{x} @ data(({v.shape[2]}, 2), 1)", f"ad.einsum('bij,bkj->bik', {x}, {x})",
-            f"F.conv2d({x}.unsqueeze(0), data((2, {v.shape[0]}, 1, 2), 3), padding=1)",
-            f"F.max_pool2d({x}, 2, padding=1)", f"F.pad({x}, (1, 0, 0, 1), value=0.5)",
-        ]))  # fmt: skip
-    return None
+        options.append(f"F.max_pool1d({x}.unsqueeze(0), 2, padding=1)")
+    elif v.ndim == 3:
+        options.append(f"F.max_pool2d({x}, 2, padding=1)")
+    return str(a.one_of(options)) if options else None
 
 
 def _joined(a: Any, x: str, v: Any) -> str | None:
     s, d = tuple(v.shape), dim_of(a, v)
-    same = a.one_of([n for n, o in a.tensors().items() if tuple(o.shape) == s])
-    if not v.ndim:
-        return f"ad.stack([{x}, {same}])"
-    n = s[d]
-    if not n:
-        return f"ad.cat([{x}, {same}], {d})"
-    at = a.random.choices(range(n), k=a.random.randint(1, 4))
-    zeros = f"ad.zeros({s}, dtype=ad.int64)"
-    return str(a.one_of([
-        f"ad.cat([{x}, {same}], {d})", f"ad.stack([{x}, {same}, {x}], {d})", f"ad.tile({x}, (2,))",
-        f"{x}.repeat({[2] + [1] * (v.ndim - 1)})", f"ad.repeat_interleave({x}, 2, {d})", f"ad.flip({x}, ({d},))",
-        f"ad.index_select({x}, {d}, ad.tensor({at}))", f"{x}[{key_of(a, s)}]", f"ad.roll({x}, 1, {d})",
-        f"ad.gather({x}, {d}, {zeros})", f"ad.tril({x})" if v.ndim > 1 else f"{x}.clone()",
-        f"ad.scatter_add({x}, {d}, {zeros}, {x})", f"ad.take_along_dim({x}, {zeros}, {d})",
-        f"ad.index_add({x}, {d}, ad.tensor([0]), {x}.narrow({d}, 0, 1))",
-        f"F.embedding(ad.tensor({at}), {x}.reshape({n}, -1))",
-        f"F.pad({x}, (1, 2))", f"ad.take({x}, ad.tensor([0, -1]))", f"ad.rot90({x})" if v.ndim > 1 else f"{x}[::2]",
-        f"ad.index_put({x}, (ad.tensor([0, 0]),), {x}[0], accumulate=True)",
-        f"ad.select_scatter({x}, {x}.select({d}, 0), {d}, {n - 1})",
-    ]))  # fmt: skip
+    options = shared.joins(a, x, v)
+    if v.ndim and s[d]:
+        n = s[d]
+        at = a.random.choices(range(n), k=a.random.randint(1, 4))
+        zeros = f"ad.zeros({s}, dtype=ad.int64)"
+        options += [
+            f"{x}[{key_of(a, s, a.chance(0.5), True, False)}]", f"ad.scatter_add({x}, {d}, {zeros}, {x})",
+            f"ad.index_add({x}, {d}, ad.tensor([0]), {x}.narrow({d}, 0, 1))",
+            f"F.embedding(ad.tensor({at}), {x}.reshape({n}, -1))", f"F.pad({x}, (1, 2))",
+            f"ad.take({x}, ad.tensor([0, -1]))", f"ad.rot90({x})" if v.ndim > 1 else f"{x}[::2]",
+            f"ad.index_put({x}, (ad.tensor([0, 0]),), {x}[0], accumulate=True)",
+            f"ad.select_scatter({x}, {x}.select({d}, 0), {d}, {n - 1})",
+        ]  # fmt: skip
+    return str(a.one_of(options))
 
 
 def _smooth(a: Any, x: str, v: Any) -> str:

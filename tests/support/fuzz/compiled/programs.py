@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from tests.support.fuzz.shrink import replacement_for, shrink
 from tests.support.steps import facts
 
 import adjoint as ad
@@ -31,6 +32,7 @@ from adjoint.compiler.program import entry_codegen as run_text
 CALLS = 3
 IMPORTS = """import numpy as np
 import adjoint as ad
+import adjoint as t
 import adjoint.nn.functional as F
 from adjoint import nn, optim
 """
@@ -82,7 +84,7 @@ def _scaled(factor: float, shape: Any, seed: int, dtype: str = "float32") -> Any
 
 def namespace() -> dict[str, Any]:
     """What programs call by name."""
-    return {"ad": ad, "F": F, "nn": nn, "optim": optim, "np": np, "data": data}
+    return {"ad": ad, "t": ad, "F": F, "nn": nn, "optim": optim, "np": np, "data": data}
 
 
 class Run(NamedTuple):
@@ -238,15 +240,12 @@ def shrunk(program: Program) -> Program:
     complaint = difference(program)
     assert complaint is not None
     native = (complaint.startswith("native"),)
-    before = None
-    while before != program:
-        before = program
-        for shorter in _shorter(program):
-            found = difference(shorter, native)
-            if found is not None and "NameError" not in found and _kind(found) == _kind(complaint):
-                program = shorter
-                break
-    return program
+
+    def fails_alike(shorter: Program) -> bool:
+        found = difference(shorter, native)
+        return found is not None and "NameError" not in found and _kind(found) == _kind(complaint)
+
+    return shrink(program, _shorter, fails_alike)
 
 
 def _kind(complaint: str) -> str:
@@ -260,12 +259,9 @@ def _shorter(program: Program) -> Iterator[Program]:
         for i in reversed(range(len(lines))):
             fewer = program._replace(**{field: lines[:i] + lines[i + 1 :]})
             yield fewer
-            made = re.match(r"(v\d+) = ", lines[i])
-            read = made and re.search(r"\b[vas]\d+\b", lines[i][made.end() :])
-            if made and read:  # the variable that it makes replaced by one that it reads
-                name = re.compile(rf"\b{made[1]}\b")
-                body = tuple(name.sub(read[0], line) for line in fewer.body)
-                yield fewer._replace(body=body, result=name.sub(read[0], fewer.result))
+            replace = replacement_for(lines[i])
+            if replace is not None:
+                yield fewer._replace(body=tuple(map(replace, fewer.body)), result=replace(fewer.result))
     results = re.findall(r"\bv\d+\b", program.result)
     if len(results) > 1 or program.result != f"[{', '.join(results)}]":
         yield from (program._replace(result=f"[{name}]") for name in dict.fromkeys(results))

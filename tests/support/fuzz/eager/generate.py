@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import numpy as np
-from tests.support.fuzz.eager.lines import VALUES, VIEWS, WRITES, key_of, write_two
-from tests.support.fuzz.eager.programs import (
-    VARIABLE,
-    Line,
-    Program,
-    Run,
-    backward_from,
-    compiled,
-    is_pass,
-    leaf_or_not,
-    torch,
-)
+from tests.support.fuzz.eager.lines import VALUES, VIEWS, WRITES, write_two
+from tests.support.fuzz.eager.programs import Line, Program, Run, backward_from, compiled, is_pass, leaf_or_not, torch
+from tests.support.fuzz.generate import Generator, Shape, broadcasts, key_of
+from tests.support.fuzz.shrink import VARIABLE
 
 from adjoint.functions.api.publish import NO_OVERLAP_METHODS
 
-Shape = tuple[int, ...]
 LARGEST = 200.0  # values and slopes: beyond, rounding alone would make differences
 MOST = 48  # elements
 
@@ -38,7 +28,7 @@ def written(seed: int) -> tuple[Program, Run]:
     return tuple(author.lines), author.run
 
 
-class Author:
+class Author(Generator):
     """Writes one program: its lines in a random order, and at last a backward pass.
 
     PyTorch derives a view anew, and cuts it off from what was made of it, not only when its base is written, but also
@@ -47,10 +37,9 @@ class Author:
     """
 
     def __init__(self, random: Random) -> None:
-        self.random = random
+        super().__init__(random)
         self.run = Run(torch)
         self.lines: list[Line] = []
-        self.count = 0
         self.over = False
         self.outside: set[str] = set()  # views made without grad: PyTorch lets them be used there only
         self.asked: set[str] = set()  # variables that were asked to require grad
@@ -67,7 +56,7 @@ class Author:
         for _ in range(self.random.randint(4, 14)):
             if self.over:
                 return
-            self.random.choices(KINDS, WEIGHTS)[0](self)
+            self.write_some_line()
         if not self.over:
             self.finish()
 
@@ -93,13 +82,6 @@ class Author:
             text, apart = apart, None
         self.add(guard + text, guard + apart if apart else None)
 
-    def new(self) -> str:
-        self.count += 1
-        return f"v{self.count - 1}"
-
-    def one_of(self, options: Any) -> Any:
-        return self.random.choice(list(options))
-
     def number(self) -> float:
         return round(self.random.uniform(-2, 2), 2)
 
@@ -113,8 +95,7 @@ class Author:
 
     def pick(self) -> tuple[str, Any]:
         """A tensor; the younger ones more often."""
-        found = list(self.tensors().items())
-        return found[int(len(found) * self.random.random() ** 0.6)]
+        return self.younger(list(self.tensors().items()))
 
     def target(self) -> tuple[str, Any]:
         """A tensor to write into: seldom a leaf that requires grad, or a view of one."""
@@ -134,12 +115,12 @@ class Author:
         shape = tuple(shape[self.random.choice([0, 0, len(shape)]) :])
         return f"{self.one_of(['constant', 'constant', 'leaf'])}({shape}, {self.random.randrange(1000)})"
 
-    def shape(self) -> Shape:
-        return tuple(self.random.choice([1, 2, 2, 3, 3, 4]) for _ in range(self.random.choice([0, 1, 1, 2, 2, 2, 3])))
+    def weight(self, shape: Shape, seed: int) -> str:
+        return f"{self.one_of(['leaf', 'constant'])}({shape}, {seed})"
 
     def source(self) -> None:
         kind = self.one_of(["leaf", "leaf", "constant"])
-        self.add(f"{self.new()} = {kind}({self.shape()}, {self.random.randrange(1000)})")
+        self.add(f"{self.new()} = {kind}({self.small_shape(4)}, {self.random.randrange(1000)})")
 
     def view(self) -> None:
         x, v = self.pick()
@@ -347,12 +328,7 @@ def in_bounds(x: Any) -> bool:
     return x is None or bool((x.detach().abs() < LARGEST).all())
 
 
-def broadcasts(shape: Any, to: Any) -> bool:
-    return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
-
-
-CHOICES: dict[Callable[[Author], None], float] = {
+Author.choices = {
     Author.view: 6, Author.value: 4, Author.write_in_place: 5, Author.assign: 3, Author.swap: 0.3, Author.source: 0.3,
     Author.detach: 0.5, Author.ask: 1, Author.hook: 0.8, Author.forget: 0.5, Author.backward: 0.3, Author.gradient: 0.5,
 }  # fmt: skip
-KINDS, WEIGHTS = list(CHOICES), list(CHOICES.values())

@@ -1,14 +1,15 @@
-"""What the lines of the random programs look like: index expressions, views, functions, and writes in place."""
+"""What the lines of the random programs look like: functions by name, reductions, and writes in place."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from random import Random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.support.fuzz import generate as shared
 from tests.support.fuzz.eager.programs import Tensors, torch
+from tests.support.fuzz.generate import Shape, Template, dim_of, key_of
 
 import adjoint
 import adjoint.nn.functional as F
@@ -16,73 +17,9 @@ import adjoint.nn.functional as F
 if TYPE_CHECKING:
     from tests.support.fuzz.eager.generate import Author
 
-Shape = tuple[int, ...]
-Template = Callable[["Author", str, Any], Any]  # from the author, a variable and its value in PyTorch to an expression
-
-
-def key_of(author: Author, shape: Shape, arrays: bool, unique: bool) -> str:
-    """An index expression for a tensor of this shape; now and then one that is out of range."""
-    random = author.random
-    items: list[str] = []
-    if arrays and random.random() < 0.3 and shape:
-        return f"t.tensor({mask_values(random, shape)})"
-    dims = random.randint(0, len(shape)) if random.random() < 0.5 else len(shape)
-    dots = random.random() < 0.15
-    for d in range(dims):
-        n = shape[len(shape) - dims + d if dots else d]
-        choice = random.random()
-        if arrays and choice < 0.5:
-            count = random.randint(1, n)
-            places = range(-n, 0) if random.random() < 0.2 else range(n)
-            at = random.sample(places, count) if unique else random.choices(places, k=3)
-            items.append(random.choice([f"t.tensor({at})", f"{at}"]))
-        elif choice < 0.35:
-            items.append(str(random.randint(-n, n - (random.random() < 0.97))))
-        elif choice < 0.9:
-            items.append(slice_text(random, n))
-        else:
-            items.append(":")
-        if random.random() < 0.08:
-            items.append("None")
-    if dots or not items:
-        items.insert(0, "...")
-    return ", ".join(items)
-
-
-def slice_text(random: Random, n: int) -> str:
-    start = random.choice(["", "", *range(n)])
-    stop = random.choice(["", "", n, -1, *range(1, n + 1)])
-    step = random.choice(["", "", ":1", ":2", ":2", ":3"])
-    return f"{start}:{stop}{step}"
-
-
-def mask_values(random: Random, shape: Shape) -> Any:
-    return np.array([random.random() < 0.5 for _ in range(int(np.prod(shape)))]).reshape(shape).tolist()
-
-
-def settled(v: Any) -> bool:
-    """False for results in an order of PyTorch's own choice: whether a reshape of them copies is left open."""
-    return v.is_contiguous() or v._base is not None
-
 
 def distinct(v: Any) -> bool:
     return len(torch.unique(v.detach())) == v.numel()
-
-
-def factors(random: Random, count: int) -> list[int]:
-    """A shape of so many elements."""
-    shape = []
-    while count > 1:
-        n = random.choice([d for d in range(2, count + 1) if count % d == 0])
-        shape.append(n)
-        count //= n
-    for _ in range(random.choice([0, 0, 1])):
-        shape.insert(random.randint(0, len(shape)), 1)
-    return shape
-
-
-def dim_of(author: Author, v: Any) -> int:
-    return author.random.randrange(-max(v.ndim, 1), max(v.ndim, 1))
 
 
 def _split(a: Author, x: str, v: Any) -> Any:
@@ -98,28 +35,6 @@ def _split(a: Author, x: str, v: Any) -> Any:
     return f"{x}.{text}", range(count)
 
 
-def _expand(a: Author, x: str, v: Any) -> str:
-    sizes = [n if n > 1 else a.one_of([1, 2, 3, -1]) for n in v.shape]
-    return f"{x}.expand({[2] * a.one_of([0, 0, 1]) + sizes})"
-
-
-def _narrow(a: Author, x: str, v: Any) -> str | None:
-    if not v.ndim:
-        return None
-    d = dim_of(a, v)
-    start = a.random.randrange(v.shape[d])
-    return f"{x}.narrow({d}, {start}, {a.random.randint(0 if a.random.random() < 0.05 else 1, v.shape[d] - start)})"
-
-
-def _diagonal(a: Author, x: str, v: Any) -> str | None:
-    return f"{x}.diagonal({a.one_of([0, 0, 1, -1])}, {a.one_of(['0, 1', '-2, -1', '1, 0'])})" if v.ndim > 1 else None
-
-
-def _unfold(a: Author, x: str, v: Any) -> str | None:
-    d = dim_of(a, v)
-    return f"{x}.unfold({d}, {a.random.randint(1, v.shape[d])}, {a.one_of([1, 1, 2])})" if v.ndim else None
-
-
 def _as_strided(a: Author, x: str, v: Any) -> str | None:
     n = v.numel()
     if not v.is_contiguous() or v._base is not None:
@@ -130,28 +45,7 @@ def _as_strided(a: Author, x: str, v: Any) -> str | None:
     return f"{x}.as_strided(({size},), ({step},), {a.random.randint(0, spare)})" if spare >= 0 else None
 
 
-VIEWS: list[Template] = [
-    *[lambda a, x, v: f"{x}[{key_of(a, tuple(v.shape), False, True)}]"] * 6,
-    lambda a, x, v: f"{x}.view({factors(a.random, v.numel())})",
-    lambda a, x, v: f"{x}.reshape({factors(a.random, v.numel())})" if settled(v) else None,
-    lambda a, x, v: f"{x}.view(-1)",
-    lambda a, x, v: f"{x}.flatten()" if settled(v) else None,
-    lambda a, x, v: f"{x}.ravel()" if settled(v) else None,
-    lambda a, x, v: f"{x}.transpose({dim_of(a, v)}, {dim_of(a, v)})",
-    lambda a, x, v: f"{x}.permute({a.random.sample(range(v.ndim), v.ndim)})",
-    lambda a, x, v: f"{x}.movedim({dim_of(a, v)}, {dim_of(a, v)})",
-    lambda a, x, v: f"{x}.t()" if v.ndim < 3 else f"{x}.mT",
-    lambda a, x, v: f"{x}.T" if v.ndim == 2 else None,
-    lambda a, x, v: f"{x}.unsqueeze({a.random.randint(-v.ndim - 1, v.ndim)})",
-    lambda a, x, v: f"{x}.squeeze()",
-    lambda a, x, v: f"{x}.squeeze({dim_of(a, v)})",
-    lambda a, x, v: f"{x}.select({(d := dim_of(a, v))}, {a.random.randrange(v.shape[d])})" if v.ndim else None,
-    lambda a, x, v: f"{x}.view_as({x})",
-    lambda a, x, v: f"{x}.unflatten({(d := dim_of(a, v))}, {factors(a.random, v.shape[d]) or [1]})" if v.ndim else None,
-    lambda a, x, v: f"{x}.contiguous()" if settled(v) else None,
-    _expand, _narrow, _narrow, _split, _split,
-    _diagonal, _unfold, _as_strided,
-]  # fmt: skip
+VIEWS: list[Template] = [*shared.VIEWS, _split, _split, _as_strided]
 
 
 def functions(count: int) -> Iterator[str]:
@@ -252,56 +146,31 @@ def _reduction(a: Author, x: str, v: Any) -> str | None:
 
 
 def _product(a: Author, x: str, v: Any) -> str | None:
-    s = tuple(v.shape)
+    options = shared.products(a, x, v)
     if v.ndim == 1:
-        n = s[0]
-        y = a.fitting(s, False)
-        return a.one_of([
-            f"t.outer({x}, {x})", f"t.dot({x}, {x})", f"{x} @ constant(({n}, 2), 5)", f"constant((3, {n}), 4) @ {x}",
-            f"t.outer({x}, leaf((2,), 3))", f"F.linear({x}, leaf((2, {n}), 6), leaf((2,), 7))", f"{x} * {y}",
-            f"t.einsum('i,i->', {x}, {x})", f"F.conv1d({x}.view(1, 1, {n}), leaf((2, 1, 2), 3), padding=1)",
-        ])  # fmt: skip
-    if v.ndim == 2:
-        n, m = s
-        return a.one_of([
-            f"{x} @ leaf(({m}, 2), 1)", f"{x}.t() @ {x}", f"t.mm({x}, {x}.t())", f"t.mv({x}, leaf(({m},), 2))",
-            f"t.addmm(leaf(({n}, 2), 3), {x}, leaf(({m}, 2), 4))", f"t.einsum('ij,kj->ik', {x}, {x})",
-            f"F.linear({x}, leaf((3, {m}), 6))", f"F.layer_norm({x}, ({m},))" if m > 1 else f"{x} * 1",
-            f"F.cosine_similarity({x}, leaf(({m},), 5), dim=1)",
-            f"F.cross_entropy({x}, t.tensor({[i % m for i in range(n)]}))",
-            f"F.conv1d({x}.unsqueeze(0), leaf((2, {n}, 1), 3))", f"F.mse_loss({x}, constant({s}, 3))",
-        ])  # fmt: skip
-    if v.ndim == 3:
-        return a.one_of(
-            [
-                f"t.bmm({x}, {x}.mT)",
-                f"{x} @ leaf(({s[2]}, 2), 1)",
-                f"t.einsum('bij,bkj->bik', {x}, {x})",
-                f"F.conv2d({x}.unsqueeze(0), leaf((2, {s[0]}, 1, 2), 3), padding=1)",
-                f"F.avg_pool2d({x}, 2, padding=1)",
-                f"F.pad({x}, (1, 0, 0, 1), value=0.5)",
-            ]
-        )
-    return None
+        options.append(f"{x} * {a.fitting(tuple(v.shape), False)}")
+    elif v.ndim == 2:
+        n, m = v.shape
+        options += [
+            f"F.layer_norm({x}, ({m},))" if m > 1 else f"{x} * 1", f"F.cosine_similarity({x}, leaf(({m},), 5), dim=1)",
+            f"F.cross_entropy({x}, t.tensor({[i % m for i in range(n)]}))", f"F.mse_loss({x}, constant({n, m}, 3))",
+        ]  # fmt: skip
+    elif v.ndim == 3:
+        options.append(f"F.avg_pool2d({x}, 2, padding=1)")
+    return a.one_of(options) if options else None
 
 
 def _joined(a: Author, x: str, v: Any) -> str | None:
     s, d = tuple(v.shape), dim_of(a, v)
-    same = a.one_of([n for n, o in a.tensors().items() if tuple(o.shape) == s])
-    if not v.ndim:
-        return f"t.stack([{x}, {same}])"
-    n = s[d]
-    at = a.random.choices(range(n), k=a.random.randint(1, 4))
-    return a.one_of([
-        f"t.cat([{x}, {same}], {d})", f"t.stack([{x}, {same}, {x}], {d})", f"t.hstack([{x}, {same}])",
-        f"t.vstack([{x}, {same}])",
-        f"t.tile({x}, (2,))", f"{x}.repeat({[2] + [1] * (v.ndim - 1)})", f"t.repeat_interleave({x}, 2, {d})",
-        f"t.flip({x}, ({d},))",
-        f"t.index_select({x}, {d}, t.tensor({at}))", f"{x}[{key_of(a, s, True, False)}]", f"{x}[{x} > 0.0]",
-        f"t.masked_select({x}, {x} < 0.5)", f"t.gather({x}, {d}, t.zeros({s}, dtype=t.int64))",
-        f"t.take_along_dim({x}, t.zeros({s}, dtype=t.int64), {d})", f"t.tril({x})" if v.ndim > 1 else f"{x}.clone()",
-        f"t.scatter_add({x}, {d}, t.zeros({s}, dtype=t.int64), {same})", f"t.roll({x}, 1, {d})",
-    ])  # fmt: skip
+    options = shared.joins(a, x, v)
+    if v.ndim:
+        same = a.one_of([n for n, o in a.tensors().items() if tuple(o.shape) == s])
+        options += [
+            f"t.hstack([{x}, {same}])", f"t.vstack([{x}, {same}])", f"{x}[{key_of(a, s, True, False)}]",
+            f"{x}[{x} > 0.0]", f"t.masked_select({x}, {x} < 0.5)",
+            f"t.scatter_add({x}, {d}, t.zeros({s}, dtype=t.int64), {same})",
+        ]  # fmt: skip
+    return a.one_of(options)
 
 
 VALUES: list[Template] = [_one, _one, _two_by_name, _two, _two, _two, _reduction, _product, _joined]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.support.fuzz.shrink import VARIABLE, replacement_for, shrink, variables_made_by
 
 import adjoint
 
@@ -215,7 +217,7 @@ def _compare_results(program: Program, ours: Run, theirs: Run) -> str | None:
 
 def _own_memory(program: Program, name: str) -> bool:
     """True for a variable that the program made from numbers."""
-    maker = next((line.text for line in program if name in _made_by(line)), "")
+    maker = next((line.text for line in program if name in variables_made_by(line.text)), "")
     return " = leaf(" in maker or " = constant(" in maker
 
 
@@ -243,25 +245,20 @@ def same(got: Any, want: Any) -> bool:
     return type(got) is type(want) and got == want
 
 
-VARIABLE = re.compile(r"\bv\d+\b")
-
-
 def shrunk(program: Program) -> Program:
-    """A shorter program that still differs: lines left out, alone or with all that need them, while any can be."""
-    before: Program = ()
-    while before != program:
-        before = program
-        for i in reversed(range(len(program))):
-            for shorter in (_without(program, i), program[:i] + program[i + 1 :], _bypassed(program, i)):
-                if 0 < len(shorter) < len(program) and _defined(shorter) and difference(shorter) is not None:
-                    program = shorter
-                    break
-        for root in re.findall(r"weights\((v\d+)\)", program[-1].text):
-            fewer = (*program[:-1], backward_from(root)) if len(program) > 1 else program
-            if fewer != program and difference(fewer) is not None:
-                program = fewer
-                break
-    return program
+    """Return a shorter program that still differs: lines left out, alone or with all that need them."""
+    return shrink(program, shorter_programs, lambda shorter: difference(shorter) is not None)
+
+
+def shorter_programs(program: Program) -> Iterator[Program]:
+    for i in reversed(range(len(program))):
+        for shorter in (_without(program, i), program[:i] + program[i + 1 :], _bypassed(program, i)):
+            if 0 < len(shorter) < len(program) and _defined(shorter):
+                yield shorter
+    last = program[-1].text
+    roots = re.findall(r"weights\((v\d+)\)", last)
+    if len(program) > 1 and len(roots) > 1:
+        yield from ((*program[:-1], backward_from(root)) for root in roots)
 
 
 def backward_from(*roots: str) -> Line:
@@ -270,16 +267,10 @@ def backward_from(*roots: str) -> Line:
     return Line(f"t.autograd.backward([{', '.join(roots)}], [{seeds}])")
 
 
-def _made_by(line: Line) -> set[str]:
-    """The variables that a line gives a new meaning."""
-    head = re.match(r"(?:with [^:]*: )?((?:v\d+(?:, |,)?)+) = ", line.text)
-    return set(VARIABLE.findall(head[1])) if head else set()
-
-
 def _defined(program: Program) -> bool:
     known: set[str] = set()
     for line in program:
-        made = _made_by(line)
+        made = variables_made_by(line.text)
         if not set(VARIABLE.findall(line.text)) <= known | made:
             return False
         known |= made
@@ -290,24 +281,21 @@ def _defined(program: Program) -> bool:
 
 def _without(program: Program, i: int) -> Program:
     """The program without line i and all lines that need what it makes."""
-    gone, kept = _made_by(program[i]), list(program[:i])
+    gone, kept = variables_made_by(program[i].text), list(program[:i])
     for line in program[i + 1 :]:
         if gone.isdisjoint(VARIABLE.findall(line.text)):
             kept.append(line)
         else:
-            gone |= _made_by(line)
+            gone |= variables_made_by(line.text)
     return tuple(kept)
 
 
 def _bypassed(program: Program, i: int) -> Program:
     """The program without line i, the variable that it makes replaced by one that it reads."""
-    made = _made_by(program[i])
-    read = [v for v in VARIABLE.findall(program[i].text) if v not in made]
-    if len(made) != 1 or not read:
+    replace = replacement_for(program[i].text)
+    if replace is None:
         return program
-    name = re.compile(rf"\b{made.pop()}\b")
-    after = [Line(*(text and name.sub(read[0], text) for text in line)) for line in program[i + 1 :]]
-    return (*program[:i], *after)
+    return (*program[:i], *(Line(*(text and replace(text) for text in line)) for line in program[i + 1 :]))
 
 
 def printed(program: Program) -> str:
