@@ -151,12 +151,12 @@ def _nodes(tensors: tuple[TensorOrEdge, ...]) -> list[Any]:
 
 
 def _seeds(roots: tuple[TensorOrEdge, ...], given: Any) -> list[tuple[Any, Tensor]]:
-    """Each root's node with the gradient that enters there."""
+    """Return each root's node with the gradient that enters there."""
     return [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
 
 
 def _gradients(roots: tuple[TensorOrEdge, ...], given: Any) -> list[Tensor | None]:
-    """For each root the gradient that enters there, None where 1 does."""
+    """Return for each root the gradient that enters there, None where 1 does."""
     gradients = [None] * len(roots) if given is None else list((given,) if isinstance(given, Tensor) else given)
     if len(gradients) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(gradients)} gradients")

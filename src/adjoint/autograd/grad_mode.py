@@ -151,7 +151,7 @@ def _wrap_async_generator(function: Any, block: _GradModeBlock) -> Any:
 
 
 class _AwaitableSteps:
-    """What `await` takes: an object whose `__await__` is an iterator."""
+    """Awaitable around an iterator."""
 
     def __init__(self, steps: Generator[Any, Any, Any]) -> None:
         self.steps = steps
@@ -333,7 +333,7 @@ class set_multithreading_enabled(_GradMode):
         _multithreading.enabled = self.before
 
     def modes(self, cut: DetachRecord) -> Modes:
-        """None."""
+        """Return no modes: the setting is kept apart."""
         return {}
 
     def clone(self) -> Self:
@@ -342,5 +342,5 @@ class set_multithreading_enabled(_GradMode):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` set in this thread; True at first."""
+    """Return the setting of `set_multithreading_enabled` in this thread; True by default."""
     return _multithreading.enabled

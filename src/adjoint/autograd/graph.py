@@ -44,9 +44,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def resolve_node(x: Tensor | GradientEdge) -> Any:
-    """What stands in the graph for a tensor, None if nothing does, or for an edge.
+    """Return the node that stands in the graph for a tensor or an edge, None if none does.
 
-    Raises RuntimeError for an edge that was put together by hand from a node whose outputs are not known by number.
+    Raises: RuntimeError for an edge made by hand from a node whose outputs are not known by number.
     """
     if isinstance(x, Tensor):
         return x.node
@@ -73,7 +73,7 @@ def accumulation_tensor(x: Tensor | GradientEdge) -> Tensor:
 
 
 class Node(abc.ABC):
-    """What `isinstance(y.grad_fn, Node)` asks for: any node of the graph, and the ctx of a Function."""
+    """Base class for `isinstance(y.grad_fn, Node)`: any node of the graph, and the ctx of a Function."""
 
     @abc.abstractmethod
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Node(abc.ABC):
     @property
     @abc.abstractmethod
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each input, the node that made it and the number of its output."""
+        """Return for each input the node that made it and the number of its output."""
 
     @property
     @abc.abstractmethod

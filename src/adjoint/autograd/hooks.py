@@ -73,7 +73,7 @@ class _FirstGradientHook:
 
 
 class _AllGradientsHook:
-    """What has come in of the gradients of several tensors, for each pass that is under way."""
+    """The gradients of several tensors that have arrived, for each running pass."""
 
     __slots__ = ("fn", "nodes", "passes")
 

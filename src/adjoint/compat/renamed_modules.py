@@ -56,7 +56,7 @@ _MOVES = {
         external_aliases=exposure memory_format=layout memory_format=order meta meta=shaping mutation_log=writes
         printing protocols size storage torch_function=overriding
     """,
-    ("data", "data"): "worker_pipe=channel worker_pool=crew",
+    ("data", "data"): "sampler=distributed worker_pipe=channel worker_pool=crew",
     ("distributions", "distributions"): "location_scale=folded probs_or_logits=chance",
     ("distributions", "distributions.constraints"): "constraint matrix=matrix_constraints number=number_constraints",
     ("distributions", "distributions.kl"): "cross_family=cross_divergences same_family=divergences",

@@ -1,4 +1,4 @@
-"""What transforms take and give: arguments chosen by number, and the errors where something else was expected."""
+"""Arguments and results of transforms: arguments chosen by number, and checks."""
 
 from __future__ import annotations
 

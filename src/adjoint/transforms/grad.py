@@ -48,7 +48,7 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
 
 def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The pair of `grad(func)` and of what `func` returned."""
+    """Return the function that computes the pair of `grad(func)` and the result of `func`."""
 
     @wraps(func, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool) -> Any:
-    """`vjp` with respect to some of the arguments: output, pull, aux, and the origin of what pull differentiates."""
+    """Return `vjp` with respect to some of the arguments: output, pull, aux, and the level that pull differentiates."""
     called = "vjp(f, *primals)"
     with GradLevel() as origin:
         targets, structure, inputs = _prepare_inputs(origin, primals, argnums)
@@ -128,10 +128,11 @@ def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, 
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """func(*primals), and the function that maps tangents t of the primals to ∂func/∂primals t.
+    """Return func(*primals), and the function that maps tangents t of the primals to ∂func/∂primals t.
 
-    `func` runs once: what is called later is the transpose of its transpose. RuntimeError for tangents whose
-    structure, shapes or types are not those of the primals.
+    `func` runs once. The returned function is the transpose of its transpose.
+
+    Raises: RuntimeError for tangents whose structure, shapes or dtypes are not those of the primals.
     """
     with GradLevel() as origin:
         targets, structure, inputs = _prepare_inputs(origin, primals, None)
@@ -177,7 +178,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 def pushforward(
     func: Function, primals: Any, tangents: Any, argnums: Argnums | None, strict: bool, has_aux: bool
 ) -> tuple[Any, Any, Any]:
-    """`jvp` with respect to some of the arguments: output, its tangent, aux."""
+    """Return `jvp` with respect to some of the arguments: output, its tangent, aux."""
     from adjoint.transforms.forward.dual_level import attach_tangent, new_level, primal_of, tangent_of
 
     called = "jvp(f, primals, tangents)"
@@ -222,7 +223,7 @@ def weighted_gradients(
     create_graph: bool,
     retain_graph: bool = True,
 ) -> list[Tensor]:
-    """Σ weightᵀ ∂output/∂target for each target; zeros where no output depends on it."""
+    """Return Σ weightᵀ ∂output/∂target for each target; zeros where no output depends on it."""
     pairs = list(zip(outputs, [None] * len(outputs) if weights is None else weights, strict=True))
     tracked = [(out, weight) for out, weight in pairs if out.node is not None]
     if not tracked:
@@ -233,12 +234,12 @@ def weighted_gradients(
 
 
 def zeros(like: Tensor) -> Tensor:
-    """Zeros of the shape and type of `like`."""
+    """Return zeros of the shape and dtype of `like`."""
     return constant(np.zeros(like.array.shape, like.array.dtype))
 
 
 def _prepare_inputs(origin: GradLevel, args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Tensor], Any, Any]:
-    """What is differentiated by: as tensors of its own, its structure, and the arguments with these in place."""
+    """Return the targets of differentiation as new tensors, their structure, and the arguments with these in place."""
     chosen = args if argnums is None else given.select_args(args, argnums, single=True)
     leaves, structure = flatten(chosen)
     targets = [origin.target(x) for x in leaves]

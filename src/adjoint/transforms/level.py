@@ -1,4 +1,4 @@
-"""Where a transform began in the recorded graph: what it differentiates by, and which results lead further back."""
+"""Levels of transforms in the recorded graph: the leaves of a transform, and which results lead further back."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ class GradLevel:
         self.scope.__exit__(kind, error, trace)
 
     def leaf(self, x: Tensor) -> Tensor:
-        """`x`, as a leaf whose gradient only this transform asks for."""
+        """Return `x` as a leaf whose gradient only this transform asks for."""
         x.requires_grad_()
         LEVEL_BY_LEAF[x.node] = self
         return x
 
     def target(self, x: Any) -> Tensor:
-        """`x` as something of its own to differentiate by: made from `x`, if that has a history, else a leaf.
+        """Return `x` as a new tensor to differentiate by: made from `x` if that has a history, else a leaf.
 
-        So a derivative by it leaves out what reaches `x` by another way. Raises ValueError for what is no tensor,
-        RuntimeError for elements that are not floating.
+        A derivative by it leaves out uses of `x` itself.
+
+        Raises: ValueError for what is no tensor, RuntimeError for elements that are not floating.
         """
         if not isinstance(x, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
@@ -67,13 +68,13 @@ class GradLevel:
         return self.leaf(as_normal_tensor(alias))
 
     def is_differentiated_further(self, tensors: Sequence[Tensor]) -> bool:
-        """True if a derivative of the tensors may be differentiated further: by a level around, or by its leaves."""
+        """Return whether derivatives of the tensors may be differentiated further, by a level around or its leaves."""
         if mode.special:
             return True
         return self.recording and any(self._leads_out_of_level(x.node, {}) for x in tensors)
 
     def detach_from_level(self, results: Any) -> Any:
-        """The results as the level around may have them: with the history that leads back there, and no other."""
+        """Return the results for the level around: with the history that leads back there, and no other."""
         seen: dict[Any, bool] = {}
         return tree_map(lambda x: self._detach_tensor(x, seen) if isinstance(x, Tensor) else x, results)
 

@@ -76,7 +76,7 @@ class Copies(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """None for the parameter: its own gradient is not wanted."""
+        """Return None for the parameter: its own gradient is not wanted."""
         found = grad_outputs[0] * ctx.scale
         before = getattr(ctx.parameter, "grad_sample", None)
         ctx.parameter.grad_sample = found if before is None else before + found

@@ -81,7 +81,7 @@ def _current_detector() -> AnomalyDetector | None:
 
 
 class AnomalyDetector:
-    """What `mode.watcher` is: sees the results of ops, and runs the nodes of the walk."""
+    """The value of `mode.watcher`: sees the results of ops, and runs the nodes of the walk."""
 
     __slots__ = ("check_nan", "first_infinity", "running")
 

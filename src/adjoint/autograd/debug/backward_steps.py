@@ -66,7 +66,7 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
 
 
 def dependencies(root: Tensor) -> dict[Any, int]:
-    """For each node from which `root` was made, in the order in which they run, how many edges deliver to it.
+    """Return for each node below `root`, in the order in which they run, the number of edges that deliver to it.
 
     PyTorch's dependency count: an op that uses a tensor twice counts twice, a branch that does not lead to `root` not
     at all. Leaves are not counted; nothing waits for them.

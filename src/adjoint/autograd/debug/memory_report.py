@@ -1,4 +1,4 @@
-"""What the graph of a tensor keeps for its backward pass: which values, by which line, and how many bytes."""
+"""Memory report of a graph: the values saved for its backward pass, by line and op, in bytes."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class MemoryReport:
 
 
 def memory_report(root: Tensor) -> MemoryReport:
-    """What the graph of `root` keeps until its backward pass: a table by the user's line and op.
+    """Return what the graph of `root` saves for its backward pass, as a table by the user's line and op.
 
-    Memory that several values see is counted once, whole: a slice that is kept holds on to all of its base. After
+    Memory that several values see is counted once and whole: a saved slice holds on to all of its base. After
     backward() nothing is left, unless `retain_graph=True`.
     """
     nodes = _reachable_nodes(root)

@@ -89,7 +89,7 @@ def _why_not_reached(node: Any) -> str:
 
 
 def _describe_branch_end(use: Any, users: dict[Any, set[Any]]) -> str:
-    """Where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
+    """Return where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
     branch = _living_users_of(use, users)
     last = max(branch, key=lambda node: node.order)
     told = "" if owning_node(last) is owning_node(use) else f" The branch ends with {describe_node(last)}."
@@ -102,7 +102,7 @@ def _describe_branch_end(use: Any, users: dict[Any, set[Any]]) -> str:
 
 
 def _users_by_node() -> dict[Any, set[Any]]:
-    """For each node, the living nodes that were made from what it stands for."""
+    """Return for each node the living nodes that were made from its output."""
     users: dict[Any, set[Any]] = {}
     for thing in gc.get_objects():
         if issubclass(type(thing), (HookableNode, OutputSlot)) and type(thing) is not Leaf:

@@ -3,15 +3,15 @@
 Modules, in reading order:
 
 - `reference`: Reverse mode in its plainest form: the reference that the engine is tested against.
-- `complex_grads`: What a gradient rule gives where numbers are complex.
+- `complex_grads`: Gradient rules on complex numbers.
 - `error_notes`: An error in a backward pass is told with the node that ran and the user's line that recorded it.
-- `graph_task`: What has arrived where during one backward pass: gradients add up without touching what is not ours.
+- `graph_task`: The state of one backward pass: the gradients that have arrived, and how they add up.
 - `last_pass`: The backward pass that ended last: when, and from where it started.
-- `accumulate_grad`: The end of a backward pass: gradients come to rest in `.grad`, all of them or none, or go to the
+- `accumulate_grad`: The end of a backward pass: gradients are added to `.grad`, all of them or none, or go to the
   caller.
-- `saved_values`: What a node saved, and what else its gradient rules ask for by name.
-- `where_masks`: Where `where` chose the other branch there is no gradient: not 0, which an infinite slope would turn
-  into NaN.
+- `saved_values`: The saved values of a node, and the other arguments of its gradient rules.
+- `where_masks`: Masks for the branch that `where` did not choose: its gradient stays 0 even where a slope is
+  infinite.
 - `node_call`: One node of the backward walk: from the gradient of its outputs to those of its inputs.
 - `engine`: The backward walk: each node runs once, after all that used its output.
 """

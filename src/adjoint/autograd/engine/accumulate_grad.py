@@ -1,4 +1,4 @@
-"""The end of a backward pass: gradients come to rest in `.grad`, all of them or none, or go to the caller."""
+"""The end of a backward pass: gradients are added to `.grad`, all of them or none, or go to the caller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _store_lock = reset_after_fork(threading.Lock())  # two threads may accumulate i
 
 
 def collect_captures(gradients: GraphTask) -> dict[Any, Tensor]:
-    """The gradients that arrived at the targets."""
+    """Return the gradients that arrived at the targets."""
     _finish_leaves(gradients, captured=True)
     found = gradients.captured_grads
     return {
@@ -78,9 +78,9 @@ def _merge_leaves(tensors: Iterable[tuple[Any, Any]], resting: dict[Tensor, Any]
 
 
 def finish_hooked_leaf(gradients: GraphTask, leaf: Leaf) -> None:
-    """All that is to arrive at a leaf with hooks has: they run, and if some of them follow its `.grad`, so is that set.
+    """Run the hooks of a leaf whose last gradient has arrived.
 
-    Otherwise the gradient waits for the others: it comes to rest with them.
+    If a post-accumulate hook will read its `.grad`, that is set first. Otherwise it is set with the other gradients.
     """
     leaves = gradients.input_buffers
     _run_leaf_hooks(gradients, leaf, gradients.capture_only)
@@ -107,7 +107,7 @@ def _run_post_accumulate_hooks(gradients: GraphTask, leaf: Leaf, tensor: Tensor,
 
 
 def _run_leaf_hooks(gradients: GraphTask, leaf: Leaf, captured: bool = False) -> None:
-    """What arrived at a leaf, as its hooks leave it."""
+    """Pass what arrived at a leaf through its hooks."""
     leaves = gradients.input_buffers
     leaves[leaf] = gradients.run_tensor_hooks(leaf, leaves[leaf])
     if leaf.hooks is not None and leaf.hooks.before and not captured:

@@ -1,8 +1,8 @@
-"""What a gradient rule gives where numbers are complex.
+"""Gradient rules on complex numbers.
 
-The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. Of an f that is differentiable as a
-complex function it makes conj(f'(z)) g. Rules say f'(z) g, for real numbers the same: so the rule runs on conj(g), and
-what it gives is conjugated. Of rules that read no value f' is real, and nothing is to be done.
+The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. For a function f that is differentiable
+as a complex function, the gradient by z is conj(f'(z)) g. Rules compute f'(z) g, which is the same for real numbers. So
+the rule runs on conj(g), and its result is conjugated. If a rule reads no value, f' is real and this is skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from adjoint.ops.elementwise.complex import conj
 
 
 def call_gradient_rule(op: Op, i: int, dtype: Any, g: Any, given: list[Any]) -> Any:
-    """The gradient of input `i` of an op whose output, of type `dtype`, has the gradient g; `given`: what is kept."""
+    """Return the gradient of input `i` of an op whose output has dtype `dtype` and gradient g."""
     rule: Any = op.rule(i)
     if dtype.kind != "c" or not op.holomorphic or not _reads_values(op, i):
         return rule(g, *given)

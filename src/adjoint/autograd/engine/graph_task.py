@@ -1,4 +1,4 @@
-"""What has arrived where during one backward pass: gradients add up without touching what is not ours."""
+"""The state of one backward pass: the gradients that have arrived, and how they add up."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ class OutputGrads(list[Any]):
 
 
 class GraphTask:
-    """One backward pass: what was asked for, and what has arrived where.
+    """One backward pass: its options, and the gradients that have arrived.
 
-    `input_buffers` maps each node that waits to its gradient: a bare array, a Tensor where the pass itself is recorded,
-    traced or pushed forward (`on_arrays` is False), `OutputGrads` for a node with several outputs, or NOTHING where a
-    rule returned None. Gradients are borrowed, since a rule may hand one array to several inputs; those of the nodes in
-    `owned_buffers` are our own sums. With targets, only edges to `needed_nodes` nodes are followed, and only `running`
-    nodes run. `where_masks`: for a node, what has arrived, and where that holds no gradient at all, since `where` chose
-    the other branch. `pending_edges`: for each leaf with hooks, how many edges have yet to deliver to it.
-    `capture_only`: the leaves take no part, their gradients go to the caller.
+    - `input_buffers`: for each waiting node its gradient, as a bare array. It is a Tensor if the pass itself is
+      recorded, traced or pushed forward (`on_arrays` is False). It is `OutputGrads` for a node with several outputs,
+      and UNDEFINED where a rule returned None.
+    - `owned_buffers`: the nodes whose gradient is a sum of our own. All other gradients are borrowed, since a rule may
+      hand one array to several inputs.
+    - `needed_nodes`, `running`: with targets, only edges to the first are followed, and only the second run.
+    - `where_masks`: for a node the gradient that has arrived, and where it holds none, since `where` chose otherwise.
+    - `pending_edges`: for each leaf with hooks, how many edges have yet to deliver to it.
+    - `capture_only`: the leaves take no part, their gradients go to the caller.
     """
 
     __slots__ = (
@@ -116,10 +118,10 @@ class GraphTask:
         np.add(part, g, out=part, casting="same_kind")
 
     def block(self, node: Any, mask: Any, before: Any) -> None:
-        """What was just delivered to `node`, where `before` had arrived, holds no gradient where `mask`.
+        """Note that the gradient just delivered to `node`, where `before` had arrived, holds none where `mask`.
 
-        The mask is noted with the object that has arrived by now. A gradient without a mask that joins later makes
-        another object of it, so that nobody else needs to think of masks.
+        The mask is stored with the gradient object. A gradient without a mask that is added later makes a new object,
+        so the stored mask no longer applies.
         """
         if before is not None:
             held, other = self.where_masks.get(node, (None, None))
@@ -130,12 +132,12 @@ class GraphTask:
         self.where_masks[node] = (self.input_buffers[node], mask)
 
     def take_where_mask(self, node: Any, g: Any) -> Any:
-        """Where `g`, which has arrived for `node`, holds no gradient; None if that is not known."""
+        """Return the mask of `g`, which has arrived for `node`: where it holds no gradient; None if unknown."""
         held, mask = self.where_masks.pop(node, (None, None))
         return mask if held is g else None
 
     def total(self, x: Any, y: Any) -> Any:
-        """x + y in memory of its own."""
+        """Return x + y in memory of its own."""
         return np.asarray(x + y) if self.on_arrays else add(x, y)
 
     def run_tensor_hooks(self, node: Any, g: Any) -> Any:
@@ -156,16 +158,16 @@ class GraphTask:
         return g
 
     def wrap_gradient(self, g: Any) -> Any:
-        """A gradient as users see it."""
+        """Return a gradient as users see it."""
         return None if g is None or g is UNDEFINED else wrap(g) if self.on_arrays else g
 
     def unwrap_gradient(self, g: Any) -> Any:
-        """A user's gradient as the walk keeps it."""
+        """Return a user's gradient as the walk keeps it."""
         return UNDEFINED if g is None else g.array if self.on_arrays else g
 
 
 def count_leaf_edges(roots: Iterable[Any]) -> dict[Any, int]:
-    """For each leaf with hooks that can be reached, the number of edges that lead to it."""
+    """Return for each reachable leaf with hooks the number of edges that lead to it."""
     counts: dict[Any, int] = {}
     reached = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)
@@ -181,7 +183,7 @@ def count_leaf_edges(roots: Iterable[Any]) -> dict[Any, int]:
 
 
 def nodes_leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
-    """The nodes below the roots from which an edge leads on to a wanted one."""
+    """Return the nodes below the roots from which a path leads to a wanted one."""
     oldest = min((node.order for node in wanted), default=0)  # what is older cannot lead to any of them
     reached = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)

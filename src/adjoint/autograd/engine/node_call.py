@@ -23,7 +23,7 @@ ndarray = np.ndarray
 
 
 def call_node(gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
-    """The gradients of the node's inputs, each in its input's shape and type; hooks on the node see both sides.
+    """Return the gradients of the node's inputs, in their shapes and dtypes; hooks on the node see both sides.
 
     `mask`: where `g` holds no gradient at all.
     """
@@ -47,7 +47,7 @@ def call_node(gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequ
 
 
 def apply_rules(gradients: GraphTask, node: Any, g: Any, mask: Any) -> Sequence[Any]:
-    """As `call_node`, without the hooks on the node."""
+    """Return what `call_node` does, without the hooks on the node."""
     if isinstance(node, Node):
         return _apply_op_rules(gradients, node, g, mask)
     given = [gradients.wrap_gradient(one) for one in g] if type(g) is OutputGrads else [gradients.wrap_gradient(g)]
@@ -85,9 +85,9 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Any, mask: Any) -> Sequ
 
 
 def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
-    """What the rule made of bare arrays, as an array of the type it would have made of tensors.
+    """Return the rule's result `d` on bare arrays as an array of the dtype that it gives on tensors.
 
-    NumPy's promotion is not ours (a 0-d float64 widens a float32): where types were mixed, the rule runs again on
+    NumPy's promotion is not ours: a 0-d float64 widens a float32. Where dtypes were mixed, the rule runs again on
     tensors.
     """
     if type(d) is not ndarray:
@@ -99,7 +99,7 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Any, g: Any
 
 
 def sum_to_input(gradients: GraphTask, d: Any, parent: Any) -> Any:
-    """`d` summed to the shape of its input, where that was broadcast, and in its type."""
+    """Return `d` in the dtype of its input, summed to its shape where that was broadcast."""
     array = d if gradients.on_arrays else d.array
     if array.shape == parent.shape and array.dtype == parent.dtype:
         return d

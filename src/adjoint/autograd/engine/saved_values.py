@@ -1,4 +1,4 @@
-"""What a node saved, and what else its gradient rules ask for by name."""
+"""The saved values of a node, and the other arguments of its gradient rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def saved_arrays(gradients: GraphTask, node: Node) -> Any:
-    """The arrays and numbers that the node saved; raises as `check_saved` does."""
+    """Return the arrays and numbers that the node saved. Raises as `check_saved` does."""
     saved = unpack_node_values(gradients, node)
     if type(saved) is SavedValues:
         return tuple(value.open().array if isinstance(value, PackedValue) else value for value in saved)
@@ -25,7 +25,7 @@ def saved_arrays(gradients: GraphTask, node: Node) -> Any:
 
 
 def unpack_node_values(gradients: GraphTask, node: Node) -> Any:
-    """What the node saved, so that what was packed is opened once while the node runs; raises as `check_saved` does."""
+    """Return the saved values; packed ones are opened once while the node runs. Raises as `check_saved` does."""
     saved = check_saved(node)
     if type(saved) is not SavedValues:
         return saved
@@ -54,7 +54,7 @@ class CachedUnpack(PackedValue):
 
 
 def check_saved(node: Node) -> Any:
-    """What the node saved. Raises RuntimeError if it was freed, or written in place since."""
+    """Return the saved values. Raises RuntimeError if they were freed, or written in place since."""
     if node.saved is FREED:
         raise RuntimeError(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
@@ -77,7 +77,7 @@ def saved_as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> 
 
 
 def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
-    """What a rule asks for by name, besides the gradient."""
+    """Return the arguments that a rule asks for by name, besides the gradient."""
     found: list[Any] = []
     for source, key, default in _argument_plan(node.op, rule):
         if source == SAVED:
@@ -96,7 +96,7 @@ SAVED, SHAPE, POSITION, PARAMETER = range(4)
 
 @cache
 def _argument_plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
-    """Where each argument of a rule is to be found: in which part of the node, and under which key."""
+    """Return the source of each argument of a rule: a part of the node, the key there, and a default."""
     last = len(op.inputs) - 1
     defaults = inspect.signature(op.evaluate).parameters
     plan: list[tuple[int, Any, Any]] = []

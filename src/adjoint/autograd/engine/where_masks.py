@@ -1,9 +1,11 @@
-"""Where `where` chose the other branch there is no gradient: not 0, which an infinite slope would turn into NaN.
+"""Masks for the branch that `where` did not choose: its gradient stays 0 even where a slope is infinite.
 
-`where(a <= 0, exp(a), 1 + a)` at a = 100 chooses `1 + a`; a zero sent back through `exp` would meet exp(100) = inf. So
-a mask goes along with such a gradient, from node to node as long as elements correspond: through elementwise ops,
-which give exactly 0 under it, through movements and reductions. It is given up where a gradient without a mask joins,
-and at all other ops. Sources of the wish: pytorch#52248, pytorch#68425.
+`where(a <= 0, exp(a), 1 + a)` at a = 100 chooses `1 + a`. A zero sent back through `exp` would meet exp(100) = inf and
+become NaN. So a mask goes along with such a gradient from node to node, as long as elements correspond: through
+elementwise ops, which give exactly 0 under it, and through movements and reductions. It is dropped where a gradient
+without a mask is added, and at all other ops.
+
+Source: pytorch#52248, pytorch#68425.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad"
 
 
 def apply_where_mask(d: Any, mask: Any) -> Any:
-    """`d` with exact zeros where there is no gradient: a bare array or a tensor, as it came."""
+    """Return `d`, an array or a tensor, with exact zeros where there is no gradient."""
     if isinstance(d, Tensor):
         return choose(mask, 0.0, d)
     return np.where(mask, d.dtype.type(0), d)
 
 
 def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
-    """For each input of an op, where it gets no gradient; None where nothing is known. `mask` is the output's."""
+    """Return for each input of an op the mask of no gradient, None if unknown; `mask` is the output's."""
     op = node.op
     masks: list[Any]
     if op is None:

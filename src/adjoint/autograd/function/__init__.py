@@ -6,8 +6,7 @@ Modules, in reading order:
   them.
 - `context`: `ctx`: the node of a Function as its `forward`, `backward` and `jvp` see it.
 - `node`: One application of a Function in the recorded graph.
-- `outputs`: From what a Function's forward returned to what its caller gets: with a history, and as views where they
-  are some.
+- `outputs`: Outputs of a Function: tensors that forward returned get a history, and views stay views.
 - `function`: `Function`: an op whose forward and backward the user writes in Python.
 - `non_differentiable`: A backward that is not itself differentiable.
 """

@@ -65,11 +65,11 @@ class Context:
         self.non_differentiable = tensors
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Nothing: tensors that share memory are known."""
+        """Do nothing: tensors that share memory are known."""
         _deprecate("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked.")
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` and `jvp` get zeros, the default, or None where no gradient came."""
+        """Set whether `backward` and `jvp` get zeros, the default, or None where no gradient came."""
         self.materialize_grads = value
 
     @property
@@ -99,7 +99,7 @@ class Context:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each tensor among the arguments, the node that made it and the number of its output."""
+        """Return for each tensor among the arguments the node that made it and the number of its output."""
         edges: tuple[tuple[Any, int], ...] = () if self.__node is None else self.__node.next_functions
         return edges
 

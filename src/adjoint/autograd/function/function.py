@@ -193,7 +193,7 @@ def has_setup_context(function: type[Function]) -> bool:
 
 
 def _apply_by_tracer(function: type[Function], args: tuple[Any, ...]) -> Any:
-    """What `forward` returns for a batch, where a tracer knows that; NotImplemented if its ops are to be called."""
+    """Return the tracer's result of `forward` for a batch; NotImplemented if its ops are to be called."""
     return NotImplemented if mode.tracer is None else mode.tracer.apply_function(function, args)
 
 

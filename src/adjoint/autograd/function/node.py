@@ -30,7 +30,7 @@ class UserFunction(Protocol):
 
 
 class FunctionNodeState:
-    """What a node keeps for its user: `attributes` of the ctx, `kept` tensors, and `own` outputs set as attributes."""
+    """User state of a node: `attributes` of the ctx, `kept` tensors, `own` outputs set as attributes."""
 
     __slots__ = ("attributes", "kept", "own")
 
@@ -89,7 +89,7 @@ class BackwardCFunction(GraphNode):
 
     @property
     def saved(self) -> Any:
-        """What `save_for_backward` kept; the walk sets it to RELEASED."""
+        """The tensors of `save_for_backward`; the walk sets it to FREED."""
         return self.context.kept
 
     @saved.setter
@@ -99,7 +99,7 @@ class BackwardCFunction(GraphNode):
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each tensor among the arguments, the node that made it and the number of its output."""
+        """Return for each tensor among the arguments the node that made it and the number of its output."""
         if not any(self.parents):
             return ()
         return tuple(edge(p) for p, given in zip(self.parents, self.tensor_args, strict=True) if given)
@@ -127,7 +127,7 @@ class BackwardCFunction(GraphNode):
             self.context.attributes[name] = value
 
     def apply(self, *grads: Any) -> Any:
-        """What the user's backward makes of the gradients of the outputs."""
+        """Return the result of the user's backward on the gradients of the outputs."""
         backward = self._forward_cls._user_backward()
         if self._forward_cls.boxed_grads_call:
             return backward(Context(self), list(grads))

@@ -52,7 +52,7 @@ class NonDifferentiableBackward(GraphNode):
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """As in PyTorch, a new leaf in place of each gradient that the backward returned: the graph ends here."""
+        """Return, as in PyTorch, a new leaf for each gradient that the backward returned: the graph ends here."""
         return tuple((Leaf(wrap(np.empty(0, self.dtype))) if tensor else None, 0) for tensor in self.pattern)
 
     def pull(self, arrived: Sequence[Any]) -> list[Any]:

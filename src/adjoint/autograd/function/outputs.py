@@ -1,4 +1,4 @@
-"""From what a Function's forward returned to what its caller gets: with a history, and as views where they are some."""
+"""Outputs of a Function: tensors that forward returned get a history, and views stay views."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _set_creation_meta(out: Tensor, made: CreationMeta) -> None:
 
 
 def _view_creation_meta(args: tuple[Any, ...], pure: bool) -> CreationMeta:
-    """How views among the outputs count. The steps of a pure one say all about it: it is as if ops had made it."""
+    """Return the creation meta of views among the outputs. A pure view is as if ops had made it."""
     if nondefault.count and not mode.recording:
         return CreationMeta.INFERENCE_MODE if mode.inference else CreationMeta.NO_GRAD_MODE
     if not pure:

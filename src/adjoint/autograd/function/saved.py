@@ -66,7 +66,7 @@ def _without_base(storage: Any) -> Any:
 
 
 class PackedVariable:
-    """What the hooks on saved tensors made of one."""
+    """A saved tensor that went through hooks."""
 
     __slots__ = ("node", "number", "packed")
 
@@ -74,12 +74,12 @@ class PackedVariable:
         self.packed, self.node, self.number = packed, node, number
 
     def open(self, owner: Any) -> Tensor:
-        """What the hook unpacks, with the history of what it packed."""
+        """Return what the hook unpacks, with the history of the tensor that it packed."""
         return with_node(self.packed.open(), self.node if self.number is None else owner.output_node(self.number))
 
 
 def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariable | PackedVariable | None:
-    """What a node keeps of `tensor`, which may be one of its outputs."""
+    """Return the form in which a node keeps `tensor`, which may be one of its outputs."""
     if tensor is None:
         return None
     number = output_number(tensor, outputs)
@@ -90,7 +90,7 @@ def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariabl
 
 
 def output_number(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
-    """Which of the outputs `tensor` is, if it is one that leads to the node; the last where it stands there twice."""
+    """Return the number of the output that `tensor` is, the last of several, None if it does not lead to the node."""
     if tensor.node is None:
         return None
     return next((i for i in range(len(outputs) - 1, -1, -1) if outputs[i] is tensor), None)

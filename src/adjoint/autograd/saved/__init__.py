@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `hooks`: What becomes of the tensors that nodes keep for backward: hooks that pack and unpack them.
+- `hooks`: Hooks that pack and unpack the tensors that nodes save for backward.
 - `copy_on_write`: Writing into tensors that nodes have kept for backward: the values are copied just before they are
   lost.
 - `saved_tensor`: One value that a node keeps for backward, as users see it: `grad_fn._raw_saved_self`.

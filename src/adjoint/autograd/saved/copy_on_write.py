@@ -34,7 +34,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[CopyOnWriteRecord]:
 
 
 class Handle:
-    """What nodes keep in place of a tensor: it lives as long as one of them."""
+    """Stand-in that nodes save for a tensor. It lives as long as one of them."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""What becomes of the tensors that nodes keep for backward: hooks that pack and unpack them."""
+"""Hooks that pack and unpack the tensors that nodes save for backward."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Where PyTorch moves saved tensors to main memory. They are there already: no memory moves, the hooks run."""
+    """Hooks where PyTorch moves saved tensors to main memory. They are there already, so no memory moves."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: (tensor.device, tensor), lambda packed: packed[1])
@@ -61,7 +61,7 @@ class SavedTensorPacker:
         self.unpack_hook = unpack_hook
 
     def pack(self, tensor: Tensor) -> PackedValue:
-        """What a node keeps in place of `tensor`. Raises RuntimeError if the hook writes into it."""
+        """Return what a node saves in place of `tensor`. Raises RuntimeError if the hook writes into it."""
         before = version_of(tensor)
         with ModeScope(recording=False):
             packed = self.pack_hook(tensor)
@@ -77,7 +77,7 @@ class SavedTensorPacker:
 
 
 class PackedByHook(PackedValue):
-    """What a pack hook returned, and the hook that undoes it."""
+    """The value that a pack hook returned, and the hook that undoes it."""
 
     __slots__ = ("data", "unpack_hook")
 
@@ -86,7 +86,7 @@ class PackedByHook(PackedValue):
         self.unpack_hook = unpack_hook
 
     def open(self) -> Tensor:
-        """What `unpack_hook` makes of it. Raises TypeError if that is no tensor."""
+        """Return the result of `unpack_hook`. Raises TypeError if that is no tensor."""
         before = mode.packers
         try:
             tensor = self.unpack_hook(self.data)
@@ -145,5 +145,5 @@ def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often the tensor's memory was written in place; 0 where nobody counts."""
+    """Return how often the tensor's memory was written in place; 0 where nobody counts."""
     return 0 if isinstance(tensor.memory, InferenceStorage) else tensor._version

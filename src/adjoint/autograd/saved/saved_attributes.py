@@ -133,9 +133,9 @@ def saved_names(node: Node) -> dict[str, SavedSource]:
 
 
 def read_saved(node: Node, name: str, raw: bool = False) -> Any:
-    """What the node keeps under `name`; a `SavedTensor` for it if `raw`.
+    """Return the value that the node saved under `name`; a `SavedTensor` for it if `raw`.
 
-    Raises AttributeError for a name that it does not have, RuntimeError for a value that was freed.
+    Raises: AttributeError for a name that it does not have, RuntimeError for a value that was freed.
     """
     where = saved_names(node).get(name)
     if isinstance(where, int):
@@ -157,7 +157,7 @@ def _read_slot(node: Node, place: int | None, raw: bool) -> Any:
 
 
 class InputMetadata(NamedTuple):
-    """What a node knows of one of its outputs, whose gradient is an input of its rules."""
+    """Metadata of one output of a node, whose gradient is an input of its rules."""
 
     shape: Size
     dtype: dtype
@@ -229,7 +229,7 @@ def input_metadata(self: Any) -> list[InputMetadata]:
 
 
 def register_hook_dict(self: Any, tensor: Tensor) -> None:
-    """Nothing is left to do: the hooks of a tensor are with its node from the start."""
+    """Do nothing: the hooks of a tensor are with its node from the start."""
 
 
 for _name, _attribute in {

@@ -32,7 +32,7 @@ class SavedTensor:
 
     @property
     def data(self) -> Any:
-        """What is kept: what the pack hook returned, the tensor itself, or None."""
+        """Return the saved value: the result of the pack hook, the tensor itself, or None."""
         value = self._value()
         return value.data if isinstance(value, PackedByHook) else self.unpack()
 
@@ -111,7 +111,7 @@ def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callabl
 
 
 def saved_tensor(node: Any, place: int) -> SavedTensor:
-    """What `node` keeps at `place`: an input, by its number, or the output, which comes last."""
+    """A saved value of `node`: at `place` an input, by its number, or the output, which comes last."""
     found = new(SavedTensor)
     found.node = node
     found.place = place

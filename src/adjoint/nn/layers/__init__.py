@@ -21,5 +21,5 @@ Modules, in reading order:
 - `convolution`: Convolutional layers.
 - `conv_transpose`: Transposed convolutional layers.
 - `transformer`: The transformer: stacks of attention and feed-forward layers, with norms and residual sums.
-- `lazy`: Layers that learn from their first input how many features or channels it has.
+- `lazy`: Lazy layers, which take the number of features or channels from their first input.
 """

@@ -1,4 +1,4 @@
-"""The derivative as the rules give it: rows of the Jacobian by backward passes, columns by forward mode."""
+"""Jacobians by gradient rules: rows by backward passes, columns by forward mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjoint.testing.gradcheck.numerical import Array, Function, Outputs, as_tup
 
 
 class VjpRows(NamedTuple):
-    """What the backward passes of one output gave for each input, and whether it was as it ought to be."""
+    """Results of the backward passes of one output for each input, and whether they are well-formed."""
 
     rows: list[Array]  # for each input a row a seed  # (seeds, |x|)
     reentrant: bool

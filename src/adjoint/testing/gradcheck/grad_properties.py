@@ -1,4 +1,4 @@
-"""What a gradient owes besides its values: zero for zero, nothing for nothing, the same alone and in a batch."""
+"""Checks of gradients besides their values: zero for zero, None for None, the same alone and in a batch."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class UndefinedGrad(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """The tensor itself."""
+        """Return the tensor itself."""
         return x
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> None:
-        """Nothing."""
+        """Return no gradient."""
 
 
 def check_undefined(func: Any, arguments: tuple[Any, ...], inputs: Sequence[Tensor], count: int) -> None:

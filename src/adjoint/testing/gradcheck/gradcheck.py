@@ -96,7 +96,7 @@ def gradcheck(
     case = JacobianCase(func, arguments, places, compared, eps, atol, rtol, nondet_tol, check_grad_dtypes)
     xs, ys = case.inputs, list(outputs.values())
     compare = compare_directional if fast_mode else compare_jacobians
-    checks: list[tuple[bool, Callable[..., None], tuple[Any, ...]]] = [
+    checks: list[tuple[bool, Callable[..., None], tuple[object, ...]]] = [
         (not outputs, check_outputs_constant, (case, fast_mode)),
         (bool(outputs), compare, (case, check_backward_ad, check_forward_ad)),
         (check_forward_ad and check_undefined_grad, check_undefined_tangents, (func, arguments)),

@@ -1,4 +1,4 @@
-"""The derivative as differences: what the outputs of a function do when an input is moved a little."""
+"""Jacobians by central differences."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def stack_rows(rows: list[Array], x: Tensor) -> Array:
 def differences(
     func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, direction: complex = 1
 ) -> list[Array]:
-    """(f(x + ε e) − f(x − ε e)) / 2ε for each unit vector e of `x`: for each output a row an element  # (|x|, |y|)
+    """Return (f(x + ε e) − f(x − ε e)) / 2ε for each output, with a row for each unit vector e of `x`.
 
-    `x` is moved in place, so it may reach the function by any way, and nobody's version counter notices. `direction`
+    `x` is changed in place: it may reach the function in any way, and no version counter notices. `direction`
     multiplies e: 1j moves the imaginary part of a complex input.
     """
     elements = product(*map(range, x.array.shape))
@@ -45,7 +45,7 @@ def differences(
 def difference_along(
     func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, u: Array
 ) -> list[Array]:
-    """(f(x + ε u) − f(x − ε u)) / 2ε for each output  # (1, |y|)"""
+    """Return (f(x + ε u) − f(x − ε u)) / 2ε for each output  # (1, |y|)"""
     return _difference_quotients(func, inputs, x, outputs, eps, [(..., eps * u)])
 
 

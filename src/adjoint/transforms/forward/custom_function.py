@@ -61,7 +61,7 @@ def function_tangents(
 
 
 def _call_jvp(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[Any], wanted: int) -> tuple[Any, ...]:
-    """What the user's jvp returned: for each output a tangent, or None."""
+    """Return the result of the user's jvp: for each output a tangent, or None."""
     materialize = node.context.attributes.get("materialize_grads", True)
     given = [
         constant(np.zeros(a.array.shape, a.array.dtype))

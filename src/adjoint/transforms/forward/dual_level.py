@@ -33,7 +33,7 @@ from adjoint.transforms.forward.tangent_layout import match_layout
 
 
 class Tangent:
-    """Where a tensor keeps its tangent of one level: empty once that is closed."""
+    """Slot for the tangent of a tensor at one level, empty once that is closed."""
 
     __slots__ = ("__weakref__", "value")
 

@@ -77,13 +77,13 @@ class SavedDualOutput(SavedDual):
         return out
 
     def copy_before_write(self, memory: Any) -> SavedDual:
-        """As of an input, and its inputs too."""
+        """Copy an output as an input, and its inputs too."""
         self.inputs = tuple(_copy_if_shared(x, memory) if isinstance(x, Tensor) else x for x in self.inputs)
         return super().copy_before_write(memory)
 
 
 def save_duals(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Recompute) -> SavedValues:
-    """What the node saved, with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
+    """Return the saved values with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
     saved = [
         SavedDual(x) if hasattr(value, "dtype") and tangents_of(x) else value
         for value, x in zip(node.saved, (*inputs, None), strict=True)
@@ -94,7 +94,7 @@ def save_duals(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Recomput
 
 
 def repack_saved(node: Node, packer: Any) -> SavedValues:
-    """What the node saved, handed to the hooks that pack saved values."""
+    """Return the saved values, handed to the hooks that pack them."""
     makers = (*node.parents, None)
     return SavedValues(
         packer.pack(restore_saved(value, maker)) if hasattr(value, "dtype") or isinstance(value, PackedValue) else value

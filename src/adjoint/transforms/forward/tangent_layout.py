@@ -1,4 +1,4 @@
-"""How a tangent lies in memory: as its tensor does, so that a view of the one is a view of the other."""
+"""Memory layout of tangents: the same as the tensor's, so that a view of one is a view of the other."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
@@ -51,7 +51,7 @@ def vjp(
         ys, several = call_function(func, call.xs, strict, "vjp")
         vector = prepare_vector(v, ys, several, create_graph, "vjp", FUNCTION_RETURNS)
         products = call.vjp(ys, call.xs, vector, create_graph, texts.UNUSED, texts.CONSTANT_JACOBIAN)
-        return call.finish(ys, several), call.finish(products, call.several, call.xs)
+        return call.finish(ys, several, ys), call.finish(products, call.several, call.xs)
 
 
 def jvp(
@@ -73,7 +73,7 @@ def jvp(
         weights = tuple(zeros(y).requires_grad_(y.requires_grad) for y in ys)
         gradients = call.vjp(ys, call.xs, weights, True, texts.UNUSED, texts.CONSTANT_GRADIENT)
         products = call.vjp(gradients, weights, vector, create_graph, texts.UNUSED_WEIGHT, texts.CONSTANT_JACOBIAN)
-        return call.finish(ys, several), call.finish(products, several, ys)
+        return call.finish(ys, several, ys), call.finish(products, several, ys)
 
 
 def vhp(
@@ -94,7 +94,7 @@ def vhp(
         vector = prepare_vector(v, call.xs, call.several, create_graph, "vhp")
         y, slopes = call.gradient(func)
         products = call.vjp(slopes, call.xs, vector, create_graph, texts.UNUSED_BY_SLOPE, texts.CONSTANT_HESSIAN)
-        return call.finish([y], False), call.finish(products, call.several, call.xs)
+        return call.finish((y,), False, (y,)), call.finish(products, call.several, call.xs)
 
 
 def hvp(
@@ -118,7 +118,7 @@ def hvp(
         products = call.vjp(
             curvatures, weights, vector, create_graph, texts.UNUSED_BY_CURVATURE, texts.CONSTANT_HESSIAN
         )
-        return call.finish([y], False), call.finish(products, call.several, call.xs)
+        return call.finish((y,), False, (y,)), call.finish(products, call.several, call.xs)
 
 
 class _Differentiation:
@@ -130,13 +130,7 @@ class _Differentiation:
         self.xs = prepare_inputs(xs, create_graph)
 
     def vjp(
-        self,
-        ys: MaybeTensors,
-        xs: Tensors,
-        weights: Sequence[Any] | None,
-        create_graph: bool,
-        missing: str,
-        constant: str,
+        self, ys: MaybeTensors, xs: Tensors, weights: Tensors | None, create_graph: bool, missing: str, constant: str
     ) -> MaybeTensors:
         """Return the products of `compute_vjp`; if `strict`, `missing` and `constant` are what it raises."""
         return compute_vjp(ys, xs, weights, create_graph, (missing, constant) if self.strict else None)
@@ -146,7 +140,6 @@ class _Differentiation:
         y = call_scalar_function(func, self.xs, self.strict, self.name)
         return y, self.vjp((y,), self.xs, None, True, texts.UNUSED, texts.CONSTANT_SLOPE)
 
-    def finish(self, tensors: Sequence[Any], several: bool, like: Tensors = ()) -> Any:
+    def finish(self, tensors: MaybeTensors, several: bool, like: Tensors) -> Any:
         """Return tensors as the caller gets them, with zeros like those of `like` where one is None."""
-        results = fill_missing_with_zeros(tuple(tensors), like) if like else tensors
-        return restore_structure(results, several, self.create_graph)
+        return restore_structure(fill_missing_with_zeros(tensors, like), several, self.create_graph)

@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `batching_rules`: How an op is done for all examples of a batch at once: a rule by family or by op, and a loop where
+- `batching_rules`: Batching rules: an op for all examples of a batch at once, by family or by op, and a loop where
   there is none.
 - `convolution`: Batches of convolutions: examples are further rows of the batch that there is already, or further
   groups.

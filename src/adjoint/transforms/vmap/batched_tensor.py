@@ -130,7 +130,7 @@ class VmapLevel(Interpreter):
             return BatchedArray(*apply_batching_rule(op, operands, params, self.size, self.randomness), self)
 
     def symbol(self, x: Tensor) -> BatchedArray:
-        """What stands for a tensor in a node of this level: with its history, if it is of a level around."""
+        """Return the stand-in for a tensor in a node of this level, with its history if it is of a level around."""
         if self.owns(x):
             return x.array
         kept = shallow_copy(x)
@@ -144,7 +144,7 @@ class VmapLevel(Interpreter):
         return out
 
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a node keeps of the inputs of its op."""
+        """Return the values of the inputs that a node saves."""
         return tuple(self.symbol(x) if isinstance(x, Tensor) else x for x in inputs)
 
     def detach_array(self, tensor: Tensor) -> BatchedArray:

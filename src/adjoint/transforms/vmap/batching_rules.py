@@ -1,7 +1,7 @@
-"""How an op is done for all examples of a batch at once: a rule by family or by op, and a loop where there is none.
+"""Batching rules: an op for all examples of a batch at once, by family or by op, and a loop where there is none.
 
-A rule takes the inputs as operands, which have the batch in front or are the same for all examples, and gives the
-result with the batch in front. Rules that fill a file of their own register themselves; the package imports them.
+A rule takes operands that have the batch in front, or are the same for all examples. Its result has the batch in front.
+Rules that fill a file of their own register themselves; the package imports them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def apply_batching_rule(
 
 
 def find_rule(op: Op) -> Rule:
-    """How this op is done for a batch."""
+    """Return the batching rule of an op."""
     if op in DIM_SHIFTING_OPS or op.leading:
         return shift_dims
     if op.family in ("unary", "binary", "elementwise"):
@@ -81,7 +81,7 @@ def register_family_rule(family: str) -> Callable[[FamilyRule], FamilyRule]:
 
 
 def loop_fallback(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
-    """For each example on its own, the results stacked: what an op without a rule gets."""
+    """Apply an op without a rule to each example, and stack the results."""
     results = []
     for i in range(size):
         given = [select(o.value, axis=0, at=i) if o.batched else o.value for o in operands]

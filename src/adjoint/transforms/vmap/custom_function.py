@@ -16,7 +16,7 @@ from adjoint.transforms.vmap.batched_tensor import VmapLevel
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's own `vmap` is told: how many examples there are, and what random ops are to do."""
+    """Argument of a Function's own `vmap`: the number of examples, and the mode of random ops."""
 
     batch_size: int
     randomness: str
@@ -26,14 +26,14 @@ class FunctionVmapLevel(VmapLevel):
     """The level of a `vmap`, at which a `Function` is one of the whole batch."""
 
     def apply_function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
-        """What the forward of a `Function` returns; NotImplemented where it may run op by op."""
+        """Return the result of the forward of a `Function`; NotImplemented where it may run op by op."""
         return apply_at_level(function, args, self)
 
 
 def apply_at_level(function: type[Function], args: tuple[Any, ...], level: FunctionVmapLevel) -> Any:
-    """What `forward` returns at this level; NotImplemented where it may run op by op, since nobody differentiates it.
+    """Return the result of `forward` at this level; NotImplemented if it may run op by op, not being differentiated.
 
-    Raises RuntimeError for a Function without `setup_context` that a level around differentiates.
+    Raises: RuntimeError for a Function without `setup_context` that a level around differentiates.
     """
     operands = [level.physical(x) for x in args]
     values = [value for value, _ in operands]
@@ -131,7 +131,7 @@ class FunctionCase(NamedTuple):
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
 
     def unwrap_result(self, result: Any) -> Any:
-        """What the function returned, for all examples."""
+        """Return the result of the function for all examples."""
         several = tuple(self.level.unwrap_tensor(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
         return several if isinstance(result, tuple) else several[0]
 

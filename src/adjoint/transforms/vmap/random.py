@@ -16,7 +16,7 @@ RANDOMNESS_MODES = ("error", "different", "same")
 def apply_random_rule(
     op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
 ) -> tuple[Tensor, bool]:
-    """What a random op gives, and whether that has the batch in front. Raises RuntimeError where none is allowed."""
+    """Return the result of a random op, and whether it has the batch in front. Raises RuntimeError if refused."""
     if randomness == "never":
         raise RuntimeError(
             "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations "
