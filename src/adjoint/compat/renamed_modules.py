@@ -154,8 +154,8 @@ _MOVES = {
         chained=combined cosine_restarts=warm_restarts cyclic one_cycle reduce_on_plateau=plateau scheduler=schedule
     """,
     ("optim", "optim.step"): """
-        fused_update=means fused_update=whole hooks hyperparameters=options param_groups=groups
-        per_parameter_state=entries state_dict=state
+        hooks hyperparameters=options param_groups=groups state_dict=state update_rule=entries update_rule=means
+        update_rule=whole
     """,
     ("serialization", "serialization"): """
         load_options=byte_order load_options=mapping pickle_globals=naming safe_globals=inert safetensors=foreign

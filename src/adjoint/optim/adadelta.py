@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.optim.step.fused_update import add_penalty, apply_update
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    declare_hyperparameters,
-    is_option_set,
-    read_optional,
-    require,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
+from adjoint.optim.step.update_rule import add_penalty, apply_update, increment_step, init_param_state
 
 
 class Adadelta(Optimizer):
@@ -47,15 +38,15 @@ class Adadelta(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
-        rho = runtime_input(group, "rho")
-        numbers = (weight_decay, rho, 1 - rho, runtime_input(group, "eps"), -as_scalar(runtime_input(group, "lr")))
+        options = OptionReader(group)
+        maximize, (weight_decay, decays) = options.flag("maximize"), options.optional("weight_decay")
+        rho = options.number("rho")
+        numbers = (weight_decay, rho, 1 - rho, options.number("eps"), -options.number("lr"))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
             increment_step(state)
-            apply_update(
-                UPDATE_KERNEL, (p, p.grad, state["square_avg"], state["acc_delta"]), numbers, (maximize, decays)
-            )
+            tensors = (p, p.grad, state["square_avg"], state["acc_delta"])
+            apply_update(UPDATE_KERNEL, tensors, numbers, (maximize, decays))
 
 
 def _update_parameter(

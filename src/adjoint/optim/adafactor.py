@@ -6,19 +6,13 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.dtype.dtype_info import finfo
-from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
+from adjoint.core.runtime.mode import guard_on, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros
-from adjoint.optim.step.hyperparameters import (
-    as_scalar,
-    cast_option_scalars,
-    declare_hyperparameters,
-    is_option_set,
-    require,
-)
+from adjoint.optim.step.hyperparameters import OptionReader, cast_option_scalars, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import increment_step_tensor, init_param_state
 
 
 def _check_eps(_: str, eps: tuple[float | None, float]) -> None:
@@ -59,21 +53,18 @@ class Adafactor(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, decays = is_option_set(group, "maximize"), is_option_set(group, "weight_decay")
+        options = OptionReader(group)
+        maximize, decays = options.flag("maximize"), options.flag("weight_decay")
         given = guard_on(group, lambda g: g["eps"][0] is not None, "the first eps of Adafactor")
-        lr = as_scalar(runtime_input(group, "lr"))
-        decay, clip, floor = (
-            runtime_input(group, "beta2_decay"),
-            runtime_input(group, "d"),
-            runtime_input(group, ("eps", 1)),
-        )
-        shrink = 1 - lr * runtime_input(group, "weight_decay") if decays else 1
+        lr, decay = options.number("lr"), options.number("beta2_decay")
+        clip, floor = options.number("d"), options.number(("eps", 1))
+        shrink = 1 - lr * options.number("weight_decay") if decays else 1
         for p in params_with_grad(group):
             if p.is_complex():
                 described = describe_parameter(group, parameter_index(group, p))
                 raise RuntimeError(f"Adafactor does not support complex parameters: {described}")
             state = self._init_factored_state(p, group)
-            least = runtime_input(group, ("eps", 0)) if given else finfo(p.dtype).eps
+            least = options.number(("eps", 0)) if given else finfo(p.dtype).eps
             t = increment_step_tensor(state)
             rate = _root_mean_square(p).clamp(min=floor) * t.rsqrt().clamp(max=lr)
             factor, share, least = cast_option_scalars((shrink, t**decay, least), p)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
-from adjoint.optim.step.fused_update import add_penalty, apply_update
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    check_non_negative,
-    declare_hyperparameters,
-    is_option_set,
-    read_optional,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state, make_scalar_state
+from adjoint.optim.step.update_rule import (
+    add_penalty,
+    apply_update,
+    increment_step,
+    init_param_state,
+    make_scalar_state,
+)
 
 
 class Adagrad(Optimizer):
@@ -75,9 +73,10 @@ class Adagrad(Optimizer):
             entry["sum"].share_memory_()
 
     def update(self, group: Group) -> None:
-        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
-        lr, lr_decay = as_scalar(runtime_input(group, "lr")), runtime_input(group, "lr_decay")
-        numbers = (weight_decay, runtime_input(group, "eps"))
+        options = OptionReader(group)
+        maximize, (weight_decay, decays) = options.flag("maximize"), options.optional("weight_decay")
+        lr, lr_decay = options.number("lr"), options.number("lr_decay")
+        numbers = (weight_decay, options.number("eps"))
         for p in params_with_grad(group):
             if not self.state[p]:
                 with tracing_paused():

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
-from adjoint.core.runtime.mode import mode, runtime_input
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    declare_hyperparameters,
-    is_option_set,
-    read_betas,
-    read_optional,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, as_scalar, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
+from adjoint.optim.step.update_rule import (
+    add_penalty,
+    apply_update,
+    increment_step,
+    init_param_state,
+    update_moving_average,
+)
 
 
 class Adam(Optimizer):
@@ -79,13 +77,14 @@ class Adam(Optimizer):
                 group["decoupled_weight_decay"] = self.decoupled
 
     def update(self, group: Group) -> None:
-        lr, beta1, beta2, numbers, facts = read_adam_options(group)
-        amsgrad = is_option_set(group, "amsgrad")
+        options = OptionReader(group)
+        lr, beta1, beta2, numbers, facts = read_adam_options(options)
+        amsgrad = options.flag("amsgrad")
         maximize, *_, slow = facts
         small = ADAM_SMALL_KERNEL if slow and not (maximize or amsgrad) else None
-        kept = self.like_parameter if amsgrad else self.like_parameter[:2]
+        entries = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in params_with_grad(group):
-            state = init_param_state(self.state[p], p, kept, group)
+            state = init_param_state(self.state[p], p, entries, group)
             t = increment_step(state)
             unbiased = 1 - beta2**t
             descent = lr / (beta1**t - 1)  # this and `lift` are -lr and 1 with their bias corrections, 1 - βᵗ
@@ -107,14 +106,14 @@ def _check_tensors(options: Group) -> None:
         raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def read_adam_options(group: Group) -> tuple[Any, Any, Any, tuple[Any, ...], tuple[bool, ...]]:
+def read_adam_options(options: OptionReader) -> tuple[Any, Any, Any, tuple[Any, ...], tuple[bool, ...]]:
     """Return lr, the betas, and the numbers and facts of Adam and its kin: those of `update_adam_moments`, and eps."""
-    lr, (beta1, beta2) = as_scalar(runtime_input(group, "lr")), read_betas(group)
-    weight_decay, decays = read_optional(group, "weight_decay")
-    decoupled = is_option_set(group, "decoupled_weight_decay")
+    lr, (beta1, beta2) = options.number("lr"), options.betas()
+    weight_decay, decays = options.optional("weight_decay")
+    decoupled = options.flag("decoupled_weight_decay")
     shrink, penalty = (1 - lr * weight_decay if decays else 1, 0) if decoupled else (1, weight_decay)
-    numbers = (shrink, penalty, 1 - beta1, beta2, 1 - beta2, runtime_input(group, "eps"))
-    maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "betas", 0)
+    numbers = (shrink, penalty, 1 - beta1, beta2, 1 - beta2, options.number("eps"))
+    maximize, slow = options.flag("maximize"), options.is_slow("betas", 0)
     return lr, beta1, beta2, numbers, (maximize, decays and not decoupled, decays and decoupled, slow)
 
 

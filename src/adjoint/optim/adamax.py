@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
-from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    declare_hyperparameters,
-    is_option_set,
-    read_betas,
-    read_optional,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
+from adjoint.optim.step.update_rule import (
+    add_penalty,
+    apply_update,
+    increment_step,
+    init_param_state,
+    update_moving_average,
+)
 
 
 class Adamax(Optimizer):
@@ -47,10 +44,11 @@ class Adamax(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "betas", 0)
-        weight_decay, decays = read_optional(group, "weight_decay")
-        lr, (beta1, beta2) = as_scalar(runtime_input(group, "lr")), read_betas(group)
-        numbers = (weight_decay, 1 - beta1, beta2, runtime_input(group, "eps"))
+        options = OptionReader(group)
+        maximize, slow = options.flag("maximize"), options.is_slow("betas", 0)
+        weight_decay, decays = options.optional("weight_decay")
+        lr, (beta1, beta2) = options.number("lr"), options.betas()
+        numbers = (weight_decay, 1 - beta1, beta2, options.number("eps"))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
             descent = lr / (beta1 ** increment_step(state) - 1)

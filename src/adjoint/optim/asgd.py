@@ -6,13 +6,14 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.optim.step.fused_update import add_penalty, apply_update
-from adjoint.optim.step.hyperparameters import Number, as_scalar, declare_hyperparameters, is_option_set, read_optional
+from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import (
+from adjoint.optim.step.update_rule import (
+    add_penalty,
+    apply_update,
     increment_step_tensor,
     init_param_state,
     make_scalar_state,
@@ -46,8 +47,9 @@ class ASGD(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, (weight_decay, decays) = is_option_set(group, "maximize"), read_optional(group, "weight_decay")
-        lr, lambd, alpha, t0 = (as_scalar(runtime_input(group, name)) for name in ("lr", "lambd", "alpha", "t0"))
+        options = OptionReader(group)
+        maximize, (weight_decay, decays) = options.flag("maximize"), options.optional("weight_decay")
+        lr, lambd, alpha, t0 = (options.number(name) for name in ("lr", "lambd", "alpha", "t0"))
         for p in params_with_grad(group):
             if "eta" not in self.state[p]:
                 with tracing_paused():

@@ -6,11 +6,11 @@ from math import sqrt
 from typing import Any
 
 from adjoint.core.dtype.dtype import bfloat16
-from adjoint.core.runtime.mode import guard_on, runtime_input, tracing_paused
+from adjoint.core.runtime.mode import guard_on, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.functions.linalg.matmul import addmm
-from adjoint.optim.step.hyperparameters import accept, as_scalar, declare_hyperparameters, is_option_set, require
+from adjoint.optim.step.hyperparameters import OptionReader, accept, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
@@ -59,11 +59,12 @@ class Muon(Optimizer):
                     )
 
     def update(self, group: Group) -> None:
-        nesterov = is_option_set(group, "nesterov")
+        options = OptionReader(group)
+        nesterov = options.flag("nesterov")
         rounds = guard_on(group, lambda g: (*g["ns_coefficients"], g["eps"], g["ns_steps"]), "ns options of Muon")
         rule = guard_on(group, lambda g: g["adjust_lr_fn"], "adjust_lr_fn of Muon")
-        lr, momentum = as_scalar(runtime_input(group, "lr")), runtime_input(group, "momentum")
-        shrink = 1 - lr * runtime_input(group, "weight_decay")
+        lr, momentum = options.number("lr"), options.number("momentum")
+        shrink = 1 - lr * options.number("weight_decay")
         for p in params_with_grad(group):
             if p.is_complex():
                 raise RuntimeError(

@@ -6,14 +6,12 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.adam import read_adam_options, update_adam_moments
-from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import Number, check_non_negative, declare_hyperparameters
+from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
 
 
 class NAdam(Optimizer):
@@ -63,8 +61,9 @@ class NAdam(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        lr, beta1, beta2, numbers, facts = read_adam_options(group)
-        decay = runtime_input(group, "momentum_decay")
+        options = OptionReader(group)
+        lr, beta1, beta2, numbers, facts = read_adam_options(options)
+        decay = options.number("momentum_decay")
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
             t = increment_step_tensor(state)

@@ -8,11 +8,10 @@ from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.adam import read_adam_options, update_adam_moments
-from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import Number, declare_hyperparameters
+from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
 
 
 class RAdam(Optimizer):
@@ -42,7 +41,7 @@ class RAdam(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        lr, beta1, beta2, numbers, facts = read_adam_options(group)
+        lr, beta1, beta2, numbers, facts = read_adam_options(OptionReader(group))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
             t = increment_step_tensor(state)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.optim.step.fused_update import add_penalty, apply_update, is_slow_decay, update_moving_average
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    check_non_negative,
-    declare_hyperparameters,
-    is_option_set,
-    read_optional,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
+from adjoint.optim.step.update_rule import (
+    add_penalty,
+    apply_update,
+    increment_step,
+    init_param_state,
+    update_moving_average,
+)
 
 
 class RMSprop(Optimizer):
@@ -68,18 +65,19 @@ class RMSprop(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize, slow = is_option_set(group, "maximize"), is_slow_decay(group, "alpha")
-        weight_decay, decays = read_optional(group, "weight_decay")
-        momentum, has_momentum = read_optional(group, "momentum")
-        centered, alpha = is_option_set(group, "centered"), runtime_input(group, "alpha")
-        lr, eps = as_scalar(runtime_input(group, "lr")), runtime_input(group, "eps")
+        options = OptionReader(group)
+        maximize, slow = options.flag("maximize"), options.is_slow("alpha")
+        weight_decay, decays = options.optional("weight_decay")
+        momentum, has_momentum = options.optional("momentum")
+        centered, alpha = options.flag("centered"), options.number("alpha")
+        lr, eps = options.number("lr"), options.number("eps")
         numbers = (weight_decay, alpha, 1 - alpha, eps, momentum, -lr)
-        wanted = {"square_avg": True, "momentum_buffer": has_momentum, "grad_avg": centered}
-        kept = tuple([name for name in self.like_parameter if wanted[name]])
+        names = ("square_avg", "momentum_buffer" if has_momentum else "", "grad_avg" if centered else "")
+        entries = tuple(filter(None, names))
         for p in params_with_grad(group):
-            state = init_param_state(self.state[p], p, kept, group)
+            state = init_param_state(self.state[p], p, entries, group)
             increment_step(state)
-            tensors = (p, p.grad, *(state[name] if wanted[name] else None for name in self.like_parameter))
+            tensors = (p, p.grad, *[state[name] if name else None for name in names])
             apply_update(UPDATE_KERNEL, tensors, numbers, (maximize, decays, slow))
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
-from adjoint.core.runtime.mode import runtime_input, tracing_paused
+from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
-from adjoint.optim.step.fused_update import apply_update
-from adjoint.optim.step.hyperparameters import Number, declare_hyperparameters, is_option_set, require
+from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.per_parameter_state import increment_step, init_param_state
+from adjoint.optim.step.update_rule import apply_update, increment_step, init_param_state
 
 
 class Rprop(Optimizer):
@@ -43,8 +42,9 @@ class Rprop(Optimizer):
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
-        maximize = is_option_set(group, "maximize")
-        numbers = tuple([runtime_input(group, (name, i)) for name in ("etas", "step_sizes") for i in (0, 1)])
+        options = OptionReader(group)
+        maximize = options.flag("maximize")
+        numbers = tuple([options.number((name, i)) for name in ("etas", "step_sizes") for i in (0, 1)])
         for p in params_with_grad(group):
             if "step_size" not in self.state[p]:
                 with tracing_paused():

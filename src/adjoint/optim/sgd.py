@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
-from adjoint.core.runtime.mode import guard_on, mode, runtime_input, tracing_paused
+from adjoint.core.runtime.mode import guard_on, mode, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
-from adjoint.optim.step.fused_update import add_penalty, apply_update
-from adjoint.optim.step.hyperparameters import (
-    Number,
-    as_scalar,
-    check_non_negative,
-    declare_hyperparameters,
-    is_option_set,
-    read_optional,
-)
+from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
+from adjoint.optim.step.update_rule import add_penalty, apply_update
 
 
 class SGD(Optimizer):
@@ -68,17 +61,16 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def update(self, group: Group) -> None:
-        maximize, nesterov = is_option_set(group, "maximize"), is_option_set(group, "nesterov")
-        weight_decay, decays = read_optional(group, "weight_decay")
-        momentum, has_momentum = read_optional(group, "momentum")
-        dampening, dampens = read_optional(group, "dampening")
-        special = dampens or is_option_set(group, "differentiable")
-        numbers = (-as_scalar(runtime_input(group, "lr")), weight_decay, momentum, 1 - dampening)
+        options = OptionReader(group)
+        maximize, nesterov = options.flag("maximize"), options.flag("nesterov")
+        weight_decay, decays = options.optional("weight_decay")
+        momentum, has_momentum = options.optional("momentum")
+        dampening, dampens = options.optional("dampening")
+        special = dampens or options.flag("differentiable")
+        numbers = (-options.number("lr"), weight_decay, momentum, 1 - dampening)
         for p in params_with_grad(group):
             buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
-            small = (
-                None if maximize or nesterov or first else SGD_SMALL_KERNEL if buffer is None else MOMENTUM_SMALL_KERNEL
-            )
+            small = None if maximize or nesterov or first else SMALL_KERNELS[buffer is not None]
             apply_update(UPDATE_KERNEL, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
     def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
@@ -87,11 +79,9 @@ class SGD(Optimizer):
         The first gradient is neither dampened nor recorded; where that is no difference, momentum · 0 + g serves too.
         """
         state = self.state[p]
-        exists = (
+        exists = _has_momentum_buffer(state)
+        if special:
             guard_on(state, _has_momentum_buffer, "SGD momentum_buffer exists")
-            if special
-            else _has_momentum_buffer(state)
-        )
         if not exists:
             with tracing_paused():
                 state["momentum_buffer"] = zeros_like(p)
@@ -115,7 +105,7 @@ def _update_parameter(
     p.add_(g, alpha=neg_step_size)
 
 
-SGD_SMALL_KERNEL, MOMENTUM_SMALL_KERNEL = SmallArrayKernel("sgd"), SmallArrayKernel("momentum")
+SMALL_KERNELS = {False: SmallArrayKernel("sgd"), True: SmallArrayKernel("momentum")}  # by whether there is a buffer
 UPDATE_KERNEL = KernelFunction("sgd", _update_parameter, 1e-8, written=(0, 2))
 
 

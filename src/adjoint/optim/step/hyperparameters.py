@@ -82,26 +82,49 @@ def check_implementation(options: dict[str, Any]) -> None:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def is_option_set(group: Group, name: str) -> bool:
-    """True if an option is set, or not 0. A compiled step is retraced when this changes."""
-    is_set: bool = guard_on(group, lambda g: bool(g[name]), f"the option {name} of an optimizer")
-    return is_set
-
-
 def as_scalar(number: Any) -> Any:
     """Return a number, or a tensor of one element without dimensions, which takes the dtype of what it multiplies."""
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 
-def read_betas(group: Group) -> tuple[Any, Any]:
-    """Return the decay rates of the moving averages of a gradient and of its square."""
-    return as_scalar(runtime_input(group, ("betas", 0))), as_scalar(runtime_input(group, ("betas", 1)))
+class OptionReader:
+    """Reader of a parameter group's options in a step.
 
+    A compiled step reads each number anew at every call, and is retraced when a flag changes.
+    """
 
-def read_optional(group: Group, name: str) -> tuple[Any, bool]:
-    """Return an option, and whether it is not 0. A 0 is no input of a compiled step."""
-    is_set = is_option_set(group, name)
-    return (runtime_input(group, name) if is_set else 0), is_set
+    __slots__ = ("group",)
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def flag(self, name: str) -> bool:
+        """Return True if an option is set, or not 0."""
+        is_set: bool = guard_on(self.group, lambda g: bool(g[name]), f"the option {name} of an optimizer")
+        return is_set
+
+    def number(self, key: Any) -> Any:
+        """Return a number, or a tensor without dimensions; `key` is a name, or a tuple of a name and an index."""
+        number = runtime_input(self.group, key)
+        return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
+
+    def optional(self, name: str) -> tuple[Any, bool]:
+        """Return a number, and whether it is not 0. A 0 is no input of a compiled step."""
+        is_set = self.flag(name)
+        return (runtime_input(self.group, name) if is_set else 0), is_set
+
+    def betas(self) -> tuple[Any, Any]:
+        """Return the decay rates of the moving averages of a gradient and of its square."""
+        return self.number(("betas", 0)), self.number(("betas", 1))
+
+    def is_slow(self, name: str, index: int | None = None) -> bool:
+        """True if a moving average keeps more than half of itself at each step, for a decay rate that is a number."""
+
+        def probe(group: Group) -> bool:
+            decay = group[name] if index is None else group[name][index]
+            return type(decay) is float and 0.5 < decay < 1.5
+
+        return bool(guard_on(self.group, probe, f"{name} near 1"))
 
 
 def cast_option_scalars(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:

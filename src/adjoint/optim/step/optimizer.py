@@ -19,8 +19,8 @@ from adjoint.optim.step.hooks import (
 )
 from adjoint.optim.step.hyperparameters import Check, check_implementation
 from adjoint.optim.step.param_groups import Group, as_param_groups, complete_group, required
-from adjoint.optim.step.per_parameter_state import make_scalar_state
 from adjoint.optim.step.state_dict import State, pack, unpack
+from adjoint.optim.step.update_rule import make_scalar_state
 
 __all__ = [
     "Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",

@@ -1,4 +1,4 @@
-"""Fused in-place update of one parameter, and the parts that the rules of optimizers share."""
+"""Parts of update rules: a parameter's state, moving averages, penalties, and the fused in-place update."""
 
 from __future__ import annotations
 
@@ -6,24 +6,64 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype.dtype import default, float32, float64
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
-from adjoint.core.runtime.mode import guard_on, mode
+from adjoint.core.runtime.mode import mode, tracing_paused
 from adjoint.core.tensor.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.creation.creation import full, zeros_like
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.optim.step.hyperparameters import Number, cast_option_scalars
 from adjoint.optim.step.param_groups import Group
 
 
-def is_slow_decay(group: Group, name: str, index: int | None = None) -> bool:
-    """True if a moving average keeps more than half of itself at each step, for a decay rate that is a plain number."""
+def init_param_state(
+    state: dict[str, Any], p: Tensor, zeros: tuple[str, ...], group: Group, ones: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the state of `p`, after adding missing entries: a count of steps, `zeros` of its shape, and single `ones`.
 
-    def probe(group: Group) -> bool:
-        decay = group[name] if index is None else group[name][index]
-        return type(decay) is float and 0.5 < decay < 1.5
+    In a recorded step the tensors become copies, so that earlier steps stay as they were recorded.
+    """
+    if "step" not in state:
+        with tracing_paused():
+            state["step"] = make_scalar_state(0.0, group)
+    for name in ones:
+        if name not in state:
+            with tracing_paused():
+                state[name] = make_scalar_state(1.0)
+    for name in zeros:
+        if name not in state:
+            with tracing_paused():
+                state[name] = zeros_like(p)
+    if mode.recording:
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                state[name] = value.clone()
+    return state
 
-    return bool(guard_on(group, probe, f"{name} near 1"))
+
+def increment_step_tensor(state: dict[str, Any]) -> Any:
+    """Count one more step, and return the count as a float64 tensor without dimensions."""
+    return state["step"].add_(1.0).to(float64)
+
+
+def increment_step(state: dict[str, Any]) -> Any:
+    """Do as `increment_step_tensor`, with a plain number outside of tracing and recording: it saves a third of Adam."""
+    t = state["step"]
+    t += 1.0
+    return t.to(float64) if mode.recording or mode.extra else float(t.array)
+
+
+def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
+    """Return a number of a parameter's state, as PyTorch has it: in the default dtype, where float32 counts to 2²⁴."""
+    fused = group is not None and bool(group.get("fused"))
+    return full((), value, dtype=float32 if fused else scalar_state_dtype())
+
+
+def scalar_state_dtype() -> Any:
+    """Return the dtype of single numbers."""
+    return float64 if default.floating is float64 else float32
 
 
 def update_moving_average(mean: Tensor, x: Tensor, share: Number, slow: bool) -> Tensor:
