@@ -106,17 +106,13 @@ def _can_fuse_squared_error(x: Any, y: Any) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
 
 
-def _squared_error_composite(x: Any, y: Any, *, reduction: str) -> Any:
-    return apply_loss_reduction(arithmetic.square(arithmetic.sub(x, y)), reduction)
-
-
 def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
     share = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
     return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
 
 
 @with_eager_fast_path(
-    composite=_squared_error_composite,
+    composite=lambda x, y, *, reduction: apply_loss_reduction(arithmetic.square(arithmetic.sub(x, y)), reduction),
     node=MSE_NODE,
     dx=_squared_error_dx,
     dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),

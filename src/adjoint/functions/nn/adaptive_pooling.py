@@ -72,9 +72,7 @@ def _adaptive_max_pool_with_indices(rank: int, input: Tensor, output_size: Any, 
     return _adaptive_max_pool(rank, input, output_size, True)
 
 
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(
-    _adaptive_max_pool, "adaptive_max_pool{rank}d"
-)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(_adaptive_max_pool, "adaptive_max_pool{rank}d")
 adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = per_rank(
     _adaptive_max_pool_with_indices, "adaptive_max_pool{rank}d_with_indices"
 )

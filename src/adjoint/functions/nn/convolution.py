@@ -26,17 +26,13 @@ def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
     return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
 
 
-def _channel_sum(g: Any) -> Any:
-    return reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
-
-
 @with_eager_fast_path(
     composite=_composite,
     node="ConvolutionBackward0",
     native=ops.estimate_seconds,
     dx=_convolution_op.rules[0],
     dweight=_convolution_op.rules[1],
-    dbias=_channel_sum,
+    dbias=lambda g: reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False),
 )
 def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     out = _convolution_op.evaluate(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)

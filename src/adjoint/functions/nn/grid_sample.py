@@ -59,7 +59,7 @@ def grid_sample(
         inside = [
             _apply_padding_mode(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)
         ]
-        taps = [_nearest_tap(at) if mode == "nearest" else _linear_taps(at) for at in inside]
+        taps = [_nearest_or_linear_taps(at, mode) for at in inside]
     flat = movement.reshape(input, shape=(*input.array.shape[:2], math.prod(sides)))
     out: Any = None
     for corner in product(*taps):
@@ -135,16 +135,14 @@ def _reflect_coordinates(at: Any, twice_low: int, twice_high: int) -> Any:
     return select.where(comparison.eq(arithmetic.remainder(turns, 2.0), 0.0), rest + low, span - rest + low)
 
 
-def _nearest_tap(at: Any) -> list[tuple[Any, Any]]:
-    return [(arithmetic.round(at.detach()), _fill_with_zero_grad(at, 1.0) if at.requires_grad else None)]
-
-
 def _fill_with_zero_grad(at: Any, value: float) -> Any:
     """Return this value at all positions, with a gradient of 0."""
     return select.where(constant(np.zeros((), np.bool_)), at, value)
 
 
-def _linear_taps(at: Any) -> list[tuple[Any, Any]]:
+def _nearest_or_linear_taps(at: Any, mode: str) -> list[tuple[Any, Any]]:
+    if mode == "nearest":
+        return [(arithmetic.round(at.detach()), _fill_with_zero_grad(at, 1.0) if at.requires_grad else None)]
     low = arithmetic.floor(at.detach())
     share = at - low
     return [(low, 1.0 - share), (low + 1.0, share)]

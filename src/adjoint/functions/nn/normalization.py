@@ -92,8 +92,9 @@ def _normalize_channels(
     for name, tensor in given.items():
         if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
             raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
-    if nondefault.count and mode.duals is not None and tangents_of(input) is not None:
-        _refuse_tangents(running_mean, running_var)
+    in_forward_mode = nondefault.count and mode.duals is not None and tangents_of(input) is not None
+    if in_forward_mode and any(tangents_of(t) is not None for t in (running_mean, running_var)):
+        raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
     axes = (0, *range(2, len(shape)))
     per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
 
@@ -125,11 +126,6 @@ def _normalize_channels(
         out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
     out = out if weight is None else out * spread(weight)
     return out if bias is None else out + spread(bias)
-
-
-def _refuse_tangents(*running: Any) -> None:
-    if any(tangents_of(t) is not None for t in running):
-        raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
 
 
 def _update_running_statistic(running: Any, batch: Any, momentum: Any) -> None:

@@ -39,7 +39,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
 
 
-
 def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     """Add a border to the last dimensions: `pad` lists (before, after) from the last dimension forwards.
 

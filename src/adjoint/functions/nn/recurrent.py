@@ -140,17 +140,12 @@ def _gru(gates: Any, state: State, across: Any, bias: Any) -> State:
     return (arithmetic.add(n, arithmetic.mul(z, arithmetic.sub(h, n))),)
 
 
-def _rnn_tanh(gates: Any, state: State, across: Any, _: Any) -> State:
-    return (transcendental.tanh(addmm(gates, state[0], across)),)
-
-
-def _rnn_relu(gates: Any, state: State, across: Any, _: Any) -> State:
-    return (relu(addmm(gates, state[0], across)),)
-
-
 STEP_BY_KIND: dict[str, Callable[[Any, State, Any, Any], State]] = {
-    "LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu,
-}  # fmt: skip
+    "LSTM": _lstm,
+    "GRU": _gru,
+    "RNN_TANH": lambda gates, state, across, _: (transcendental.tanh(addmm(gates, state[0], across)),),
+    "RNN_RELU": lambda gates, state, across, _: (relu(addmm(gates, state[0], across)),),
+}
 
 
 def lstm_cell(

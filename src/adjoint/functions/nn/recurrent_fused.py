@@ -5,6 +5,7 @@ Functions here take and give arrays in the order in which the sweep runs: times 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,26 +206,15 @@ def _rnn_back(grads: Any, hidden: Any, weight: Any, pulled: Any) -> tuple[Any, A
     return du, du, (dh,)
 
 
-def _rnn_tanh(u: Any, weight: Any, _: Any, h: Any) -> tuple[Any, Arrays, Arrays]:
-    return _rnn(u, weight, h, lambda x: np.tanh(x, out=x))
-
-
-def _rnn_relu(u: Any, weight: Any, _: Any, h: Any) -> tuple[Any, Arrays, Arrays]:
-    return _rnn(u, weight, h, lambda x: np.maximum(x, 0, out=x))
-
-
-def _rnn_tanh_back(grads: Any, hidden: Any, weight: Any) -> tuple[Any, Any, Arrays]:
-    return _rnn_back(grads, hidden, weight, lambda g, y: g * (1 - y * y))
-
-
-def _rnn_relu_back(grads: Any, hidden: Any, weight: Any) -> tuple[Any, Any, Arrays]:
-    return _rnn_back(grads, hidden, weight, lambda g, y: np.where(y <= 0, 0, g))
-
-
-FORWARD_BY_KIND: dict[str, Any] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _rnn_tanh, "RNN_RELU": _rnn_relu}
+FORWARD_BY_KIND: dict[str, Any] = {
+    "LSTM": _lstm,
+    "GRU": _gru,
+    "RNN_TANH": lambda u, weight, _, h: _rnn(u, weight, h, lambda x: np.tanh(x, out=x)),
+    "RNN_RELU": lambda u, weight, _, h: _rnn(u, weight, h, lambda x: np.maximum(x, 0, out=x)),
+}
 BACKWARD_BY_KIND: dict[str, Any] = {
     "LSTM": _lstm_back,
     "GRU": _gru_back,
-    "RNN_TANH": _rnn_tanh_back,
-    "RNN_RELU": _rnn_relu_back,
+    "RNN_TANH": partial(_rnn_back, pulled=lambda g, y: g * (1 - y * y)),
+    "RNN_RELU": partial(_rnn_back, pulled=lambda g, y: np.where(y <= 0, 0, g)),
 }

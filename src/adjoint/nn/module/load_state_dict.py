@@ -155,9 +155,11 @@ def load_own_state(
         missing_keys.append(extra)
     if strict:
         own_names = own.keys() | ({EXTRA_STATE_KEY} if has_extra else set())
-        unexpected_keys += [
-            key for key in state_dict if key.startswith(prefix) and not _is_known_key(self, key, prefix, own_names)
-        ]
+        for key in state_dict:
+            if key.startswith(prefix):
+                name, is_of_part, _ = key.removeprefix(prefix).partition(".")
+                if self._modules.get(name) is None if is_of_part else name not in own_names:
+                    unexpected_keys.append(key)
     if faults is not error_msgs:
         faults.write()
 
@@ -168,18 +170,10 @@ def _has_unknown_children(module: AnyModule, state_dict: Any, prefix: str) -> bo
     return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
 
 
-def _is_known_key(module: AnyModule, key: str, prefix: str, own: set[str]) -> bool:
-    name, dot, _ = key.removeprefix(prefix).partition(".")
-    return module._modules.get(name) is not None if dot else name in own
-
-
 def _key_errors(keys: IncompatibleKeys) -> list[str]:
     kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
-    return [f"{kind} key(s) in state_dict: {', '.join(map(_quote, names))}. " for kind, names in kinds if names]
-
-
-def _quote(name: str) -> str:
-    return f'"{name}"'
+    described = ((kind, ", ".join(f'"{name}"' for name in names)) for kind, names in kinds)
+    return [f"{kind} key(s) in state_dict: {names}. " for kind, names in described if names]
 
 
 def _describe_value_error(name: str, value: Any, own: Tensor) -> str | None:

@@ -171,7 +171,7 @@ class Module:
 
     def __repr__(self) -> str:
         extra = [line for line in self.extra_repr().split("\n") if line]
-        children = [f"({name}): {_indent(repr(child))}" for name, child in self._modules.items()]
+        children = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self._modules.items()]
         if len(extra) == 1 and not children:
             return f"{self._get_name()}({extra[0]})"
         lines = "".join(f"\n  {line}" for line in (*extra, *children))
@@ -365,10 +365,6 @@ def _refuse_arguments(module: Module, args: tuple[Any, ...], kwargs: dict[str, A
     if kwargs:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
     raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
-
-
-def _indent(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 @module_class_slot.fill
