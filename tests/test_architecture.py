@@ -37,6 +37,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "special": EAGER,
     "library": EAGER,
     "compiler": {"core", "ops", "autograd"},
+    "__main__": {"core", "compiler", "compat"},  # the command line
     "compat": EAGER | {
         "amp", "data", "distributions", "func", "interop", "library", "nn", "optim", "serialization", "testing",
         "utils",

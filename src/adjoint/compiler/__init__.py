@@ -22,6 +22,8 @@ Modules, in reading order:
 - `eager`: Compiled kernels for eager calls.
 - `log`: The log of the compiler: `ADJOINT_LOG=compile,trace,graph,rewrite,fusion,kernels,cache` writes to standard
   error.
+- `explain_script`: Explain a function of a script: run the script until it has called the function, then print its
+  program.
 """
 
 from __future__ import annotations
