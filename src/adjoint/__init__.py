@@ -26,7 +26,7 @@ Modules, in reading order:
 - `func`: Functions of functions, as `torch.func` has them: derivatives and batches that compose, and modules as
   functions.
 - `library`: `adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
-- `compiler`: From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run.
+- `compiler`: The compiler: a Python step becomes native code by tracing, rewriting, fusion and lowering.
 - `compat`: What exists only for the sake of PyTorch's names, from one table of them: nothing but the top imports it.
 """
 

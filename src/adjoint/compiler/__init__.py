@@ -1,4 +1,4 @@
-"""From a Python step to native code: trace, graph, rewrite, fuse, plan, lower, run. Imported on the first `compile`.
+"""The compiler: a Python step becomes native code by tracing, rewriting, fusion and lowering. Imported on first use.
 
 Modules, in reading order:
 
@@ -14,11 +14,11 @@ Modules, in reading order:
 - `kernels`: Kinds of kernels: from a group of equations to the text of one function.
 - `llvm`: Native code: LLVM IR written as text, vector mathematics in it, and the engine which turns it into machine
   code.
-- `build`: From a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind.
+- `build`: The way from a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind.
 - `program`: The compiled step: its buffers, its entry function, its backward node.
 - `runtime`: What runs a program's kernels: the entry into native code, and the threads that share their tiles.
 - `cache`: Compiled code kept between runs.
-- `report`: What a compiled step tells: `explain()`, memory, listings, a page.
+- `report`: Reports on a compiled step: `explain()`, loops, memory, listings, a page.
 - `eager`: Compiled kernels for eager calls.
 - `log`: The log of the compiler: `ADJOINT_LOG=compile,trace,graph,rewrite,fusion,kernels,cache` writes to standard
   error.
@@ -60,11 +60,11 @@ assume_constant_result = allow_in_graph
 
 
 def reset() -> None:
-    """Nothing: each compiled step forgets its programs when it is deleted."""
+    """Do nothing: each compiled step forgets its programs when it is deleted."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: there are no CUDA graphs."""
+    """Do nothing: there are no CUDA graphs."""
 
 
 def is_exporting() -> bool:
@@ -78,12 +78,12 @@ def is_dynamo_compiling() -> bool:
 
 
 def set_stance(*args: Any, **kwargs: Any) -> nullcontext[None]:
-    """Nothing: a signature that is new is compiled."""
+    """Do nothing: a new signature is always compiled."""
     return nullcontext()
 
 
 def list_backends(*args: Any, **kwargs: Any) -> list[str]:
-    """None beside its own."""
+    """Return no names: there is no backend besides the library's own."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""From a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind."""
+"""The way from a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class CompiledFunction:
 
     @property
     def compilations(self) -> int:
-        """How often the function was traced."""
+        """The number of times that the function was traced."""
         return len(self.recompilations)
 
     @property
@@ -135,19 +135,19 @@ class CompiledFunction:
 
     @property
     def kernels(self) -> Sequence[dict[str, Any]]:
-        """For each step of the program a dictionary: its kind, ops, source lines. It prints as loops."""
+        """A dictionary for each step of the program: its kind, ops, source lines. It prints as loops."""
         from adjoint.compiler.report.explain import entries_as_dicts
 
         return entries_as_dicts(self._program())
 
     def explain(self) -> Any:
-        """Which equations became which kernel, from which lines, and why each kernel begins where it does."""
+        """Explain which equations became which kernel, from which lines, and why each kernel begins where it does."""
         from adjoint.compiler.report.explain import explain
 
         return explain(self._program())
 
     def memory(self) -> Any:
-        """What lies where in the arena and when, and what is saved for backward, by which line; bytes."""
+        """Report the values in the arena, with place and time, and those saved for backward, by line; in bytes."""
         from adjoint.compiler.report.memory_report import report_memory
 
         return report_memory(self._program())
@@ -197,7 +197,7 @@ class CompiledFunction:
 
     @property
     def sizes(self) -> dict[int, int]:
-        """How often each leading (batch) size of the arguments was looked for in vain.
+        """The number of calls that found no program, by the leading (batch) size of their arguments.
 
         Each size is a program of its own. The first two are compiled at once, any other when it comes again, up to 8:
         what never comes again is not worth a compilation, and runs eagerly.

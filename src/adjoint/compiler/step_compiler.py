@@ -29,7 +29,7 @@ from adjoint.core.tensor.tensor import Tensor
 
 
 class StepTrace:
-    """What is put in place for one trace, and what is found when it is over."""
+    """One trace: the observers that it installs, and the facts that they collect."""
 
     def __init__(
         self, name: str, dynamic_sources: dict[Any, Source], scalar_arguments: Sequence[int], specialize_arguments: bool
@@ -132,7 +132,7 @@ class StepTrace:
                     place.write(value)
 
     def _location(self, tensor: Tensor) -> Location | None:
-        """Where a captured tensor is found, if another may take its place: no parameter, without history."""
+        """Return the place of a captured tensor that another may replace: no parameter, without history."""
         if type(tensor) is not Tensor or tensor.node is not None:
             return None
         places = self._index_sources().get(id(tensor), [])
@@ -179,7 +179,7 @@ class StepTrace:
                 )
 
     def _collect_effects(self, outcome: StepEffects, results: ResultTable) -> None:
-        """What the step wrote into Python objects, to be written again by each call."""
+        """Collect the step's writes into Python objects, which each call repeats."""
         for write in self.observer.writes:
             effect = self._make_effect(write, results, outcome)
             if effect is not None:
@@ -214,7 +214,7 @@ class StepTrace:
         return Effect(how, structure, leaves, place.what)
 
     def _ignore_own_writes(self, holder: Any, name: str | None = None) -> None:
-        """What the step sets in a module itself is no reason to trace again: where it reads it, it is guarded.
+        """Exempt attributes that the step itself sets from the module's guards: those that it reads have their own.
 
         That is the attribute `name` of the module `holder`, or the container `holder` in an attribute of any.
         """
@@ -292,7 +292,7 @@ def find_dynamic_sources(changes: list[Any]) -> dict[Any, Source]:
 def _replay_update(
     place: ContentsSource, before: Any, keys: list[Any]
 ) -> tuple[Callable[[Any], Any] | None, Any, bool]:
-    """How to repeat what was done to a container: a function and its argument; whether that needs the old contents."""
+    """Return how to repeat a container's change: a function, its argument, and whether it needs the old contents."""
     holder = place.holder
     if isinstance(holder, list):
         n = len(before)

@@ -8,6 +8,5 @@ Modules, in reading order:
 - `source_fingerprint`: The state of this package's source files, which tells what one version of it made from what
   another would make.
 - `object_cache`: Object code kept between compilations, in memory and on disk.
-- `plan_cache`: What the passes made of a traced graph, kept on disk: the same trace in another process is bound at
-  once.
+- `plan_cache`: The cache of plans on disk: a trace that another process has compiled is bound at once.
 """

@@ -14,7 +14,7 @@ DIGEST_BYTES = 32
 
 
 def digest(text: str) -> str:
-    """What tells this text from any other, in hexadecimal digits."""
+    """Return the hash of a text, in hexadecimal digits."""
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

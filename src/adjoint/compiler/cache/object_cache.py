@@ -36,7 +36,7 @@ class ObjectCache:
         self._disk = disk if disk is None or isinstance(disk, DiskCache) else DiskCache.open(disk, limit)
 
     def compile_kernel(self, code: KernelText | str) -> bytes:
-        """As the function of this name."""
+        """Return a module's object code: from memory, else from disk, else newly made."""
         key = entry_key(code if isinstance(code, str) else code.key)
         how = "in memory" if key in self._objects else "on disk"
         data = self.get(key)

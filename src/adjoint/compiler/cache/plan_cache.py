@@ -1,4 +1,4 @@
-"""What the passes made of a traced graph, kept on disk: the same trace in another process is bound at once.
+"""The cache of plans on disk: a trace that another process has compiled is bound at once.
 
 The key is of all that decides a plan: the graph with its constants and origins, what it overwrites, the machine, and
 the source files of this package. Inputs are told by their numbers, ops by their names. A graph with a user's op, a
@@ -96,7 +96,7 @@ def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | N
 
 
 def _source_facts(source: Any) -> Any:
-    """What a plan may depend on of an input's source."""
+    """Return the facts about an input's source that a plan may depend on."""
     if isinstance(source, Argument):
         return ("argument", *source)
     if isinstance(source, StateInput):
@@ -112,7 +112,7 @@ def _source_facts(source: Any) -> Any:
 
 @cache
 def _op_location(op: Op) -> tuple[str, str] | None:
-    """Where the library has an op; None if it is a user's, or made on the way."""
+    """Return the module and name of a library op; None for a user's, or one made on the way."""
     module, name = op.evaluate.__module__, op.evaluate.__name__
     known = module.startswith(tuple(f"adjoint.{layer}." for layer in FINGERPRINT_LAYERS))
     found = getattr(sys.modules.get(module), name, None) if known else None

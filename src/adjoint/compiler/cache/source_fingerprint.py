@@ -14,7 +14,7 @@ FINGERPRINT_LAYERS = ("core", "ops", "compiler")  # of the package, by which a k
 
 @cache
 def source_fingerprint(*more: str) -> str:
-    """What tells this state of the files of LAYERS, and of more layers, from others: their names, sizes and times."""
+    """Hash the names, sizes and times of the files of LAYERS, and of more layers."""
     return digest("".join(map(_layer_state, (*FINGERPRINT_LAYERS, *more))))
 
 

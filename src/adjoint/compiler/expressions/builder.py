@@ -113,7 +113,7 @@ class Expressions(Graph):
             self._tracer = None
 
     def value_of(self, tensor: Tensor) -> Value | None:
-        """What a tensor stands for in the graph; None for one that has no part in it."""
+        """Return the value that a tensor stands for in the graph; None if it has no part in it."""
         if self._tracer is not None:
             self.take(self._tracer, copied=False)
         held = tensor.array
@@ -136,7 +136,7 @@ class SymbolicTracer(Tracer):
     """Writes equations that can be read, and cuts where a history is cut off."""
 
     def item(self, tensor: Tensor) -> Any:
-        """None: reading a tensor computes it."""
+        """Return None: reading a tensor computes it."""
         return None
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class SymbolicTracer(Tracer):
         return self._cut(self.adopt(tensor))
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
-        """What a written tensor is to hold: where nobody records, it is cut off from its history."""
+        """Return the array for a written tensor: where nobody records, it is cut off from its history."""
         if mode.recording or mode.deferred:
             return out
         return wrap(self._cut(self.adopt(out)))

@@ -23,14 +23,14 @@ UNKNOWN_SITE = Site("<unknown>", 0, "<unknown>")
 
 
 def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) -> dict[Tensor, Tensor]:
-    """The gradient of `root`, weighted by `root_grad` (a tensor or number; 1 if None), by each of `targets`.
+    """Return the gradient of `root` by each of `targets`, weighted by `root_grad` (a tensor or number; 1 if None).
 
     For tensors of a `symbolic()` block. Nothing is executed: the gradients are tensors of the same graph, to be read,
-    compiled or differentiated again. A target that does not lead to `root` has no entry; `detach`, what is made or
-    assigned where gradients are switched off, and integers end the way.
+    compiled or differentiated again. A target that does not lead to `root` has no entry. `detach`, integers, and
+    tensors made where gradients are switched off, end the way.
 
-    Raises RuntimeError for a root that is not symbolic, has more than one element and no `root_grad`, or one of another
-    shape, and NotImplementedError, a RuntimeError, for an op without a rule on the way.
+    Raises: RuntimeError for a root that is not symbolic, or without a `root_grad` of its shape unless it has one
+        element. NotImplementedError, a RuntimeError, for an op without a rule on the way.
     """
     value = root.array
     if not isinstance(value, Expression):
@@ -158,5 +158,5 @@ class _GradientTracer(Tracer):
         self._gradient_origin = origin
 
     def origin(self) -> ValueOrigin:
-        """That of the forward equation whose gradient is made, where there is one."""
+        """Return the origin of the forward equation whose gradient is made, if there is one."""
         return self._gradient_origin if self._gradient_origin is not None else super().origin()

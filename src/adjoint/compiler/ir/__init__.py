@@ -4,6 +4,6 @@ Modules, in reading order:
 
 - `graph`: The intermediate representation: a straight list of equations over values.
 - `interpreter`: The reference executor: a graph, equation by equation, on NumPy.
-- `strided_view`: Where the elements of a moved value lie in the memory of the value it was moved from.
+- `strided_view`: Strided views: the places of a moved value's elements in the memory of the value it was moved from.
 - `graph_text`: The words of a graph's text: literals, types, origins and lines, written and read back.
 """

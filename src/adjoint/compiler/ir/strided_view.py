@@ -1,4 +1,4 @@
-"""Where the elements of a moved value lie in the memory of the value it was moved from."""
+"""Strided views: the places of a moved value's elements in the memory of the value it was moved from."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def strided_view_of(value: Value, views: dict[Value, StridedView]) -> StridedVie
 
 
 def view_over(view: StridedView, shape: Shape, space: Shape) -> StridedView | None:
-    """What an equation over `shape` reads, as a kernel over `space`, of as many elements, has it; None if no strides
-    say so.
+    """Return `view`, read over `shape`, re-expressed over the iteration space `space`, which has as many elements;
+    None if that takes more than one stride per dimension.
     """
     if view.shape == shape == space:
         return view

@@ -3,8 +3,8 @@
 Modules, in reading order:
 
 - `checkpoint`: Checkpoints in a graph: what their gradient needs of them is computed again, from what went into them.
-- `constant_folding`: What an equation gives is known before it runs if all its operands are: constants, and what
-  repeats one number.
+- `constant_folding`: Constant folding: equations of constants are computed at once, and values that repeat one number
+  are literals.
 - `fusion_group`: Groups: equations that run together, what they need, and an order in which they can run.
 - `index_checks`: Checks of indices that nothing has checked yet: where NumPy would raise, native code would read
   something else.
@@ -16,19 +16,18 @@ Modules, in reading order:
 - `rewriter`: A graph under construction: what becomes of each equation by the rules, by what is known and what is
   there.
 - `fusion`: Fusion: the groups of equations that are computed in one kernel each, with nothing stored between.
-- `partition`: A step whose `backward()` is called outside: its gradient as equations, and the cut between the two
+- `partition`: The partition of a step whose `backward()` is called outside: its gradient, and the cut between two
   programs.
 - `rules`: Rewrite rules: each a Python function that yields an expression, and then another of equal value, to the
   last bit.
 - `cost_model`: The cost model: bytes and operations of equations and groups, and when to compute a value again.
-- `rematerialize`: What backward reads of the forward pass and is made again there from less memory, instead of being
-  kept for it.
-- `gated_matmul`: Products whose columns are gates: a weight that a loop multiplies by is laid out once, those of a
-  unit side by side.
-- `inline_producers`: Deciding what is stored and what is computed again where it is read: memory costs more than a
-  few operations.
-- `matmul_rewrites`: Matrix products in the form that costs least: a long one for a sum of many, operands turned and
-  not results.
+- `rematerialize`: Rematerialisation: values of the forward pass that backward computes again from less memory.
+- `gated_matmul`: Gated matrix products: a weight whose columns are gates is copied once, with all gates of a unit
+  side by side.
+- `inline_producers`: Inlining of producers: cheap values are computed by each kernel that reads them, instead of
+  being stored.
+- `matmul_rewrites`: Rewrites of matrix products: one long product for a sum of many, operands transposed in place of
+  results.
 - `simplify`: Simplification: rules applied, constants folded, equal equations shared, dead ones removed.
 - `fusion_rules`: Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason
   if not.

@@ -1,4 +1,4 @@
-"""What an equation gives is known before it runs if all its operands are: constants, and what repeats one number."""
+"""Constant folding: equations of constants are computed at once, and values that repeat one number are literals."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def flops(value: Value) -> int | None:
 
 
 def total_flops(group: Group) -> int | None:
-    """Those of all equations of a group; None if one is not known."""
+    """Count the operations of all equations of a group; None if one is not known."""
     counts = [flops(value) for value in group.equations]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
@@ -163,7 +163,7 @@ def _pooling_flops(value: Value) -> int:
 
 
 def _count_elements_read(view: StridedView) -> int:
-    """How many elements of its base a view sees, those it repeats once."""
+    """Count the elements of its base that a view sees, each once."""
     count = 1
     for n, stride in zip(view.shape, view.strides, strict=True):
         count *= n if stride or not n else 1

@@ -1,8 +1,8 @@
-"""Products whose columns are gates: a weight that a loop multiplies by is laid out once, those of a unit side by side.
+"""Gated matrix products: a weight whose columns are gates is copied once, with all gates of a unit side by side.
 
-A recurrent cell splits its product with the state into gates and needs all gates of a unit together. With the columns
-of the weight in the order [i₀…i₁₅ f₀…f₁₅ g₀…g₁₅ o₀…o₁₅ i₁₆…] each block of registers has them, so that the cell is
-computed where its product is.
+A recurrent cell splits its product with the state into gates and needs all gates of a unit together. The copy has its
+columns in the order [i₀…i₁₅ f₀…f₁₅ g₀…g₁₅ o₀…o₁₅ i₁₆…]. Each block of registers then holds all four gates, and the
+cell is computed in the product's kernel.
 """
 
 from __future__ import annotations

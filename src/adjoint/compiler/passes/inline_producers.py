@@ -1,8 +1,7 @@
-"""Deciding what is stored and what is computed again where it is read: memory costs more than a few operations.
+"""Inlining of producers: cheap values are computed by each kernel that reads them, instead of being stored.
 
-A value that a kernel would store only for others to read is computed by each of them instead, if that takes little
-arithmetic on what lies in memory anyway. So a gradient's mask, for instance, is made where the gradient is, and a
-normalised value from the value before, its mean and its deviation.
+Memory costs more than a few operations. A value is inlined if computing it takes little arithmetic on values that lie
+in memory anyway. Examples are the mask of a gradient, and a normalised value, made from its input, mean and deviation.
 """
 
 from __future__ import annotations
@@ -99,12 +98,12 @@ class _InlineChooser:
         )
 
     def _operand_index(self, reader: Group, value: Value) -> int | None:
-        """Which operand of a kernel's root a value is; None if it is none."""
+        """Return the position of a value among the operands of a kernel's root; None if it is none."""
         operands = reader.root.operands if reader.root is not None else ()
         return next((i for i, o in enumerate(operands) if self.fusion.views[o].base is value), None)
 
     def _times_computed(self, reader: Group, value: Value, chain: list[Value]) -> int:
-        """How often a reader would compute each element: a product each time it packs it; 0: it cannot."""
+        """Count how often a reader would compute each element: a product each time it packs it; 0 if it cannot."""
         side = self._operand_index(reader, value)
         return 1 if side is None or reader.root is None else self.fusion.times_packed(reader.root, side, chain)
 
@@ -153,7 +152,7 @@ def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Inlin
     late: set[Value] = set()
 
     def resolve_operand(value: Value, group: Group | None) -> Value:
-        """What stands for an operand in a group's equations."""
+        """Return the value that stands for an operand in a group's equations."""
         view = fusion.views[value]
         if group is None or view.base not in chosen or fusion.maker[view.base] is group:
             return renamed[value]

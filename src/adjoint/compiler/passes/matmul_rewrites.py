@@ -1,4 +1,4 @@
-"""Matrix products in the form that costs least: a long one for a sum of many, operands turned and not results."""
+"""Rewrites of matrix products: one long product for a sum of many, operands transposed in place of results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ ProductForm = Callable[[Value, Value, dict[Value, Value], Rewriter], Value | Non
 
 
 def merge_sums(graph: Graph) -> Graph:
-    """Σ Aᵢ Bᵢ over all of a stack as one product, of the Aᵢ side by side and the Bᵢ one below another."""
+    """Compute Σ Aᵢ Bᵢ over a stack as one product, of the Aᵢ side by side and the Bᵢ one below another."""
     return _rewrite_products(graph, _as_one_product, "sum")
 
 
 def merge_products(graph: Graph) -> Graph:
-    """A₁ B₁ + A₂ B₂ + … as one product, of the Aᵢ side by side and the Bᵢ one below another, where all of these are
-    less than the sums that would be written and read again: the gradient of a weight that every step of a loop uses.
+    """Compute A₁ B₁ + A₂ B₂ + … as one product, of the Aᵢ side by side and the Bᵢ one below another.
+
+    Done where copying these costs less than writing and reading the sums in between: for the gradient of a weight that
+    every step of a loop uses.
     """
     found = _MatmulSums(graph).found
     if not found:
@@ -36,7 +38,7 @@ def merge_products(graph: Graph) -> Graph:
 
 
 def transpose_products(graph: Graph) -> Graph:
-    """(A B)ᵀ, where nothing else reads A B, as Bᵀ Aᵀ: transposed operands are free, a transposed result is a copy."""
+    """Compute (A B)ᵀ as Bᵀ Aᵀ where nothing else reads A B: transposed operands are free, a result needs a copy."""
     return _rewrite_products(graph, _as_transposed_product, "permute")
 
 
@@ -104,7 +106,7 @@ class _MatmulSums:
                     self.found[v] = SumTerms(products, [t for t in terms if t not in products])
 
     def _terms(self, root: Value, inner: set[Value]) -> list[Value]:
-        """What a sum adds up, sums that nobody else reads taken apart; these are added to `inner`."""
+        """Return the terms of a sum, with inner sums that nobody else reads taken apart and added to `inner`."""
         terms: list[Value] = []
         stack = [root]
         while stack:
@@ -131,7 +133,7 @@ class _MatmulSums:
         return copied < (len(products) - 1) * products[0].size
 
     def _order(self, operands: list[Value]) -> list[int]:
-        """That in which these lie one below another in memory already, if they do."""
+        """Return the order in which the operands lie one below another in memory already, if they do."""
         stack = self.stacks.get(frozenset(operands))
         apart = stack is not None and len(stack.operands) == len(operands) == len(set(operands))
         if stack is None or not apart or stack.params["axis"] != 0:

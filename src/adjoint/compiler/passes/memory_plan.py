@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class MemoryPlan(NamedTuple):
-    """Where each value lies, in bytes from the arena's start, and how large the arena is.
+    """The place of each value, in bytes from the arena's start, and the size of the arena.
 
     `late`: where, in a block of memory of their own, lie the values that were given as such; and `lent`: what lies in
     that block before they are made. Empty both if nothing does.

@@ -1,8 +1,8 @@
-"""A step whose `backward()` is called outside: its gradient as equations, and the cut between the two programs.
+"""The partition of a step whose `backward()` is called outside: its gradient, and the cut between two programs.
 
-The autograd engine walks the traced history, so that hooks and custom Functions have their say; what it emits is the
-backward half. Of what that half reads, a value is saved by the forward half if making it again would cost more than
-keeping it, or if it cannot be made again.
+The autograd engine walks the traced history, so that hooks and custom Functions take part. The equations that it emits
+are the backward half. The forward half saves a value for it if making the value again would cost more than keeping it,
+or is impossible.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def trace_backward(tracer: Tracer, results: list[Tensor]) -> TracedBackward:
 
 
 def _backward_error(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
-    """What `backward()` from one of the results alone would raise."""
+    """Return the error that `backward()` from one of the results alone would raise."""
     try:
         _trace_gradient(tracer, results, [i])
     except TraceError:
@@ -160,7 +160,7 @@ def _equations_to_gradients(graph: Graph, gradients: list[Value], late: set[Valu
 
 
 def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Value]]:
-    """What leads to the gradients, up to values that depend on nothing but random draws; and these."""
+    """Return the graph of the gradients up to values that depend on random draws only; and these values."""
     random: set[Value] = set()
     for v in graph.equations:
         operands = [x for x in v.operands if not isinstance(x.source, Constant)]
@@ -181,7 +181,7 @@ def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, lis
 
 
 def _choose_saved(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list[Value], set[Value]]:
-    """Of the values needed: which are saved, and which equations the backward half repeats to make the others."""
+    """Choose the needed values to save, and the equations that the backward half repeats to make the others."""
     position = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
     kept = {v: None for v in needed if v.op is None or v in drawn or not can_rematerialize(v)}
     remade: set[Value] = set()

@@ -32,7 +32,7 @@ class Hole(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What `before` describes may be replaced by what `function` then yields.
+    """A rewrite rule: an equation of the form `before` may be replaced by the next expression that `function` yields.
 
     `holes` are the values in the pattern that stand for any value or number; `fixed_params` are parameters given
     beforehand. `root_operand_ops` tells at a glance where the rule cannot apply: inputs of `before` that have a form of
@@ -114,12 +114,12 @@ class PatternTracer(Interpreter):
         return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
 
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What stands for the inputs of an op: nobody asks."""
+        """Return the inputs as they are: nobody asks."""
         return inputs
 
 
 def apply_rule(rule: Rule, value: Value) -> Any:
-    """What a rule puts in place of `value`: a value, new or among those in `value`; None if the rule does not apply."""
+    """Return the replacement of `value` by a rule, new or a part of `value`; None if the rule does not apply."""
     bound: dict[Any, Any] = {}
     if not match(rule.before, value, bound):
         return None

@@ -1,4 +1,4 @@
-"""What backward reads of the forward pass and is made again there from less memory, instead of being kept for it.
+"""Rematerialisation: values of the forward pass that backward computes again from less memory.
 
 A value that takes only elementwise equations to make need not live from forward to backward if what it is made from
 does, or is smaller: the normalised input of a layer, an activation, its derivative. Equations of backward that depend
@@ -177,7 +177,7 @@ def _gradient_free_equations(graph: Graph) -> set[Value]:
 
 
 def _base_of(value: Value) -> Value:
-    """What a moved value was moved from."""
+    """Return the value that a moved value was moved from."""
     while value.op is not None and is_view_or_generated(value) and value.operands:
         value = value.operands[0]
     return value

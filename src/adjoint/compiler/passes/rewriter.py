@@ -50,7 +50,7 @@ class Rewriter:
         return value
 
     def make(self, value: Value) -> Value:
-        """What the graph has in place of this equation of its values: if need be, the equation itself."""
+        """Return the value that the graph has in place of this equation: if need be, the equation itself."""
         inputs = simplify_inputs(value)
         if inputs is not value.inputs:
             value = Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), value.origin)
@@ -87,7 +87,7 @@ class Rewriter:
         return self.intern(v) if all(renamed[i] is i for i in v.operands) else self.again(v, renamed)
 
     def _adopt_replacement(self, value: Value, like: Value) -> Value:
-        """What a rule made, as equations of the graph that come from where the replaced one did."""
+        """Add a rule's replacement to the graph, with the origin of the replaced equation."""
         if value in self.new_values:
             return value
         inputs = tuple(self._adopt_replacement(i, like) if isinstance(i, Value) else i for i in value.inputs)
@@ -109,7 +109,7 @@ def _merge_origins(origin: ValueOrigin | None, other: ValueOrigin | None) -> Val
 
 
 def _equation_key(value: Value) -> Any:
-    """What equal equations have in common."""
+    """Return a key that equal equations share."""
     inputs: Any = tuple([x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs])
     if value.op.name in COMMUTATIVE_OPS:
         inputs = frozenset(inputs)
@@ -130,7 +130,7 @@ def _freeze_params(params: dict[str, Any]) -> Any:
 
 
 def _freeze_param(v: Any) -> Any:
-    """What tells a parameter from another: a number's digits, for 0.0 equals -0.0 and True equals 1."""
+    """Return a key for a parameter: a number's digits, since 0.0 equals -0.0 and True equals 1."""
     if isinstance(v, (int, float)):
         return type(v), repr(v)
     return v if _is_hashable(v) else id(v)

@@ -23,7 +23,7 @@ from adjoint.core.tensor.tensor import wrap
 
 
 class Runnable(Protocol):
-    """What a native program is to the node: something to be run."""
+    """A native program, as the node sees it: something to run."""
 
     run: Callable[..., Any]
 
@@ -137,7 +137,7 @@ class CompiledBackward(GraphNode):
         return list(self.backward.run(self.saved, [wrap(g.array) for g in incoming]))
 
     def _saved_tensors(self) -> list[Any]:
-        """What was saved, with its history."""
+        """Return the saved tensors, with their history."""
         tensors = []
         for i, array in enumerate(self.saved):
             parent = self.parents[self.backward.leaves[i]] if i in self.backward.leaves else None

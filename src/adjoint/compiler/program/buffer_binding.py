@@ -57,7 +57,7 @@ class GradientSlot:
 
 
 class Binding:
-    """Where every value of a graph lies, and the tables of pointers that kernels read."""
+    """The memory of every value of a graph, and the tables of pointers that kernels read."""
 
     def __init__(self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: StepEffects) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
@@ -326,7 +326,7 @@ def _make_table(kernel: Kernel) -> Any:
 
 
 def _collect_readers(fusion: Fusion) -> ReadersByValue:
-    """For each value in memory who reads it, and how."""
+    """Return the groups that read each value in memory, with the view that they read."""
     readers: ReadersByValue = {}
     for group in fusion.order:
         for equation in group.equations:

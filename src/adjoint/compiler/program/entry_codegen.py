@@ -156,7 +156,7 @@ class EntryCodegen:
                 )
 
     def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
-        """That the guards hold, and that captured tensors hold the very memory that was bound."""
+        """Write the checks that guards hold and that captured tensors have the memory that was bound."""
         facts = {}
         for k, guard in enumerate(self.outcome.guards):
             self.names[f"E{k}"] = guard.expected_value

@@ -98,7 +98,7 @@ class Program:
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
 
     def _bound_step(self) -> BoundStep:
-        """What the function that each call runs is written from."""
+        """Return the facts that the entry function is written from."""
         half = None if self.backward is None else self.backward.half
         states, counters = dict(self.state_locators()), self.write_counters()
         return BoundStep(
@@ -188,7 +188,7 @@ class Program:
         return []
 
     def _state_changes(self) -> list[GuardFailure]:
-        """What was captured and is not as it was."""
+        """Return the guards and captured tensors that have changed."""
         found = [guard.change() for guard in self.outcome.guards if not guard.holds()]
         for tensor, node, symbol in self._captured_state():
             now = self._current_tensor(tensor, symbol)
@@ -221,7 +221,7 @@ class Program:
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
     def write_counters(self) -> tuple[list[Any], list[Any]]:
-        """What counts the writes into captured memory, so that graphs outside which kept the old values notice."""
+        """Return the counters of writes into captured memory, for graphs outside that saved the old values."""
         found = [s.source.locate() for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
         return [mutation_log.of(t.array) for t in found], [storage_of(t) for t in found]
 

@@ -1,11 +1,11 @@
-"""What a compiled step tells: `explain()`, memory, listings, a page.
+"""Reports on a compiled step: `explain()`, loops, memory, listings, a page.
 
 Modules, in reading order:
 
-- `explain`: What became of each equation: kernels and calls in order, the lines they came from, what they cost, and
-  why each begins where it does.
-- `memory_report`: Where a program's values lie: in the arena and besides it, and what is saved for the backward pass,
-  by which line.
+- `explain`: `explain()`: the kernels and calls of a program in order, their source lines and costs, and why each
+  begins.
+- `memory_report`: The memory of a program: its values in the arena and besides it, and those saved for backward, by
+  line.
 - `source_listing`: The generated code to read: every kernel's LLVM assembly, and the Python entry that calls them.
 - `memory_timeline`: The memory plan as a picture: one rectangle for each value in the arena, time to the right,
   addresses upwards.

@@ -1,6 +1,4 @@
-"""What became of each equation: kernels and calls in order, the lines they came from, what they cost, and why each
-begins where it does.
-"""
+"""`explain()`: the kernels and calls of a program in order, their source lines and costs, and why each begins."""
 
 from __future__ import annotations
 
@@ -149,7 +147,7 @@ class Explanation:
 
 
 def explain(program: Any) -> Explanation:
-    """Which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
+    """Explain which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
     graph, backward = program.graph, backward_program(program)
     second = None if backward is None else explain(backward)
     return Explanation(graph.name, len(graph.equations), _explain_groups(program), program.binding.plan, second)

@@ -1,4 +1,4 @@
-"""Where a program's values lie: in the arena and besides it, and what is saved for the backward pass, by which line."""
+"""The memory of a program: its values in the arena and besides it, and those saved for backward, by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ProgramMemory:
 
     @property
     def foot(self) -> str:
-        """What is saved for backward, in a sentence."""
+        """The number and bytes of the values saved for backward, in a sentence."""
         if not self.saved:
             return "nothing is saved for backward"
         again = f"; {sum(self.again.values())} equations are computed again for it" if self.again else ""
@@ -97,7 +97,7 @@ class ProgramMemory:
         )
 
     def saved_rows(self) -> list[tuple[str, ...]]:
-        """What is saved for backward: one row for the values of one line, op and shape, largest first."""
+        """The table of values saved for backward: a row for those of one line, op and shape, largest first."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for value in self.saved:
             key = (_format_origin(value.origin), value.op, str(list(value.shape)), str(value.dtype))
@@ -138,7 +138,7 @@ class ProgramMemory:
 
 
 def report_memory(program: Any) -> ProgramMemory:
-    """Where the values of a program lie, for how long, and which of them are saved for the backward pass."""
+    """Report the place and lifetime of a program's values, and which of them are saved for backward."""
     graph, plan, backward = program.graph, program.binding.plan, backward_program(program)
     names, saved, spans = graph.names(), _find_saved(program), _live_spans(program)
     places = plan.offsets | plan.lent
@@ -171,11 +171,11 @@ def report_memory(program: Any) -> ProgramMemory:
 
 
 def _find_saved(program: Any) -> dict[Value, ValueOrigin | None]:
-    """What is in memory for backward, each with the line of forward that it is there for.
+    """Return the values in memory for backward, each with the line of forward that it is there for.
 
-    That is what an entry stores that computes part of the forward pass, and inputs, if a backward equation of another
-    entry reads it, or the half that `backward()` runs. A factor of a gradient that is computed along with the forward
-    pass is saved in its stead.
+    These are the inputs, and the values stored by entries of the forward pass, that a backward equation of another
+    entry reads, or the half that `backward()` runs. A factor of a gradient that is computed in the forward pass is
+    saved in its stead.
     """
     graph, fusion = program.graph, program.fusion
     saved: dict[Value, ValueOrigin | None] = {}
@@ -212,7 +212,7 @@ def _differentiated_equations(graph: Graph) -> set[Value]:
 
 
 def _live_spans(program: Any) -> dict[Value, tuple[int, int]]:
-    """For each value in the arena, the entry that writes it and the last that reads it."""
+    """Return the entry that writes each value of the arena, and the last entry that reads it."""
     fusion, order = program.fusion, program.fusion.order
     step: dict[Group, int] = {group: i for i, group in enumerate(order)}
     plan = program.binding.plan

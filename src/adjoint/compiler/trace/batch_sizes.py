@@ -9,13 +9,13 @@ MAX_SPECIALIZED_SIZES = 8  # that are compiled at all, for arguments that are al
 
 
 class BatchSizes:
-    """How often each leading size came, by what else the arguments are."""
+    """Counts of leading sizes, by the rest of the arguments' signature."""
 
     def __init__(self) -> None:
         self._counts: dict[Any, dict[int, int]] = {}
 
     def count(self, key: Any) -> tuple[bool, str]:
-        """Whether to compile for the arguments of this signature, which has no program; and what to say of that."""
+        """Return whether to compile for a signature without a program, and a message about it."""
         size, others = _split_leading_size(key)
         seen = self._counts.setdefault(others, {})
         seen[size] = seen.get(size, 0) + 1
@@ -31,7 +31,7 @@ class BatchSizes:
         return size in worth[:MAX_SPECIALIZED_SIZES], said
 
     def all(self) -> dict[int, int]:
-        """How often each size came."""
+        """Return how often each size came."""
         found: dict[int, int] = {}
         for seen in self._counts.values():
             for size, count in seen.items():

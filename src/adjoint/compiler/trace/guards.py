@@ -38,7 +38,7 @@ class Guard(Protocol):
 
     @property
     def expected_value(self) -> Any:
-        """How it was found last."""
+        """The last observation."""
 
     def code(self, name: Callable[[Any], str], expected: str) -> str:
         """An expression that is true while the fact is as expected; `name` gives an object a variable."""
@@ -96,7 +96,7 @@ class ProbeGuard:
         return True
 
     def change(self) -> GuardFailure:
-        """What differs now."""
+        """Return the failure: what differs now."""
         old, new = self.expected_value, self.probe(self.subject)
         if self.contents is not None and self.held is not None:
             old, new = _first_list_difference(self.held, self._read_contents() or [])
@@ -158,7 +158,7 @@ class ArgumentGuard:
         return True
 
     def change(self) -> GuardFailure:
-        """Not to be told without the call's arguments."""
+        """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, "True", "False", self.site)
 
 

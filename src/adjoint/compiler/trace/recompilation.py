@@ -27,7 +27,7 @@ class Recompilation(NamedTuple):
 def find_changes(
     before: list[Recompilation], signature: Any, key: Any, names: list[str], given: list[Any]
 ) -> list[GuardFailure]:
-    """What tells this call from the programs made for its signature, or this signature from the nearest before it.
+    """Return how this call differs from the programs of its signature, or this signature from the nearest before it.
 
     `names`: of the positional parameters; `given`: the tensors and numbers among the arguments.
     """
@@ -78,7 +78,7 @@ def _describe_argument(signature: Any) -> str:
 
 
 def _argument_paths(structure: pytree.Structure, names: list[str]) -> list[str]:
-    """What each leaf of (args, kwargs) is called in a message."""
+    """Return the name of each leaf of (args, kwargs) in messages."""
     args, kwargs = structure.parts
     found: list[str] = []
     for i, part in enumerate(args.parts):

@@ -1,4 +1,4 @@
-"""Which program a call wants: the signature of its arguments, and what of them each call brings anew."""
+"""The signature of a call's arguments, which selects its program, and the arguments that each call brings anew."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class VaryingIntegers:
 
 
 def _first_aliases(given: list[Any]) -> tuple[int, ...]:
-    """For each tensor the first one of the same memory."""
+    """Return for each tensor the number of the first one with the same memory."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
 
 
 def _argument_key(leaf: Any) -> Any:
-    """What of an argument decides which program runs: everything, except a tensor's values and a float."""
+    """Return the facts about an argument that select a program: all but a tensor's values and a float."""
     if isinstance(leaf, Tensor):
         # a parameter may be met again as state: each has a program of its own
         hooked = type(leaf.node) is Leaf and leaf.node.hooks is not None  # hooks are the tensor's own

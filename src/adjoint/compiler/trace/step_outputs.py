@@ -1,4 +1,4 @@
-"""What a traced step leaves behind: its results, the state it wrote, the gradients it set, the facts it relied on."""
+"""The outputs of a traced step: its results, the state it wrote, the gradients it set, the facts it relied on."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StepEffects:
         self.leaves: list[OutputRef] = []
 
     def all_output_refs(self) -> list[OutputRef]:
-        """Those of the return value, and of what the step keeps."""
+        """Return the references of the return value, and of the values that the step keeps."""
         return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
 
     def outputs(self) -> list[Value]:
@@ -112,7 +112,7 @@ class ResultTable:
         }
 
     def leaves(self, value: Any) -> tuple[list[OutputRef], pytree.Structure]:
-        """What the leaves of a tree are, and how it is put together."""
+        """Return the leaves of a tree, and its structure."""
         leaves, structure = pytree.flatten(value)
         self._returned |= {id(x) for x in leaves}
         return [self._leaf(x) for x in leaves], structure
@@ -141,7 +141,7 @@ class ResultTable:
         return OutputRef("result", self._result_number(x))
 
     def _result_number(self, x: Tensor) -> int:
-        """Which of the tensors that the program makes `x` is."""
+        """Return the number of `x` among the tensors that the program makes."""
         if id(x) not in self._numbers:
             self._numbers[id(x)] = len(self.tensors)
             self.tensors.append(x)
@@ -150,7 +150,7 @@ class ResultTable:
         return self._numbers[id(x)]
 
     def _result_value(self, x: Tensor) -> Value:
-        """What the program makes: the tensor's value, or one that lies as eager's memory would, where `x` is a view."""
+        """Return the value to compute: the tensor's; where `x` is a view, one in the order of the eager result."""
         value = self.tracer.adopt(x)
         order = dense_dim_order(value) if x.node is None else None
         if order is None:

@@ -1,4 +1,4 @@
-"""What an in-place write does to symbols: each tensor that sees the memory stands for its part of the new value."""
+"""In-place writes on symbols: each tensor that sees the memory stands for its part of the new value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COPY = copy.op  # type: ignore[attr-defined]
 
 
 class SymbolicMemory(Protocol):
-    """What a tracer knows of memory: which symbol stands for it, and how that lies."""
+    """The symbols that stand for memory, and their layout."""
 
     graph: Graph
     strides: SymbolicStrides

@@ -37,7 +37,7 @@ class NumberSource(NamedTuple):
 
 
 class NumberArithmetic:
-    """What a step computed of numbers that each call brings, in order."""
+    """The arithmetic of a step on numbers that each call brings, in order."""
 
     def __init__(self) -> None:
         self.sources: list[NumberSource] = []

@@ -1,7 +1,7 @@
-"""How traced tensors would lie in memory if the step ran eagerly: what tells a view from a copy.
+"""The strides that traced tensors would have if the step ran eagerly, which tell a view from a copy.
 
-Symbols have no strides, but the equations that made them tell: views are replayed on an array without memory, and an
-op that keeps the order of its operands' dimensions is asked on an array with two elements to a dimension.
+Symbols have no strides, but the equations that made them tell. Views are replayed on an array without memory. An op
+that keeps the order of its operands' dimensions is called on an array with two elements to a dimension.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _strides_after_view(v: Value, strides: Sizes | None) -> Sizes | None:
 
 
 def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Any:
-    """What the op makes of operands with at most two elements to a dimension, in the order of those of `v`."""
+    """Return the op's result on operands with at most two elements a dimension, in the order of those of `v`."""
     fill = 0 if v.op.name == "gather" else 1  # a valid index
     operands = [_small_sample(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
     with warnings.catch_warnings(), np.errstate(all="ignore"):

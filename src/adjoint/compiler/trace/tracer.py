@@ -242,7 +242,7 @@ class Tracer(Interpreter):
 
     @without_frame_tracing
     def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What an op's node keeps of its inputs: the symbols of tensors."""
+        """Return the inputs that an op's node keeps: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detach_array(self, tensor: Tensor) -> Value:
@@ -359,7 +359,7 @@ class Tracer(Interpreter):
 
     @contextmanager
     def checkpoint_scope(self) -> Iterator[None]:
-        """What is computed in this block, backward computes again instead of keeping it."""
+        """Compute in a block that backward computes again, instead of keeping its values."""
         self._depth += 1
         if self._depth == 1:
             self._checkpoints += 1
@@ -382,7 +382,7 @@ class Tracer(Interpreter):
         self._backward_origin = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
 
     def origin(self) -> ValueOrigin:
-        """Where the next equation comes from."""
+        """Return the origin of the next equation."""
         if self._backward_origin is not None:
             return self._backward_origin
         origin = ValueOrigin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)

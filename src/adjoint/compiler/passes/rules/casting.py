@@ -29,7 +29,7 @@ def cast_through_wider(x: Any, *, wide: Any, dtype: Any) -> Iterator[Any]:
 
 @rule
 def halves_of_turned(x: Any, *, axes: tuple[int, ...], dtype: Any) -> Iterator[Any]:
-    """As they lie in memory: so a weight is rounded once, for products with it and with its transpose."""
+    """Round before the transpose: so a weight is rounded once, for products with it and with its transpose."""
     yield cast(permute(x, axes=axes), dtype=dtype)
     if is_bfloat16(dtype) or is_bfloat16(x.array.dtype):
         yield permute(cast(x, dtype=dtype), axes=axes)

@@ -72,7 +72,7 @@ def _is_computed(x: Tensor) -> bool:
 
 
 def _positions(indices: Any, size: int, axis: int, rank: int) -> Any:
-    """Where along `axis` the index is."""
+    """Return a mask that is true where the position along `axis` equals the index."""
     if dtype_kind(indices) == "i":
         indices = where(lt(indices, 0), add(indices, size), indices)
     column = reshape(

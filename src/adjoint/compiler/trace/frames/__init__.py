@@ -1,23 +1,22 @@
-"""What a step reads from Python, and what it writes there, observed while it is traced.
+"""The frame observer: a step's reads and writes of Python objects, seen while it is traced.
 
 Modules, in reading order:
 
 - `constants`: Plain values, which have no identity: numbers, strings, and tuples of them.
-- `trace_rules`: Whose code it is: the user's, which is observed, or that of Python, NumPy and this library, which is
+- `trace_rules`: The code to observe: the user's, as opposed to that of Python, NumPy and this library, which is
   relied upon.
 - `container_snapshot`: Snapshots of containers: what they hold, by value where it is plain and by identity elsewhere.
-- `sources`: Where Python keeps a value that a step may read or write.
+- `sources`: Sources: the places in Python's objects that a step may read or write.
 - `impure_calls`: The calls that a compiled step cannot repeat: what they do, told by the object called.
-- `preexisting`: What existed before the step: what was reached through the places it read, and all that is held by
-  such things.
-- `static_getattr`: What `getattr` would find, without running the user's code for it.
-- `observations`: What a step was seen to read and write, and the rules for what of it counts: each place once, as it
-  was before.
+- `preexisting`: Preexisting objects: those that the step reached through the places it read, and all that they hold.
+- `static_getattr`: Static attribute lookup: the result of `getattr`, without running the user's code.
+- `observations`: The reads and writes of a step, and the rules for which of them count: each place once, as it was
+  before.
 - `shadow_frame`: A frame of the user's while it runs: a shadow of its stack, moved by each instruction before that is
   executed.
-- `attributes_items`: What attribute access and subscripts read and write.
-- `calls`: What calls read and write.
-- `bytecode`: What each instruction of Python's bytecode does to the stack, by its name.
+- `attributes_items`: Attribute access and subscripts: their reads and writes.
+- `calls`: Calls: their reads and writes.
+- `bytecode`: The instructions of Python's bytecode, by name: their effect on the stack.
 - `load_store`: The instructions that read and write: names, attributes, items, operators.
 - `decode`: A function's instructions with what each does, from the handlers of all: decoded once, however often it
   runs.

@@ -1,4 +1,4 @@
-"""What attribute access and subscripts read and write."""
+"""Attribute access and subscripts: their reads and writes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def is_key(container: Any, key: Any) -> bool:
 
 
 def _own_attribute(holder: Any, name: str) -> Any:
-    """What the object itself has under the name, as opposed to its class."""
+    """Return the object's own attribute, as opposed to its class's."""
     kind = type(holder)
     if isinstance(holder, type):
         return holder.__dict__.get(name, MISSING)

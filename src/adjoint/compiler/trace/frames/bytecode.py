@@ -1,4 +1,4 @@
-"""What each instruction of Python's bytecode does to the stack, by its name; for Python 3.11 to 3.14."""
+"""The instructions of Python's bytecode, by name: their effect on the stack; for Python 3.11 to 3.14."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def push_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None
 
 @handles("YIELD_VALUE", "RETURN_GENERATOR")
 def yield_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """What comes back from a yield is unknown."""
+    """Push an unknown: the value that a yield receives."""
     if ins.opname == "YIELD_VALUE":
         a.pop()
     a.push(UNKNOWN)

@@ -1,4 +1,4 @@
-"""What calls read and write."""
+"""Calls: their reads and writes."""
 
 from __future__ import annotations
 

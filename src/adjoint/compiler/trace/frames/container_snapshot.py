@@ -43,7 +43,7 @@ class Snapshot:
 
 
 def snapshot(holder: Any, before: Callable[[Any], Any] | None = None) -> Snapshot:
-    """What `holder` has; `before` gives the copy that shows a container as it was, or the container itself."""
+    """Return the content of `holder`; `before` gives a container as it was before the step."""
     found: list[Any] = []
     _collect_elements(holder, found, {}, before)
     return Snapshot(found)

@@ -91,7 +91,7 @@ FILES_WITH_IMPURE_CODES = {code.co_filename for code in IMPURE_CODES}
 
 
 def describe_impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
-    """What calling `callee` does beside giving a result, as in "calls print(), which prints"; None if nothing."""
+    """Describe the side effect of calling `callee`, as in "calls print(), which prints"; None if there is none."""
     learn_imported_modules()
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
     if owner is not None and not isinstance(owner, type):

@@ -1,4 +1,4 @@
-"""What a step was seen to read and write, and the rules for what of it counts: each place once, as it was before."""
+"""The reads and writes of a step, and the rules for which of them count: each place once, as it was before."""
 
 from __future__ import annotations
 

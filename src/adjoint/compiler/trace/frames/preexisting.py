@@ -1,4 +1,4 @@
-"""What existed before the step: what was reached through the places it read, and all that is held by such things."""
+"""Preexisting objects: those that the step reached through the places it read, and all that they hold."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Preexisting:
 
 
 def visible_referents(thing: Any) -> Iterator[Any]:
-    """What can be found in an object by the names and keys of Python."""
+    """Return the values in an object that Python's names and keys reach."""
     if isinstance(thing, CONTAINERS):
         yield from elements(thing)
     elif isinstance(thing, FunctionType):

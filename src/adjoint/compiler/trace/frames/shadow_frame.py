@@ -15,7 +15,7 @@ Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], Any]  # true: wh
 
 
 class Handlers(dict[str, Handler]):
-    """What instructions do to the stack, by their names."""
+    """Methods for instructions, by name: each does to the stack what its instruction does."""
 
     def handles(self, *names: str) -> Callable[[Handler], Handler]:
         """Declare the instructions that a function is for."""

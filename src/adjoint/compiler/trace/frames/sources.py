@@ -1,4 +1,4 @@
-"""Where Python keeps a value that a step may read or write."""
+"""Sources: the places in Python's objects that a step may read or write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class_dict_of: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"]._
 
 
 def find_class_entry(kind: type, name: str) -> Any:
-    """What a class or one above it has under the name, unbound; MISSING if nothing."""
+    """Return the attribute of a class or one above it, unbound; MISSING if there is none."""
     for base in mro_of(kind):
         held = class_dict_of(base)
         if name in held:
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells places apart."""
+        """A key that is different for each place."""
         return type(self), id(self.holder), self.name
 
     @property
@@ -208,7 +208,7 @@ class AttributeSource(Source):
 
 
 class DefinitionSource(Source):
-    """What a class or one above it has under a name, such as a descriptor."""
+    """The attribute of a class or one above it under a name, such as a descriptor."""
 
     __slots__ = ()
 
@@ -280,7 +280,7 @@ class PartSource(Source):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """That of the place around, and the item's number."""
+        """The key of the place around, and the item's number."""
         return type(self), self.holder.key, self.name
 
     def read(self) -> Any:
@@ -332,7 +332,7 @@ def _tensors_in_container(container: Any, before: Callable[[Any], Any]) -> Itera
 
 
 class ContentsSource(Source):
-    """All that a list, tuple, dict, set, deque or ndarray holds, and what such things among its elements hold."""
+    """The content of a list, tuple, dict, set, deque or ndarray, and of such containers among its elements."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What `getattr` would find, without running the user's code for it."""
+"""Static attribute lookup: the result of `getattr`, without running the user's code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OneOf:
 
 
 def one_of(values: Iterable[Any]) -> Any:
-    """What C code may give that was given these values: an element of one, say. UNKNOWN if they hold no objects."""
+    """Return what C code may return for these values: an element of one, say. UNKNOWN if they hold no objects."""
     found = []
     for value in values:
         if isinstance(value, OneOf):
@@ -143,7 +143,7 @@ def _resolve_class_entry(holder: Any, kind: type, name: str, entry: Any) -> Foun
 
 
 def _class_attribute(holder: Any, name: str, entry: Any) -> FoundAttribute:
-    """What a class has under a name, seen from the class; also class methods and static methods seen from objects."""
+    """Return an attribute of a class, seen from it; also class and static methods, seen from objects."""
     if isinstance(entry, classmethod):
         owner = holder if isinstance(holder, type) else type(holder)
         function = entry.__func__
@@ -211,7 +211,7 @@ def _lookup_in_super(proxy: Any, name: str) -> FoundAttribute:
 
 
 def _instance_entry(holder: Any, name: str) -> Any:
-    """What an object's own `__dict__` has under the name."""
+    """Return the entry of an object's own `__dict__`."""
     try:
         return object.__getattribute__(holder, "__dict__").get(name, MISSING)
     except AttributeError:

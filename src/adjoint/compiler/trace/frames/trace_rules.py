@@ -1,4 +1,4 @@
-"""Whose code it is: the user's, which is observed, or that of Python, NumPy and this library, which is relied upon."""
+"""The code to observe: the user's, as opposed to that of Python, NumPy and this library, which is relied upon."""
 
 from __future__ import annotations
 
