@@ -16,7 +16,7 @@ Modules, in reading order:
   code.
 - `build`: The way from a traced step to its program: rewrite, cut off the backward half, lay out, fuse, lower, bind.
 - `program`: The compiled step: its buffers, its entry function, its backward node.
-- `runtime`: What runs a program's kernels: the entry into native code, and the threads that share their tiles.
+- `runtime`: The native runtime: the entry into compiled code, the threads that share its tiles, the checks before it.
 - `cache`: Compiled code kept between runs.
 - `report`: Reports on a compiled step: `explain()`, loops, memory, listings, a page.
 - `eager`: Compiled kernels for eager calls.

@@ -17,7 +17,7 @@ MAX_SPARE_INSTANCES = 4  # bound kernels kept for threads that call at once
 
 
 class Recipe(NamedTuple):
-    """What a kernel is bound from. One without `objects` says that NumPy is to compute the function.
+    """The data that a kernel is bound from. One without `objects` says that NumPy is to compute the function.
 
     `rows` are the words of all tables: a kind and a number, which is an offset into the arena or the scratch memory,
     the number of a constant, or the word itself; that of an array is stored by each call, as `bindings` say.

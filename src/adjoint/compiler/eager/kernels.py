@@ -32,7 +32,7 @@ DECLARING_LAYERS = ("functions", "optim")  # the layers by whose files a recipe 
 def make_kernel(
     native: KernelFunction, arguments: list[Any], params: dict[str, Any]
 ) -> Callable[[list[Any]], Any] | None:
-    """What computes the function on arrays such as these; None if a part of it would be left to NumPy.
+    """Return a kernel for arrays of these shapes and types; None if a part of it would be left to NumPy.
 
     `arguments`: an `KernelOperand` for each array, and the others as they are.
     """
@@ -67,7 +67,7 @@ def _has_kernels(dtype: np.dtype[Any]) -> bool:
 
 
 def _load_or_make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:
-    """From disk, else newly made."""
+    """Return the recipe from disk, else a new one."""
     disk = default_disk_cache()
     key = _recipe_key(native, arguments, params) if disk else None
     kept = disk.read(key, RECIPE_SUFFIX) if disk and key else None

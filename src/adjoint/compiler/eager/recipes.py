@@ -28,7 +28,7 @@ from adjoint.ops.movement.movement import permute
 
 
 def make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:
-    """What a kernel of the function is bound from; an empty recipe if a part of it would be left to NumPy."""
+    """Return the recipe of a function's kernel; an empty recipe if a part of it would be left to NumPy."""
     graph, several = _trace_function(native, arguments, params)
     graph = eliminate_dead_code(insert_index_checks(rewrite(graph)))
     operands = [i for i, x in enumerate(arguments) if type(x) is KernelOperand]
@@ -82,7 +82,7 @@ def _make_operand(tracer: Tracer, x: KernelOperand, number: int) -> Tensor:
 
 
 def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
-    """What was bound to memory of this process, without that memory."""
+    """Return a recipe without the memory of this process that it was bound to."""
     fusion, graph, kernels = binding.fusion, binding.graph, binding.kernels
     constants = {v: i for i, v in enumerate(graph.inputs_of_kind(Constant))}
     operands = binding.outcome.arguments

@@ -5,11 +5,11 @@ Modules, in reading order:
 - `elementwise`: One equation, one load, of a kernel: from operands in registers to the register of the result.
 - `epilogue`: The end of a kernel with a root: what follows its elements one by one, computed on registers, and the
   stores.
-- `inplace_check`: Whether a kernel may write a new value straight over an old one.
+- `inplace_check`: The check that a kernel may write a new value straight over an old one.
 - `kernel_text`: A kernel's text that is written only when it is read: what it is made from tells the objects of equal
   ones before.
-- `kernel`: What every kind of kernel is: the text of one function, and how it is to be called.
-- `plan`: What the passes decide of a step: its graph as it will run, the groups of that, and their kernels.
+- `kernel`: The kernel: the text of one function, and how it is to be called.
+- `plan`: The passes' decision about a step: its graph as it will run, the groups of that, and their kernels.
 - `attention`: Scaled dot products of queries and keys, and what they weigh.
 - `conv_pool`: Convolution and pooling.
 - `gather_scatter`: Reading and writing at positions which are data.
@@ -19,5 +19,5 @@ Modules, in reading order:
 - `small_arrays`: Routines: native functions for small arrays of any size, which eager calls take where NumPy would
   need several.
 - `kernel_kinds`: The equations that have a kernel of their own kind: which kind that is, and what of them it accepts.
-- `lowerings`: From groups to kernels: the function that lowers each kind, and the loop nest of what has no root.
+- `lowerings`: Lowering of groups to kernels, by the kind of their root.
 """

@@ -25,7 +25,7 @@ class Access(NamedTuple):
 
 
 class Accesses:
-    """What a kernel reads and writes: `bases`, the values in its table, and `with_offset`, what does not begin where
+    """The accesses of a kernel: `bases`, the values in its table, and `with_offset`, what does not begin where
     its array does: that is not in the text, but one of the kernel's `numbers`.
     """
 
@@ -36,7 +36,7 @@ class Accesses:
         self.numbers = [a.offset for a in self.with_offset]
 
     def make_fingerprinter(self) -> Callable[[Access], Any]:
-        """What the text has of each access, values told apart by their place in the table."""
+        """The facts of each access that the text depends on, values told apart by their place in the table."""
         places = {base: i for i, base in enumerate(self.bases)}
         shifted = {access: i for i, access in enumerate(self.with_offset)}
 
@@ -95,7 +95,7 @@ def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: 
 
 
 def fingerprint(x: Any) -> Any:
-    """What tells a number, or a value that is made from the index, from others."""
+    """Return a key that tells a number, or a value made from the index, from others."""
     if isinstance(x, Value):
         return x.op, x.shape, tuple((key, type(v), repr(v)) for key, v in sorted(x.params.items()))
     return type(x), repr(x)

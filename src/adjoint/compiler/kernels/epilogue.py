@@ -70,7 +70,7 @@ class Epilogue:
         return EpilogueWriter(self, b, pointers, dict(zip(self.accesses.with_offset, numbers, strict=True)))
 
     def source(self, operand: Value) -> Value:
-        """What an operand's register is kept under: itself if loaded, else the equation that made it."""
+        """Return the key of an operand's register: itself if loaded, else the equation that made it."""
         return operand if operand in self.reads else self._views[operand].base
 
     def varying_dims(self, source: Value) -> Sequence[int]:
@@ -110,7 +110,7 @@ class Epilogue:
 
 
 def _split_concat(whole: Value) -> Iterator[tuple[Value, StridedView]]:
-    """What a value joins, and where in its memory each of these lies."""
+    """Return the parts that a value joins, each with its place in the value's memory."""
     start, axis = 0, whole.params["axis"]
     for part in whole.operands:
         bounds = [(0, n, 1) for n in whole.shape]

@@ -1,4 +1,4 @@
-"""Whether a kernel may write a new value straight over an old one."""
+"""The check that a kernel may write a new value straight over an old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of kernel is: the text of one function, and how it is to be called."""
+"""The kernel: the text of one function, and how it is to be called."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from adjoint.compiler.passes.fusion_group import Group
 class Kernel:
     """A function `k(arguments, tile, thread)` to be called once for each tile, in any order and from any thread.
 
-    Its table holds the addresses of the values in `arguments`, then, if the kernel needs `scratch` bytes, the address
-    of the scratch memory, of which each thread has a piece of that size (a multiple of 64) at `thread * scratch`, then
-    `numbers`, in which kernels of equal code differ. One that draws from a `generator` has the address of its state
+    Its table holds the addresses of the values in `arguments`. If the kernel needs `scratch` bytes, the address of the
+    scratch memory follows: each thread has a piece of that size (a multiple of 64) at `thread * scratch`. Then come the
+    `numbers` in which kernels of equal code differ. A kernel that draws from a `generator` has the address of its state
     before all others, and runs while its lock is held.
     """
 

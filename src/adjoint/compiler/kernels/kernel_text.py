@@ -63,7 +63,7 @@ def make_kernel_text(
 
 @cache
 def _fingerprint_op(op: Any) -> str | None:
-    """Where in this package an op is declared; None if it is a user's."""
+    """Return the place in this package where an op is declared; None for a user's op."""
     functions = [f for f in (op.evaluate, op.scalar) if isinstance(f, FunctionType)]
     if not op.evaluate.__module__.startswith("adjoint.") or any(
         not f.__code__.co_filename.startswith(PACKAGE) for f in functions

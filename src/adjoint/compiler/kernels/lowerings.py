@@ -1,12 +1,12 @@
-"""From groups to kernels: the function that lowers each kind, and the loop nest of what has no root."""
+"""Lowering of groups to kernels, by the kind of their root; a group without one is a loop nest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 
 from adjoint.compiler.kernels import kernel_kinds
 from adjoint.compiler.kernels.kernel import Kernel
-from adjoint.compiler.kernels.kernel_kinds import KERNEL_KINDS, KernelKind
+from adjoint.compiler.kernels.kernel_kinds import KERNEL_KINDS
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, name_by_digest
 from adjoint.compiler.kernels.loop_nest import loop_nest
 from adjoint.compiler.llvm.jit.target import Target
@@ -27,53 +27,18 @@ def _lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> K
         return Kernel(*name_by_digest(EMPTY_KERNEL, "nothing"), [], group)
     if group.root is None:
         return loop_nest.lower(group, fusion, target, known)
-    return LOWERINGS[KERNEL_KINDS[group.root.op.name]](group, fusion, target, known)
+    folder, function = LOWERINGS[KERNEL_KINDS[group.root.op.name]]
+    lowering = import_module(f"adjoint.compiler.kernels.{folder}.lowering")
+    kernel: Kernel = getattr(lowering, function)(group, fusion, target, known)
+    return kernel
 
 
-# What writes a kind is imported when the first such group comes.
-
-
-def _lower_product(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.matmul import lowering
-
-    return lowering.lower(group, fusion, target, known)
-
-
-def _lower_reading(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.gather_scatter import lowering
-
-    return lowering.lower_gather(group, fusion, target, known)
-
-
-def _lower_writing(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.gather_scatter import lowering
-
-    return lowering.lower_scatter(group, fusion, target, known)
-
-
-def _lower_spatial(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.conv_pool import lowering
-
-    return lowering.lower(group, fusion, target, known)
-
-
-def _lower_draw(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.random import lowering
-
-    return lowering.lower(group, fusion, target, known)
-
-
-def _lower_attention(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
-    from adjoint.compiler.kernels.attention import lowering
-
-    return lowering.lower(group, fusion, target, known)
-
-
-LOWERINGS: dict[KernelKind, Callable[[Group, Fusion, Target, KernelMemo], Kernel]] = {
-    kernel_kinds.PRODUCT: _lower_product,
-    kernel_kinds.READING: _lower_reading,
-    kernel_kinds.WRITING: _lower_writing,
-    kernel_kinds.SPATIAL: _lower_spatial,
-    kernel_kinds.DRAW: _lower_draw,
-    kernel_kinds.ATTENTION: _lower_attention,
+# For each kind the module and the function that write it: imported when the first such group comes.
+LOWERINGS = {
+    kernel_kinds.PRODUCT: ("matmul", "lower"),
+    kernel_kinds.READING: ("gather_scatter", "lower_gather"),
+    kernel_kinds.WRITING: ("gather_scatter", "lower_scatter"),
+    kernel_kinds.SPATIAL: ("conv_pool", "lower"),
+    kernel_kinds.DRAW: ("random", "lower"),
+    kernel_kinds.ATTENTION: ("attention", "lower"),
 }

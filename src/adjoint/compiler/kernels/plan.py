@@ -1,4 +1,4 @@
-"""What the passes decide of a step: its graph as it will run, the groups of that, and their kernels."""
+"""The passes' decision about a step: its graph as it will run, the groups of that, and their kernels."""
 
 from __future__ import annotations
 

@@ -55,11 +55,11 @@ class Lanes(Arithmetic):
         return self._extreme(self.lt, self.minimum, x)
 
     def hand(self, x: Reg) -> Reg:
-        """Whether every lane is true; the bits set in all for integers."""
+        """True if every lane is true; the bits set in all for integers."""
         return self.eq(self._bitcast_mask(x), -1) if x.type.is_bool else self._reduce(self.bitwise_and, x)
 
     def hor(self, x: Reg) -> Reg:
-        """Whether any lane is true; the bits set in any for integers."""
+        """True if any lane is true; the bits set in any for integers."""
         return self.ne(self._bitcast_mask(x), 0) if x.type.is_bool else self._reduce(self.bitwise_or, x)
 
     def _bitcast_mask(self, x: Reg) -> Reg:

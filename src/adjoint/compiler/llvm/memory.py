@@ -148,7 +148,7 @@ class Memory(Division):
 
 @lru_cache(maxsize=256)
 def _element(type: Type) -> str:
-    """What an array of a type is made of."""
+    """The spelling of an array's element."""
     return _memory_type(type.scalar).text
 
 

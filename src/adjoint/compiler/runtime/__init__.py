@@ -1,9 +1,8 @@
-"""What runs a program's kernels: the entry into native code, and the threads that share their tiles.
+"""The native runtime: the entry into compiled code, the threads that share its tiles, the checks before it.
 
 Modules, in reading order:
 
-- `cpython_layout`: Where CPython and NumPy keep what compiled code looks at, found out on the interpreter that runs
-  it.
+- `cpython_layout`: The memory layout of CPython's and NumPy's objects, found out on the interpreter that runs.
 - `result_buffers`: Memory of large results, used again when nobody holds it: new memory costs a fault for each page.
 - `thread_pool`: The threads of this process that compute tiles: nobody waits for one that has taken none.
 - `native_entry`: The entry into native code: one call binds the arrays that change and runs a list of kernels and
@@ -12,10 +11,10 @@ Modules, in reading order:
   kind of comparison.
 - `object_checks`: Looking at Python objects from native code: many comparisons of pointers in one call, a few ns
   each.
-- `write_marks`: What a call leaves on Python objects that its kernels wrote: when they were written, and how often.
-- `guard_lowering`: From the facts on which a program relies to looks at the objects that tell them: what Python need
-  not ask again.
-- `guard_checks`: All that a program checks at each call, as looks: its arguments, its guards, the tensors it
+- `write_marks`: The marks of a call on Python objects that its kernels wrote: when they were written, and how often.
+- `guard_lowering`: The lowering of guards to pointer checks at the objects that decide them, so that Python need not
+  ask again.
+- `guard_checks`: The checks of a program at each call, in native code: its arguments, its guards, the tensors it
   captured.
 - `native_function`: Native functions that Python calls as its own: compiled on first use, and there until the process
   ends.

@@ -1,4 +1,4 @@
-"""Where CPython and NumPy keep what compiled code looks at, found out on the interpreter that runs it."""
+"""The memory layout of CPython's and NumPy's objects, found out on the interpreter that runs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def read_word(address: int) -> int:
 
 
 def slot_offset(kind: type, name: str) -> int:
-    """Where objects of the type have a slot: its descriptor leads to the slot's description, the third word of it."""
+    """Return the offset of a slot in objects of a type: the third word of what its descriptor points to."""
     described = read_word(id(kind.__dict__[name]) + HEAD + 24)
     return read_word(described + 16) & 0xFFFF_FFFF
 

@@ -1,4 +1,4 @@
-"""All that a program checks at each call, as looks: its arguments, its guards, the tensors it captured.
+"""The checks of a program at each call, in native code: its arguments, its guards, the tensors it captured.
 
 Looks are taken when the checks in Python find nothing wrong although the last looks failed; the more often that was in
 vain, the more rarely.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class GuardChecks:
-    """What of a program's checks can be looked at: the guards in `facts` and the tensors in `state`, by number.
+    """The checks of a program that native code can make: the guards in `facts` and the tensors in `state`, by number.
 
     `possible`: whether the arguments can be, without which the rest is of no use. `located`: the numbers of the tensors
     whose memory is bound where it lies.
@@ -73,7 +73,7 @@ class GuardChecks:
         return check_argument(number, itself, leaf, v.dtype, v.shape, steps, bool(v.shape))
 
     def _of_tensor(self, k: int, tensor: Tensor, node: Any, symbol: Value) -> list[PointerCheck] | None:
-        """Of a captured tensor: the place where another may be found, its history, its memory."""
+        """Return the checks of a captured tensor: the place where another may be found, its history, its memory."""
         if isinstance(symbol.source, Argument):
             return []
         slots = cpython_layout.find_slot_offsets()
@@ -118,7 +118,7 @@ def checks_of_gradients(
 
 
 def always_stale(*_: Any) -> bool:
-    """Nothing was looked at yet."""
+    """Fail: nothing was checked yet."""
     return False
 
 

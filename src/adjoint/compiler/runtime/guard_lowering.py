@@ -1,4 +1,4 @@
-"""From the facts on which a program relies to looks at the objects that tell them: what Python need not ask again.
+"""The lowering of guards to pointer checks at the objects that decide them, so that Python need not ask again.
 
 Looks are stricter than the guards: they hold only while the objects are the very ones they were. Where they do not, the
 guards decide. What cannot be looked at stays with Python at each call.

@@ -35,7 +35,7 @@ INCREF, GET_ITEM, NEXT_ITEM, GET_ATTRIBUTE, DECREF, CLEAR_ERROR, HEAD_WORDS = ra
 
 
 class Operands(NamedTuple):
-    """Of a check: the plan, the arguments of the step, room for three words, and the check's own three."""
+    """The operands of a check: the plan, the step's arguments, room for three words, the check's own three."""
 
     plan: Reg
     args: Reg

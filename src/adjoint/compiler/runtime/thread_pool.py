@@ -2,8 +2,8 @@
 
 A kernel of several tiles is a phase. The thread that runs the program publishes it and takes tiles itself; workers that
 are awake take tiles too, each from a range of its own at first, then from those of others. Taking one is a
-compare-and-swap on a word that names the phase, so that whoever comes late finds nothing, and the phase ends when those
-are done who took something. After a fork the child has no workers, and does all alone until it starts its own.
+compare-and-swap on a word that names the phase, so that a late worker finds nothing. The phase ends when those are done
+that took something. After a fork the child has no workers, and does all alone until it starts its own.
 """
 
 from __future__ import annotations

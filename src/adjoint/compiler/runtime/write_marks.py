@@ -1,4 +1,4 @@
-"""What a call leaves on Python objects that its kernels wrote: when they were written, and how often.
+"""The marks of a call on Python objects that its kernels wrote: when they were written, and how often.
 
 In native code 20 ns for each, where Python takes 100.
 """

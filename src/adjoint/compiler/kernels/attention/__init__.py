@@ -4,7 +4,7 @@ Modules, in reading order:
 
 - `tile_matmul`: Products of matrices that lie in a cache: a tile of the result in registers, A read element by
   element.
-- `plan`: How attention is computed by a kernel: blocks of rows, tiles, scratch memory.
+- `plan`: The plan of an attention kernel: blocks of rows, tiles, scratch memory.
 - `call`: An equation of attention as the call of a kernel: its plan and where its operands lie.
 - `transpose`: Rows of a matrix written side by side into lanes: what a product over its columns reads.
 - `softmax_block`: The weights of a block of rows: scores, what hides keys, and their exponentials.

@@ -1,7 +1,7 @@
 """The gradient of the attention kernel: all of one head, a block of rows at a time, its weights computed again.
 
-dv += wᵀ g, s = w (g vᵀ - Σ w g vᵀ), dq = s k · scale, dk += sᵀ q · scale, with the weights w and the slopes s as the
-attention kernel keeps them. The sums over rows are in memory, in an order that depends on nothing but the shape.
+dv += wᵀ g, s = w (g vᵀ - Σ w g vᵀ), dq = s k · scale, dk += sᵀ q · scale. The weights w and the slopes s lie as in the
+attention kernel. The sums over rows are in memory, in an order that depends on nothing but the shape.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _write_row_block(
     results: tuple[TileMatrix, TileMatrix, TileMatrix], block: Reg,
     parts: AttentionScratch, add: bool,
 ) -> None:  # fmt: skip
-    """What the rows of one block give; `add`: dk and dv have those of others."""
+    """Add one block of rows to the gradients; without `add`, dk and dv are written for the first time."""
     kind, high, (dq, dk, dv) = plan.kind, plan.high, results
     row = first_row(b, plan, block)
     seen = count_visible_keys(b, plan, row)

@@ -12,7 +12,7 @@ from adjoint.compiler.llvm.types import from_dtype
 
 
 class AttentionCall(NamedTuple):
-    """All that the text depends on: the operands by the number of their argument and their first element."""
+    """The structure that decides the text: operands by the number of their argument and their first element."""
 
     plan: AttentionPlan
     operands: tuple[tuple[int, int], ...]  # g if it is the gradient, q, k, v, and the mask if there is one

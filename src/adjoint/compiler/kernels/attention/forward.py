@@ -91,7 +91,7 @@ def head_index(b: Builder, head: Reg, lead: Sequence[int]) -> list[Reg]:
 
 
 def offset_to_head(b: Builder, pointer: Reg, stack: MatrixStack, at: Sequence[Reg], plan: AttentionPlan) -> Reg:
-    """Where the matrix of a head begins."""
+    """Return the address of a head's matrix."""
     total = b.constant(0, I64)
     for index, stride, size in zip(at, stack.strides, stack.shape, strict=False):
         if stride and size > 1:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LoweredAttention(NamedTuple):
-    """What a `Kernel` is made of: the last of the `arguments` is written."""
+    """The parts of a `Kernel`: the last of the `arguments` is written."""
 
     name: str
     code: KernelText | str

@@ -1,4 +1,4 @@
-"""How attention is computed by a kernel: blocks of rows, tiles, scratch memory; or why by none."""
+"""The plan of an attention kernel: blocks of rows, tiles, scratch memory; or the reason against one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MatrixStack(NamedTuple):
 
 
 class AttentionPlan(NamedTuple):
-    """How attention of `kind` is computed; where there is a `reason` against it, by no kernel."""
+    """The plan of attention of `kind`; with a `reason` against it there is no kernel."""
 
     kind: Type  # a register of elements
     q: MatrixStack
@@ -104,7 +104,7 @@ def plan_attention(
 
 
 class AttentionScratch(NamedTuple):
-    """Where in the scratch memory things are: [column or key][row of the block] each."""
+    """The layout of the scratch memory: each array is [column or key][row of the block]."""
 
     rows: Reg  # of q, transposed
     weights: Reg
@@ -135,7 +135,7 @@ def split_scratch(b: Builder, plan: AttentionPlan, scratch: Reg, gradient: bool 
 
 
 def count_visible_keys(b: Builder, plan: AttentionPlan, row: Reg) -> Reg | int:
-    """How many keys the block that begins at `row` sees, rounded up to whole tiles."""
+    """Return how many keys the block that begins at `row` sees, rounded up to whole tiles."""
     high = plan.shapes[0][0]
     if not plan.causal:
         return plan.keys

@@ -1,7 +1,7 @@
 """The weights of a block of rows: scores, what hides keys, and their exponentials.
 
 They are kept with the keys down and the rows across the lanes. So maxima and sums over keys need no step between
-lanes, rows beyond the last are lanes to be ignored, and the products with the weights read them element by element.
+lanes. Rows beyond the last are lanes to be ignored, and products read the weights element by element.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def write_weights(
     largest = _find_row_maxima(b, plan, row, seen, parts)
     largest = [b.select(b.eq(m, -math.inf), 0.0, m) for m in largest]
     step = unroll_of_keys(plan)
+    # The plain loop: for key, row: weights[key, row] = exp(scores[key, row] - largest[row]); totals[row] += that.
+    # Unrolled: a register of rows at a time, for several keys in one turn.
     zeros = [b.constant(0.0, kind)] * len(largest)
     with b.loop(0, seen, step, carried=zeros) as turn:
         totals = list(turn.carried)

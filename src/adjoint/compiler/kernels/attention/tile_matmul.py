@@ -14,7 +14,7 @@ from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
 class TileMatrix(NamedTuple):
-    """Where a matrix lies: the address of its first element and the steps, in elements, between rows and columns."""
+    """A matrix in memory: the address of its first element and the steps, in elements, between rows and columns."""
 
     pointer: Reg
     row: int
@@ -53,7 +53,7 @@ def tile_shape(target: Target, vectors: int) -> tuple[int, int]:
 
 
 def even_unroll(count: int) -> int:
-    """How many steps of a sum are written out in its loop."""
+    """Return how many steps of a sum the body of its loop has."""
     return 2 - count % 2
 
 
@@ -107,7 +107,7 @@ def for_row_blocks(b: Builder, total: int, wanted: Reg | int, high: int, block: 
 
 
 def panels(columns: int, across: int, lanes: int) -> list[tuple[int, int, int | None, int]]:
-    """How columns are spread over registers: (first, registers, lanes of the last one, how many times in a row)."""
+    """Spread columns over registers: (first, registers, lanes of the last one, how many times in a row)."""
     found: list[tuple[int, int, int | None, int]] = []
     width = across * lanes
     if columns // width:
@@ -123,6 +123,9 @@ def _tile(
     b: Builder, kind: Type, a: TileMatrix, right: TileMatrix, row: Reg, count: int, column: Reg, vectors: int,
     mask: int | None, depth: SummedRange,
 ) -> Tile:  # fmt: skip
+    # The plain loop: for k, r, j: sums[r, j] += a[row + r, k] * right[k, column + j].
+    # Unrolled: the tile's sums stay in registers, `count` × `vectors` fmas share `count` + `vectors` loads, and several
+    # steps of k share one turn of the loop.
     scalar, lanes = kind.scalar, kind.lanes
     left = b.gep(a.pointer, b.mul(row, a.row), scalar)
     above = b.gep(right.pointer, column, scalar)

@@ -43,7 +43,7 @@ def write_transposed(
 
 
 def _transpose_pieces(b: Builder, loaded: list[Reg], piece: int) -> list[Reg]:
-    """Of pieces of rows, one register for each column."""
+    """Transpose pieces of rows into one register for each column."""
     # register r has the rows r, r + piece, …: then each group of lanes is a square to be turned about
     rows = [_concat_registers(b, loaded[r::piece]) for r in range(piece)]
     if piece == 1:

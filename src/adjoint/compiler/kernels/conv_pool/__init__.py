@@ -2,8 +2,7 @@
 
 Modules, in reading order:
 
-- `blocking`: How a convolution's result is cut into blocks of registers: so many channels by so many vectors of
-  places.
+- `blocking`: The blocks of registers of a convolution's result: some channels by some vectors of places.
 - `padded_image`: A framed image: what a convolution reads of one image, copied so that every tap's elements are
   neighbours.
 - `staging`: A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
@@ -14,6 +13,6 @@ Modules, in reading order:
 - `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places, the lanes of a register
   over places.
 - `pooling`: Pooling, forward and towards the input: a tile takes whole images, lanes run along a row of windows.
-- `windowed_op`: Which equations slide windows over images, and how the kernel of each is planned and written.
+- `windowed_op`: The equations that slide windows over images, with the planner and the writer of each.
 - `lowering`: Convolution and pooling, forward and backward, as kernels of a graph.
 """

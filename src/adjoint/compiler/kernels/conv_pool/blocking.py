@@ -1,4 +1,4 @@
-"""How a convolution's result is cut into blocks of registers: so many channels by so many vectors of places."""
+"""The blocks of registers of a convolution's result: some channels by some vectors of places."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
 
     @property
     def uneven(self) -> bool:
-        """Whether some blocks are smaller."""
+        """True if some blocks are smaller."""
         if self.in_row <= self.vectors:
             return self.rows % min(self.rows, self.vectors // self.in_row) > 0
         return self.in_row % self.vectors > 0
@@ -129,7 +129,7 @@ def count_vector_registers(target: Target) -> int:
 
 
 def _cycles(channels: int, vectors: int) -> float:
-    """Of one term, with two multiplications and two loads in a cycle; a sum takes another term after four."""
+    """Return the cycles of one term: two multiplications and two loads in a cycle, four until a sum takes another."""
     return max(0.5 * channels * vectors, 0.5 * (vectors + channels), 4.0) + 0.5
 
 

@@ -76,6 +76,9 @@ def _sum(
     b: Builder, plan: ConvolutionPlan, phase: Phase, at: Reg, weights: Reg, channels: int, vectors: Sequence[Vector]
 ) -> tuple[Reg, ...]:
     """A block's sums over channels and taps: loops over columns of taps, over long columns, over channels."""
+    # The plain loop: for channel, input channel, tap, place: sums[channel, place] += weight * image[place + tap].
+    # Unrolled: a block of channels by places stays in registers, so that each load of the image serves all channels of
+    # the block and each broadcast weight all its places. Taps are written out up to `MAX_UNROLLED_TAPS` of a column.
     type = plan.type
     vector = type.of(plan.grid.lanes)
     zero = b.constant(0.0, vector)
@@ -138,7 +141,7 @@ def _finish(
     first: Reg | int,
     finish: Finish,
 ) -> None:
-    """What the stage holds, in the order of the result."""
+    """Read the stage in the order of the result."""
     lanes = plan.grid.lanes
     _, height, width = plan.result
     rows = height // plan.bands

@@ -37,7 +37,7 @@ class Phase(NamedTuple):
 
 
 class ConvolutionPlan(NamedTuple):
-    """How one convolution is computed. Weights lie `weight` = (group, result's channel, summed channel) apart."""
+    """The plan of one convolution. Weights lie `weight` = (group, result's channel, summed channel) apart."""
 
     images: int  # of all groups
     groups: int
@@ -70,7 +70,7 @@ class ConvolutionPlan(NamedTuple):
 
     @property
     def stage(self) -> Stage:
-        """Where the results of one channel wait."""
+        """The part of the stage that holds the results of one channel."""
         dense = self.grid.rows == 1  # rows follow each other without a gap
         pitch = self.places if dense else self.pitch
         plane = self.pitch * self.grid.rows

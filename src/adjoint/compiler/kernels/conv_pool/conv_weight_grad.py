@@ -21,6 +21,7 @@ from adjoint.compiler.kernels.conv_pool.blocking import (
 from adjoint.compiler.kernels.conv_pool.conv_plan import Shape, Term, group_by_column, plane_of, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image, write_padded_image
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
+from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
@@ -31,7 +32,7 @@ TILE_FLOPS = 2.5e6
 
 
 class ConvolutionWeightPlan(NamedTuple):
-    """How one gradient is computed: which taps are in registers together, and what a tile owns."""
+    """The plan of one gradient: which taps are in registers together, and what a tile owns."""
 
     images: int
     groups: int
@@ -203,6 +204,9 @@ def _add_column(
     b: Builder, plan: ConvolutionWeightPlan, seen: Reg, g: Reg, waiting: Reg, terms: Sequence[Term], size: int,
     count: Reg | int,
 ) -> None:  # fmt: skip
+    # The plain loop: for image, place, channel, tap: sums[channel, tap] += g[channel, place] * image[place + tap].
+    # Unrolled: `size` channels by all taps of the column stay in registers while images and places pass by. A register
+    # holds one sum for each lane, which `_finish` adds up.
     type, lanes = plan.type, plan.grid.lanes
     vector = type.of(lanes)
     stride = plan.frame.channels * plan.result[2] * plan.result[3] * lanes
@@ -250,7 +254,7 @@ def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, i
     def part(index: Reg, origin: Sequence[Reg], mask: int | None) -> None:
         pointer = b.gep(waiting, b.mul(index, lanes), type)
         rows = [b.load(b.gep(pointer, lane * lanes, type), type.of(lanes)) for lane in range(lanes)]
-        finish(origin, [ResultRegister((0,) * len(origin), _sum_across_lanes(b, rows), mask)])
+        finish(origin, [ResultRegister((0,) * len(origin), fold_lanes(b, rows), mask)])
 
     with b.loop(0, plan.outward.size) as outer:
         channel = b.add(first, outer.index)
@@ -270,32 +274,6 @@ def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, i
             for column in range(0, width, lanes):
                 at = b.add(b.add(before, b.mul(line.index, width)), column)
                 part(at, [channel, input, *row, b.constant(column, I64)], min(lanes, width - column))
-
-
-def _sum_across_lanes(b: Builder, rows: Sequence[Reg]) -> Reg:
-    """The sum of each register's lanes, one register's in each lane: halves are added in pairs, as of a tree."""
-    rows = list(rows)
-    lanes = rows[0].type.lanes
-    half = 1
-    while half < lanes:
-        # Two registers become one that has every second lane from each.
-        rows = [_add_neighbors(b, rows[i], rows[i + 1], half) for i in range(0, len(rows), 2)]
-        half *= 2
-    return rows[0]
-
-
-def _add_neighbors(b: Builder, x: Reg, y: Reg, half: int) -> Reg:
-    """x's neighbouring runs of `half` lanes added into one run, y's beside it."""
-    lanes = x.type.lanes
-    low = [(0 if lane % (2 * half) < half else lanes) + lane - lane % (2 * half) + lane % half for lane in range(lanes)]
-
-    def shuffle_runs(ahead: int) -> Reg:
-        order = ", ".join(f"i32 {lane + ahead}" for lane in low)
-        return b.emit(
-            f"shufflevector {x.type.text} {x.name}, {y.type.text} {y.name}, <{lanes} x i32> <{order}>", x.type
-        )
-
-    return b.add(shuffle_runs(0), shuffle_runs(half))
 
 
 def _largest_divisor(size: int, fits: Callable[[int], bool]) -> int:

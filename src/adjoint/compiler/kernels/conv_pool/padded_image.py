@@ -16,7 +16,7 @@ MAX_UNROLLED_REGISTERS = 3  # registers in a row, up to which a copy of it is wr
 
 
 class PaddedImage(NamedTuple):
-    """Where the elements of an image lie for each tap, `offsets` counted from a channel's first element."""
+    """The places of an image's elements for each tap, `offsets` counted from a channel's first element."""
 
     channels: int
     image: tuple[int, int]  # (H, W)
@@ -165,7 +165,7 @@ def _address_without_bounds(b: Builder, pointer: Reg, index: Reg | int, type: Ty
 
 
 def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
-    """For each start the least one that differs from it by whole strides."""
+    """Map each start to the least one that differs from it by whole strides."""
     return {s: min(t for t in starts if (t - s) % stride == 0) for s in starts}
 
 

@@ -132,7 +132,7 @@ def _write_rows(b: Builder, plan: PoolingPlan, g: Reg, x: Reg | None, lead: Sequ
 def _route_gradient(
     b: Builder, plan: PoolingPlan, g: Reg, x: Reg | None, row: Reg | int, rows: range, place: Reg | int, inner: bool
 ) -> dict[Tap, Reg]:
-    """What each tap of some windows is given of their g: all, or where it is the largest."""
+    """Return the share that each tap of some windows has in their g: all, or where it is the largest."""
     across = plan.axes[1]
     lanes = plan.lanes
     vector = plan.type.of(lanes)
@@ -252,7 +252,7 @@ def _finish_row(
 
 
 def _count_filled_lanes(size: int, place: Reg | int, lanes: int) -> int | None:
-    """How many lanes from `place` on are elements, None for all."""
+    """Return how many lanes from `place` on are elements, None for all."""
     left = max(0, size - _require_known(place))
     return None if left >= lanes else left
 

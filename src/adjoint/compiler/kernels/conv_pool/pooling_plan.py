@@ -41,7 +41,7 @@ class Axis(NamedTuple):
 
 
 class PoolingPlan(NamedTuple):
-    """How images are pooled: `largest` or summed."""
+    """The plan of a pooling: `largest` or summed."""
 
     lead: Shape
     axes: tuple[Axis, Axis]
@@ -64,7 +64,7 @@ class PoolingPlan(NamedTuple):
 
     @property
     def stage(self) -> Stage:
-        """Where an image's gradient is added up, towards the input."""
+        """The memory in which an image's gradient is added up, towards the input."""
         down, across = self.axes
         rows, places = (
             max((a.length - 1 + a.padding) // a.stride, a.places - 1 + (a.taps - 1) * a.dilation // a.stride) + 1
@@ -92,7 +92,7 @@ class PoolingPlan(NamedTuple):
         return tuple(found)
 
     def target(self, tap: Tap) -> int:
-        """Where in the stage a tap's first place is."""
+        """Return the offset of a tap's first place in the stage."""
         down, across = self.axes
         stage = self.stage
         y, x = tap[0] * down.dilation, tap[1] * across.dilation

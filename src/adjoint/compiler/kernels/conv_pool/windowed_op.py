@@ -1,4 +1,4 @@
-"""Which equations slide windows over images, and how the kernel of each is planned and written."""
+"""The equations that slide windows over images, with the planner and the writer of each."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ WINDOW_PARAMS = ("size", "stride", "padding", "dilation", "extra")
 class WindowedOp(NamedTuple):
     """The kernel of one equation: `write(b, operands, scratch, tile, finish)` writes its body.
 
-    Operands are contiguous, `scratch` is the calling thread's piece. `finish` sees the result in `shape`, where places
-    of an image, or all that belongs to one channel of a weight, are one dimension if the plan is flat.
+    Operands are contiguous, `scratch` is the calling thread's piece. `finish` sees the result in `shape`. If
+    the plan is flat, places of an image, or all of one channel of a weight, are one dimension there.
     """
 
     plan: ConvolutionPlan | ConvolutionWeightPlan | PoolingPlan

@@ -2,8 +2,8 @@
 
 Modules, in reading order:
 
-- `index_space`: Which element of an array each point of a grid names, where positions along some dimensions are data
-  themselves.
+- `index_space`: The map from points of a grid to elements of an array, in which positions along some dimensions are
+  data.
 - `gather`: Kernels that read at positions which are data: `index` (an embedding's rows), `gather`.
 - `scatter`: Kernels that write at positions which are data: gradients of embeddings and gathers, index assignment,
   folds.

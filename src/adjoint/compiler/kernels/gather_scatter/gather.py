@@ -44,7 +44,7 @@ class GatherPiece(NamedTuple):
 
 
 class GatherPlan(NamedTuple):
-    """How to read; `arguments` are the arrays and the indices, in the order of the table."""
+    """The plan of a read; `arguments` are the arrays and the indices, in the order of the table."""
 
     shape: Shape
     kind: Type
@@ -54,7 +54,7 @@ class GatherPlan(NamedTuple):
 
 
 def plan_gather(value: Value, target: Target, view_of: ViewOf = StridedView.whole) -> GatherPlan | None:
-    """How to read what `index`, `gather` or `cat` says; None if NumPy must.
+    """Plan the read that `index`, `gather` or `cat` asks for; None if NumPy must do it.
 
     Operands may be views. Indices are taken to be checked: a wrong one reads some other element, nothing outside.
     """
@@ -80,7 +80,7 @@ def plan_gather(value: Value, target: Target, view_of: ViewOf = StridedView.whol
 
 
 def _index_maps(value: Value, view_of: ViewOf) -> list[tuple[Value, IndexMap, Shape]] | None:
-    """What is read for each part of the result: from which array, where, and where the part begins."""
+    """Return for each part of the result the array that is read, the places in it, and where the part begins."""
     views = [view_of(v) for v in value.operands]
     if len(views) != len(value.inputs):
         return None

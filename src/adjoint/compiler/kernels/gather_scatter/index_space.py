@@ -1,4 +1,4 @@
-"""Which element of an array each point of a grid names, where positions along some dimensions are data themselves.
+"""The map from points of a grid to elements of an array, in which positions along some dimensions are data.
 
 Reading, the grid is the result and the array is what is read; writing, the grid is the source and the array the result.
 """
@@ -88,7 +88,7 @@ def slice_positions(array: StridedView, bounds: Sequence[tuple[int, int, int]]) 
 
 
 class GridPoint(NamedTuple):
-    """Where in the grid code is being written: its first indices, the element they lead to, and where others stand.
+    """The point of the grid for which code is written: its first indices, their element, and the other offsets.
 
     `others`: offsets along other strides. `waiting`: lookups whose position depends on what follows, and where in
     their arrays they stand.
@@ -125,7 +125,7 @@ class GridSweep:
         return self._resolve_lookups(GridPoint((*at.indices, index), offset, others, waiting), d + 1)
 
     def position(self, lookup: Lookup, offset: Reg, lanes: int, mask: int | None, stride: int) -> Reg:
-        """What is looked up, in elements of the array: within it, whatever the indices hold."""
+        """Write the offset that is looked up, in elements of the array: within it, whatever the indices hold."""
         b, indices = self.b, lookup.indices
         kind = from_dtype(indices.base.dtype)
         pointer = b.gep(self.pointers[indices.base], offset, kind)

@@ -49,7 +49,7 @@ class ScatterPass(NamedTuple):
 
 
 class ScatterPlan(NamedTuple):
-    """How to write; `arguments` are the arrays and the indices, in the order of the table, before the result.
+    """The plan of a write; `arguments` are the arrays and the indices, in the order of the table, before the result.
 
     The result is filled with `start`, unless that is an array which lies where the result is to be.
     """
@@ -65,7 +65,7 @@ class ScatterPlan(NamedTuple):
 
 
 def plan_scatter(value: Value, target: Target, view_of: ViewOf = StridedView.whole) -> ScatterPlan | None:
-    """How to write what an equation says; None if NumPy must.
+    """Plan the write that an equation asks for; None if NumPy must do it.
 
     It is one of index_add, scatter_add, put_index, scatter, scatter_reduce, put_slice, unslice and pad. Operands may
     be views. Indices are taken to be checked: a wrong one writes to some other element, nothing outside.
@@ -163,7 +163,7 @@ _FORMS: dict[str, Any] = {
 
 
 def _fit_source(source: StridedView | Number, dtype: Any, shape: Shape) -> StridedView | Number | None:
-    """What is written, over the whole grid and in the result's type; None if it has another."""
+    """Return the values to write, over the whole grid; None if their type is not the result's."""
     if isinstance(source, StridedView):
         return source.expand(shape) if source.base.dtype == dtype else None
     return int(source) if dtype.kind in "iu" else source

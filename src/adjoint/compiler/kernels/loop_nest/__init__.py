@@ -6,7 +6,6 @@ Modules, in reading order:
 - `iteration_space`: The iteration space of a loop nest: which loops there are, and how far each access steps in each.
 - `reduction_stages`: The stages of a loop nest with folds: a fold that needs another's result waits for it, and the
   loops run once more.
-- `tile_partition`: How a loop nest is shared out: its outermost loop in pieces, each a tile that owns what it writes.
-- `vector_width`: How many neighbouring elements a loop nest takes at once.
 - `loop_nest`: The loop-nest kernel: any tree of elementwise equations and folds, in explicit vectors.
+- `tiling`: The division of a loop nest: lanes of its innermost loop, and tiles of its outermost loop.
 """

@@ -111,11 +111,11 @@ class IterationSpace:
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))
 
     def sources(self, value: Value) -> list[OperandLoad | Value]:
-        """For each operand of an equation what its register is kept under: the read, or the equation that made it."""
+        """Return for each operand of an equation the key of its register: the read, or the equation that made it."""
         return self._sources[value]
 
     def structure(self) -> Any:
-        """All that a kernel's text is made from, with numbers for values: groups of one structure have one text."""
+        """Return the structure that decides a kernel's text, with numbers for values."""
         registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
         place = self.accesses.make_fingerprinter()
 

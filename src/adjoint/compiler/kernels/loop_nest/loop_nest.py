@@ -2,9 +2,9 @@
 
 Loops run over the kept dimensions, then over the reduced ones, as often as there are stages; the dimension that is
 last in memory is spread over lanes, its remainder done once more under a mask. A value is computed in the outermost
-loop that it does not depend on. Rows of a few registers are held in them from stage to stage, and two short ones are
-computed side by side, because each would wait for its folds. Long sums go through
-blocks of float32 partial sums into float64, so that their error does not grow with their length.
+loop that it does not depend on. Rows of a few registers stay in them from stage to stage. Two short rows are computed
+side by side, because each alone would wait for its folds. Long sums go through blocks of float32 partial sums into
+float64, so that their error does not grow with their length.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, make_kernel_t
 from adjoint.compiler.kernels.loop_nest import accumulators
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, space_of
 from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
-from adjoint.compiler.kernels.loop_nest.tile_partition import TilePartition, partition_tiles
-from adjoint.compiler.kernels.loop_nest.vector_width import choose_lanes
+from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, choose_lanes, partition_tiles
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
@@ -53,8 +52,10 @@ def lower(group: Group, fusion: Fusion, target: Target, known: NestMemo | None =
 
 
 class LoopPoint(NamedTuple):
-    """Where in the nest code is being written: inside the first `depth` loops, at these places of all accesses, with
-    these values in registers; in a `stage` of the folding loops, -1 outside; under a `mask`, only for so many lanes.
+    """The point of the nest for which code is written, inside the first `depth` loops.
+
+    It has the places of all accesses and the values in registers. It is in a `stage` of the folding loops, -1 outside.
+    Under a `mask` it stands for the first so many lanes.
     """
 
     depth: int
@@ -109,13 +110,13 @@ class _LoopNest:
         return 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
 
     def _step(self, depth: int) -> int:
-        """How many turns of a loop are taken at once."""
+        """Return how many turns of a loop are taken at once."""
         if self.space.loops[depth].vector:
             return self.lanes
         return self.rows if depth + 1 == self.space.first_reduced else 1
 
     def _levels(self) -> dict[Source, int]:
-        """How many loops each value lies in: 0 is computed once."""
+        """Return the number of loops around each value: with 0 it is computed once."""
         levels: dict[Source, int] = {}
         for read, access in self.space.reads.items():
             levels[read] = max((i + 1 for i, s in enumerate(access.strides) if s), default=0)
@@ -140,7 +141,7 @@ class _LoopNest:
         return b.text()
 
     def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
-        """Where an access begins: an address, or the index of an element that is made and not loaded."""
+        """Return the start of an access: an address, or the index of an element that is made and not loaded."""
         pointer = pointers.get(access.base)
         if pointer is None:
             return self.b.constant(access.offset, I64)
@@ -286,7 +287,7 @@ class _LoopNest:
         return at._replace(depth=at.depth + 1, places=moved)
 
     def _remainder(self, at: LoopPoint, whole: int, size: int) -> LoopPoint:
-        """What is left of a loop at its end: elements that fill no register, as one step under a mask; or a row."""
+        """Write the rest of a loop at its end: elements that fill no register, as one step under a mask; or a row."""
         moved = self._step_into_loop(at, whole)
         return moved._replace(mask=size - whole) if self.space.loops[at.depth].vector else moved
 

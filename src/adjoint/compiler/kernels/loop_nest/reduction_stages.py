@@ -12,7 +12,7 @@ from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, O
 
 
 class ReductionStages:
-    """When each value of a group is computed."""
+    """The stage in which each value of a group is computed."""
 
     def __init__(self, space: IterationSpace) -> None:
         self.space, group = space, space.group
@@ -39,7 +39,7 @@ class ReductionStages:
         return value in self.space.writes and value not in self._small and self.time[value] < stage
 
     def _find_needed_sources(self, stage: int) -> set[OperandLoad | Value]:
-        """What a stage has to have in registers, for each element that is folded."""
+        """Return the values that a stage needs in registers, for each element that is folded."""
         stack: list[OperandLoad | Value] = [*self.stored[stage]]
         for fold in self.folds[stage]:
             stack.extend(self.space.sources(fold))

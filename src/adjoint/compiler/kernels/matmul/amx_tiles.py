@@ -22,7 +22,7 @@ TILE_CONFIG_BYTES = 64  # bytes that say how large each tile is
 
 
 class PartStrides(NamedTuple):
-    """How many elements behind the first part of an operand, packed as pairs, its second part lies."""
+    """The distance, in elements, from the first part of an operand that is packed as pairs to its second part."""
 
     left: int
     right: int

@@ -23,7 +23,7 @@ class _Halves(Type):
 
     @property
     def text(self) -> str:
-        """As LLVM spells it."""
+        """The spelling of LLVM."""
         return f"<{self.lanes} x bfloat>"
 
 
@@ -159,7 +159,7 @@ def _depth_steps(b: Builder, depth: Index, step: int) -> Iterator[tuple[Reg, Reg
 
 
 def _masks(b: Builder, rest: Reg | None) -> list[Reg | None]:
-    """Which lanes of two registers along the depth exist, where only a `rest` of them does."""
+    """Return the masks of two registers along the depth of which only a `rest` of the lanes exists."""
     return [rest and b.lane_mask(b.sub(rest, at), LANES) for at in (0, LANES)]
 
 

@@ -1,7 +1,7 @@
-"""How a matrix product is cut into blocks of registers: a model of its time chooses among all that fit.
+"""The blocks of registers of a matrix product: a model of its time chooses among all that fit.
 
-A block is `rows` × `width` elements of the result, summed in registers over the whole depth. Either its lanes run along
-the columns, each element of the left operand being broadcast, or along the depth, each element being a dot product
+A block is `rows` × `width` elements of the result, summed in registers over the whole depth. Its lanes run along
+the columns, with each element of the left operand broadcast. Or they run along the depth: each element is a dot product
 whose lanes are added at the end.
 """
 
@@ -44,7 +44,7 @@ MAX_L1_PANEL_BYTES = 24 * 1024  # bytes of a panel that stays in the first
 
 
 class MatrixStrides(NamedTuple):
-    """Where element (batch…, row, column) of an operand lies: strides in elements from its pointer."""
+    """The place of element (batch…, row, column) of an operand: strides in elements from its pointer."""
 
     batch: tuple[int, ...]  # one for each batch dimension of the result, 0 where the operand is broadcast
     row: int
@@ -56,7 +56,7 @@ class MatrixStrides(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What of a target decides the blocks."""
+    """The facts of a target that decide the blocks."""
 
     registers: int
     lanes: int
@@ -64,7 +64,7 @@ class Machine(NamedTuple):
 
     @classmethod
     def of(cls, target: Target, type: Type) -> Machine:
-        """As seen by elements of a type."""
+        """Return the facts of a target for elements of a type."""
         narrow = target.triple.startswith(("x86_64", "i386", "i686")) and target.vector_bits < 512
         return cls(16 if narrow else 32, target.lanes(type), type.itemsize)
 
@@ -84,17 +84,17 @@ class Blocking(NamedTuple):
 
     @property
     def is_paired(self) -> bool:
-        """Whether a step is that of a pair."""
+        """True if a step is that of a pair."""
         return self.rounding is not None
 
     @property
     def is_tiled(self) -> bool:
-        """Whether a block is one of tile registers."""
+        """True if a block is one of tile registers."""
         return self.rounding is not None and self.rounding.is_tiled
 
     @property
     def parts(self) -> int:
-        """How many elements of scratch memory a packed one takes, or a pair of them."""
+        """The elements of scratch memory that a packed one takes, or a pair of them."""
         return self.rounding.parts if self.rounding is not None else 1
 
     def panels(self, m: int) -> tuple[int, int, int]:
@@ -181,7 +181,7 @@ def _tiled_blockings(
 
 
 def pair_packing_costs(left: MatrixStrides, right: MatrixStrides) -> tuple[float, float]:
-    """What a register of pairs costs to pack, of either operand."""
+    """Return the cycles that packing a register of pairs takes, for each operand."""
     return (
         JOIN_PAIRS_CYCLES if left.column == 1 else PARTIAL_PAIRS_CYCLES,
         JOIN_PAIRS_CYCLES if right.column == 1 else TRANSPOSE_PAIRS_CYCLES,
@@ -254,7 +254,7 @@ def _blockings_along_depth(
 
 
 def _sets(sums: float) -> int:
-    """How many sums of each element hide the latency, if a block has so many."""
+    """Return how many sums of each element hide the latency, if a block has `sums` elements."""
     sets = 1
     while sets * sums < FMA_LATENCY_CYCLES * STARTS_PER_CYCLE:
         sets *= 2
@@ -262,11 +262,11 @@ def _sets(sums: float) -> int:
 
 
 def _lines(stride: int) -> int:
-    """How many lines so many bytes apart the second cache (1 MiB) holds."""
+    """Return how many lines the second cache (1 MiB) holds that lie `stride` bytes apart."""
     power = stride & -stride if stride else 1
     return (1 << 20) // max(power, 64)
 
 
 def _strides_clash(m: int, k: int, stride: int) -> bool:
-    """Whether rows so many bytes apart push each other out of the cache before all panels of rows have read them."""
+    """True if rows `stride` bytes apart push each other out of the cache before all panels have read them."""
     return m >= 96 and (abs(stride) % 2048 == 0 or k * abs(stride) > 600 * 1024)

@@ -55,7 +55,7 @@ class GatedEpilogue(Epilogue):
         return made
 
     def _input(self, operand: Any, reader: Value, part: int, own: dict[Value, list[Value]]) -> Any:
-        """What an equation of one part has for an operand of the equation over several."""
+        """Return the operand that an equation of one part has in place of one of several parts."""
         if not isinstance(operand, Value):
             return operand
         view = self._fusion.views[operand].expand(reader.shape)

@@ -74,7 +74,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
 
 
 def _describe_rounding(plan: MatmulPlan) -> str:
-    """What becomes of the operands of a product which may round them."""
+    """Describe the rounding of a product's operands, for `explain`."""
     rounding = plan.blocking.rounding
     if rounding is None:
         return "in float32 all the same"
@@ -84,7 +84,7 @@ def _describe_rounding(plan: MatmulPlan) -> str:
 
 
 def _lower_operand(operand: Value, view: StridedView, group: Group, fusion: Fusion) -> Access | Prologue:
-    """What an operand is: an array, or what is computed of several."""
+    """Return the access to an operand, or the prologue that computes it."""
     if view.base in group.prologue:
         return Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
     return Access(view.base, view.offset, view.strides)

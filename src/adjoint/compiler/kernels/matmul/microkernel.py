@@ -48,6 +48,10 @@ def sum_columns(
 
     `packed`: there is something behind the last column; `paired`: a step is that of a pair.
     """
+    # The plain loop: for k in range(depth): for r, j: total[r, j] += left[r, k] * right[k, j].
+    # Unrolled: all `rows` × `width` totals stay in registers, so that each load of the right operand serves `rows` fmas
+    # and each broadcast of the left one serves a row of registers. `sets` of totals take turns, because an fma needs
+    # four cycles until the next may add to the same register.
     lanes = vector.lanes
     starts = range(0, width, lanes)
     each = rows * len(starts)
@@ -81,6 +85,9 @@ def sum_depth(
     b: Builder, left: LoadSource, right: LoadSource, vector: Type, rows: int, width: int, sets: int, stretch: DepthRange
 ) -> list[list[Reg]]:
     """One register for each row, of as many sums as there are columns."""
+    # The plain loop: total[r, c] = sum of left[r, k] * right[k, c] over k, where both lie along the depth.
+    # Unrolled: a register of depth at a time, `rows` + `width` loads for `rows` × `width` fmas; lanes are added once,
+    # at the end. The shorter side is held in registers, the other is loaded line by line.
     lanes = vector.lanes
     each = rows * width
 
@@ -127,6 +134,7 @@ def _run_depth(b: Builder, stretch: DepthRange, sums: Sums, step: Callable[[Inde
 
 def _sum_sets(b: Builder, sums: Sequence[Reg], sets: int) -> Sequence[Reg]:
     """The sums of all sets added, halving them in a fixed order."""
+    # The plain loop adds set after set; halving makes log2(sets) dependent additions of them.
     while sets > 1:
         half = len(sums) // 2
         sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]

@@ -13,7 +13,7 @@ Index = Reg | int
 
 
 class StridedArray(NamedTuple):
-    """Where an array's element for the operand's first one lies, of which type it is, and the steps to the others."""
+    """An array that an operand reads: the address of its first element, its type, and the steps to the others."""
 
     pointer: Reg
     type: Type
@@ -37,12 +37,12 @@ class MatmulOperand(NamedTuple):
 
     @property
     def pointer(self) -> Reg:
-        """Of an array: where the element lies."""
+        """The address of the element, for an array."""
         return self.places[0].pointer
 
     @property
     def is_computed(self) -> bool:
-        """Whether it is no array: what is computed of lanes off a mask may be anything."""
+        """True if the operand is no array: lanes off a mask may then hold anything."""
         return self.compute is not None
 
     @property
@@ -55,11 +55,11 @@ class MatmulOperand(NamedTuple):
         return self._with_places([p.advance(b, index, p.strides.batch[dimension]) for p in self.places])
 
     def skip_rows(self, b: Builder, rows: Index) -> MatmulOperand:
-        """From so many rows further down."""
+        """Return the operand that begins `rows` further down."""
         return self._with_places([p.advance(b, rows, p.strides.row) for p in self.places])
 
     def skip_columns(self, b: Builder, columns: Index) -> MatmulOperand:
-        """From so many columns further to the right."""
+        """Return the operand that begins `columns` further to the right."""
         return self._with_places([p.advance(b, columns, p.strides.column) for p in self.places])
 
     def load_row(self, b: Builder, lanes: int, mask: Reg | int | None = None) -> Reg:

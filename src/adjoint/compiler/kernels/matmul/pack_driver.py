@@ -52,8 +52,9 @@ class PanelPacker(PanelLayout):
                     packing.pack_rows(b, source, to, self.vector, height, count)
 
     def packed_rows(self, down: Index, panel: Index) -> Reg:
-        """Where a panel of packed rows begins, that many rows and panels below the tile's first: a register apart, as
-        the last row is written by a whole one.
+        """Return the address of a panel of packed rows, `down` rows and `panel` panels below the tile's first.
+
+        Panels lie a register apart: the last row is written by a whole one.
         """
         depth = min(self.product.depth, self.product.steps)
         place = advance_address(self.b, self.packed_left, down, depth, self.vector)

@@ -1,4 +1,4 @@
-"""Which operands of a matrix product are packed, and can be computed as that is done: what fusion asks of a product."""
+"""The operands of a matrix product that are packed and can be computed meanwhile, as fusion asks for them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def is_readable(equations: Sequence[Value], views: dict[Value, StridedView], ope
 
 
 def count_packings(root: Value, views: Sequence[StridedView], side: int, target: Target, precision: str) -> int:
-    """How often a product packs each element of an operand, if that can be computed then; 0 where it reads it as it
-    lies. `views`: of the two operands; `precision`: of the product.
+    """Return how often a product packs each element of an operand that can be computed then; 0 where it packs none.
+
+    `views`: of the two operands; `precision`: of the product.
     """
     if find_permutation(views[side]) is None:
         return 0

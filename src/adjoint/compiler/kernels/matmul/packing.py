@@ -11,6 +11,8 @@ from adjoint.compiler.llvm.types import Reg, Type
 
 def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
     """The columns of a square of as many registers as each has lanes."""
+    # The plain loop: columns[c][r] = rows[r][c], lanes² loads and stores. In registers it takes lanes · log2(lanes)
+    # shuffles; those within 128 bits come first, since they take one cycle where wider ones take three.
     type = rows[0].type
     quad = min(max(128 // type.bits, 1), type.lanes)  # lanes that a cheap shuffle stays within
     groups = [_deinterleave(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
@@ -20,6 +22,8 @@ def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
 
 def fold_lanes(b: Builder, sums: Sequence[Reg]) -> Reg:
     """Each register's lanes added up: lane i is the sum of the i-th; at most as many as lanes, the rest repeat."""
+    # The plain loop: lane i = sum(sums[i]). Two registers at a time are folded into one, so that n registers take n - 1
+    # additions and twice as many shuffles, where one by one they take n · log2(lanes) of each.
     type = sums[0].type
     quad = min(max(128 // type.bits, 1), type.lanes)
     level = list(sums)
@@ -70,6 +74,8 @@ def pack_transposed(
     Of columns that do not exist the last one takes the place. The last square begins as far before the end as it is
     deep: it may write up to a square's rows before `place` if `depth` is less than that.
     """
+    # The plain loop: for j, k: place[k * width + j] = source[k, j], whose reads run along k and writes along j. A
+    # square of registers is read along k, turned by `transpose`, and written along j: no read or write of one element.
     lanes = vector.lanes
     deep = min(most, lanes)
     columns = width if ragged is None else b.minimum(ragged, width)
@@ -114,7 +120,7 @@ def pack_lines(
 
 
 def _deinterleave(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
-    """From Q registers of Q pieces, the Q registers that hold one piece of each; in every `within` lanes alike."""
+    """Turn Q registers of Q pieces into the Q registers that hold one piece of each; in every `within` lanes alike."""
     if len(vectors) == 1:
         return list(vectors)
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""Where the parts of a matrix product lie as its kernel counts them: panels of rows and columns, scratch memory."""
+"""The layout of a matrix product as its kernel counts it: panels of rows and columns, scratch memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Range = tuple[Index, Index]
 
 
 class PanelLayout:
-    """What the writers of a planned product share."""
+    """The state that the writers of a planned product share."""
 
     def __init__(self, b: Builder, product: MatmulPlan, scratch: Reg) -> None:
         self.b, self.product = b, product
@@ -52,7 +52,7 @@ class PanelLayout:
         return b.add(start, b.minimum(panel, self.longer)) if self.longer else start
 
     def height(self, panel: Reg, row: Reg) -> Index:
-        """How many rows a panel has, which begins at that one."""
+        """Return how many rows the panel has that begins at this one."""
         b = self.b
         if self.blocking.is_tiled:
             return subtract_index(b, self.row(b.add(panel, 1)), row)

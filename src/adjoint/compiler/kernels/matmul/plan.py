@@ -47,7 +47,7 @@ def plan_matmul(
     parts: int = 1,
     computed: tuple[bool, bool] = (False, False),
 ) -> MatmulPlan:
-    """How to compute a product; `direct`: what follows it is short enough to write for every register of a block.
+    """The plan of a product; `direct`: what follows it is short enough to write for every register of a block.
 
     `precision`: of float32, as `set_float32_matmul_precision` has it. `parts`: neighbouring registers of a row that are
     to be finished together. `computed`: whether the left and the right operand are computed as they are packed.
@@ -99,7 +99,7 @@ def _keeps_together(parts: int, lanes: int, swapped: bool, blocking: Blocking) -
 
 
 def _merge_batch_dims(batch: Shape, m: int, n: int, left: MatrixStrides, right: MatrixStrides) -> tuple[int, Plane]:
-    """How many of the last batch dimensions are rows like those of the matrix, and the product with them as rows."""
+    """Merge the last batch dimensions into the rows where their strides agree; gives their number and the product."""
     merged, rows, stride = 0, m, left.row
     for size, by_left, by_right in zip(batch[::-1], left.batch[::-1], right.batch[::-1], strict=True):
         if size != 1:
@@ -120,7 +120,7 @@ def _merge_batch_dims(batch: Shape, m: int, n: int, left: MatrixStrides, right: 
 
 
 def _normalize_strides(plane: Plane, k: int) -> Plane:
-    """With the strides along dimensions of one element set to what is easiest."""
+    """Set the strides along dimensions of one element to what is easiest."""
     left, right = plane.left, plane.right
     if k == 1:
         left, right = left._replace(column=1), right._replace(row=0)

@@ -44,12 +44,12 @@ class MatmulPlan(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Of the whole depth: elements, or pairs of them."""
+        """The steps of the whole depth: elements, or pairs of them."""
         return depth_steps(self.blocking, self.k)
 
     @property
     def split(self) -> bool:
-        """Whether sums are made in more than one stretch."""
+        """True if sums are made in more than one stretch."""
         return self.steps > self.depth
 
     @property

@@ -85,7 +85,7 @@ class Prologue:
         return MatmulOperand(tuple(places), compute)
 
     def _inner(self, b: Builder, operand: Value, known: dict[Value, Reg]) -> Reg:
-        """What an equation has for an operand that is not read: an equation before, or a constant."""
+        """Return an operand that is not read: an equation before, or a constant."""
         base = self._views[operand].base
         if not is_generated(base):
             return known[base]
@@ -110,7 +110,7 @@ class Prologue:
 
 
 def _equations_leading_to(value: Value, equations: Sequence[Value], views: dict[Value, StridedView]) -> list[Value]:
-    """Those of the equations, which are in order, that a value is made by."""
+    """Return the equations, in their order, that a value is made by."""
     needed, found = {value}, []
     for equation in reversed(equations):
         if equation in needed:

@@ -11,7 +11,7 @@ from adjoint.compiler.kernels.matmul.product import MatmulPlan
 
 
 class Scratch(NamedTuple):
-    """Where in a thread's scratch memory things lie, in bytes."""
+    """The layout of a thread's scratch memory, in bytes."""
 
     left: int
     right: int

@@ -40,7 +40,7 @@ class DrawPlan(NamedTuple):
 
 
 def plan_draw(value: Value) -> DrawPlan | None:
-    """How to draw what an equation of `ops.random` says; None if that is left to NumPy.
+    """Plan the draw of an equation of `ops.random`; None if it is left to NumPy.
 
     Those are permutations, fewer than 16 normals, whose second of a pair Python keeps, numbers without a kernel type,
     and draws that take nothing from the stream. A kernel checks nothing: None too if the parameters are invalid,
@@ -102,7 +102,7 @@ def write_draw(plan: DrawPlan, target: Target) -> str:
 
 
 def make_element_writer(b: Builder, out: Reg, per: int, lanes: int, element: Element) -> Take:
-    """What makes elements of words and stores them one after the other."""
+    """Return a function that makes elements of words and stores them one after the other."""
 
     def take(buffer: Reg, first: Reg, count: Reg) -> None:
         whole = b.bitwise_and(count, -lanes)

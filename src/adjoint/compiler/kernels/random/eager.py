@@ -63,13 +63,13 @@ class Drawer:
 
 
 def _find_data_address(array: Any) -> Any:
-    """Where the address of an array's elements is found; `array.ctypes.data` would take longer than a short draw."""
+    """Return the place of an array's data pointer; `array.ctypes.data` would take longer than a short draw."""
     return id(array) + DATA if can_read_arrays() else ctypes.byref(ctypes.c_void_p(array.ctypes.data))
 
 
 @cache
 def _functions() -> dict[tuple[str, int], Function]:
-    """By what is drawn and the bytes of a number; Python's lock is free while one runs."""
+    """Return the functions by what is drawn and the bytes of a number; Python's lock is free while one runs."""
     engine = load([compile_kernel(_text(host()))])
     engine.keep()
     places = [ctypes.c_void_p] * 3

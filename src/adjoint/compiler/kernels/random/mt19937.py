@@ -16,9 +16,8 @@ from adjoint.core.random.mt19937 import BLOCK
 
 MIDDLE = 397
 MATRIX = 0x9908B0DF
-PAD_LANES = (
-    16  # lanes of the widest register: what a block is padded with, so that whole registers can be read at its end
-)
+# Lanes of the widest register: what a block is padded with, so that whole registers can be read at its end.
+PAD_LANES = 16
 PADDED_WORDS = BLOCK + PAD_LANES
 BUFFER_WORDS = BLOCK + 3 * PAD_LANES
 SCRATCH_BYTES = 4 * (PADDED_WORDS + BUFFER_WORDS)  # bytes
@@ -72,6 +71,9 @@ def _twist(b: Builder, block: Reg, lanes: int) -> None:
     Its first words are written behind its end too: the last words of both the block and its first part need them.
     """
 
+    # The plain loop (Matsumoto and Nishimura): for i in range(624): x = upper bit of s[i] | lower bits of s[i + 1];
+    # s[i] = s[i + 397] ^ x >> 1 ^ (x & 1) * MATRIX, indices modulo 624. A register of words is made at a time: none of
+    # them needs another of the same register, since words are 227 apart at the least. Two loops save the modulo.
     def word(i: Any, far: int) -> Reg:
         here = b.gep(block, i, U32)
         x, following, other = (b.load(b.gep(here, by, U32), U32.of(lanes)) for by in (0, 1, far))

@@ -2,8 +2,8 @@
 
 Modules, in reading order:
 
-- `entry`: How a routine is entered: a function for Python that looks at its operands itself, and leaves alone what is
-  not for it.
+- `entry`: The entry of a routine: a function for Python that checks its operands itself, and refuses what is not for
+  it.
 - `elementwise`: Functions of each element by itself.
 - `gather_row`: One element of each row by its index: gather, and the negative log likelihood.
 - `optimizer_updates`: Whole updates of a parameter by an optimizer, in place: rounded where the optimizer's own

@@ -1,5 +1,4 @@
-"""How a routine is entered: a function for Python that looks at its operands itself, and leaves alone what is not
-for it.
+"""The entry of a routine: a function for Python that checks its operands itself, and refuses what is not for it.
 
 It is a METH_FASTCALL function whose answer is a new array, or None where it did nothing: operands of other types, with
 gaps, out of order, too large. Shapes are the caller's care.
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import BOOL, F32, F64, I32, I64, PTR, U8, Reg, Type
+from adjoint.compiler.llvm.types import BOOL, F32, F64, I32, I64, NULL, PTR, U8, Reg, Type
 from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS, HEAD, RANK, SIZES, TYPE
 
 CONTIGUOUS_AND_ALIGNED = 0x101  # bits of an ndarray's flags
@@ -62,10 +61,10 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
     with b.function(symbol, [PTR, PTR, I64], PTR, visible=True) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
         made = _check_types_and_call(b, symbol, words, args, routine.operands)
-        nothing = b.eq(_number(b, made), 0)
+        nothing = b.eq(made, NULL)
         with b.when(nothing, [made]) as refused:
-            none = _word(b, words, NONE)
-            _call(b, words, KEEP, none)
+            none = b.argument(words, NONE)
+            b.call(b.argument(words, KEEP), [none])
             refused.yields(none)
         b.returns(refused.results[0])
     return b.text()
@@ -76,7 +75,7 @@ def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, r
     operands = [_operand(b, args, i, letter, kind) for i, letter in enumerate(routine.operands)]
     first = operands[routine.operands.index("x")]
     assert isinstance(first, ArrayOperand)
-    with b.when(b.le(first.size, routine.most), [Reg("null", PTR)]) as small:
+    with b.when(b.le(first.size, routine.most), [NULL]) as small:
         small.yields(_make_result(b, kind, lanes, words, args, routine, operands))
     return small.results[0]
 
@@ -90,21 +89,21 @@ def _make_result(
     routine: SmallArrayEntry,
     operands: Sequence[ArrayOperand | Reg],
 ) -> Reg:
-    like = b.load(b.gep(args, routine.like, PTR), PTR)
-    rank = b.load(b.gep(like, RANK, U8), I32)
-    sizes = b.load(b.gep(like, SIZES, U8), PTR)
-    new = _word(b, words, NEW)
+    like = b.argument(args, routine.like)
+    rank = b.field(like, RANK, I32)
+    sizes = b.field(like, SIZES, PTR)
+    new = b.argument(words, NEW)
     if routine.less == ALL_BUT_LAST_DIM:
         sizes = b.gep(sizes, b.cast(b.sub(rank, 1), I64), I64)
     kept = b.sub(rank, routine.less) if routine.less >= 0 else b.constant(int(routine.less == ALL_BUT_LAST_DIM), I32)
-    of = f"ptr {_word(b, words, ARRAY).name}, i32 {kept.name}, ptr {sizes.name}, i32 {NUMPY_TYPE_NUMBERS[kind]}"
-    made = b.emit(f"call ptr {new.name}({of}, ptr null, ptr null, i32 0, i32 0, ptr null)", PTR)
-    with b.when(b.ne(_number(b, made), 0), [made]) as there:
+    number, zero = b.constant(NUMPY_TYPE_NUMBERS[kind], I32), b.constant(0, I32)
+    made = b.call(new, [b.argument(words, ARRAY), kept, sizes, number, NULL, NULL, zero, zero, NULL], PTR)
+    with b.when(b.ne(made, NULL), [made]) as there:
         done = routine.write(b, kind, lanes, *operands, _array(b, made))
         if done is not None:
             with b.when(b.logical_not(done), [made]) as refused:
-                _call(b, words, DROP, made)
-                refused.yields(Reg("null", PTR))
+                b.call(b.argument(words, DROP), [made])
+                refused.yields(NULL)
             made = refused.results[0]
         there.yields(made)
     return there.results[0]
@@ -122,14 +121,14 @@ def sweep(b: Builder, count: Reg, lanes: int, carried: Sequence[Reg], body: Body
 
 
 def _operand(b: Builder, args: Reg, i: int, letter: str, kind: Type) -> ArrayOperand | Reg:
-    held = b.load(b.gep(args, i, PTR), PTR)
-    return b.cast(b.load(b.gep(held, HEAD, U8), F64), kind) if letter == "f" else _array(b, held)
+    held = b.argument(args, i)
+    return b.cast(b.field(held, HEAD, F64), kind) if letter == "f" else _array(b, held)
 
 
 def _array(b: Builder, held: Reg) -> ArrayOperand:
-    data = b.load(b.gep(held, DATA, U8), PTR)
-    rank = b.cast(b.load(b.gep(held, RANK, U8), I32), I64)
-    sizes = b.load(b.gep(held, SIZES, U8), PTR)
+    data = b.field(held, DATA, PTR)
+    rank = b.cast(b.field(held, RANK, I32), I64)
+    sizes = b.field(held, SIZES, PTR)
     with b.loop(0, rank, carried=[b.constant(1, I64)] * 2) as loop:
         n = b.load(b.gep(sizes, loop.index, I64), I64)
         loop.yields(b.mul(loop.carried[0], n), n)
@@ -138,12 +137,12 @@ def _array(b: Builder, held: Reg) -> ArrayOperand:
 
 def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, letters: str) -> Reg:
     """The result; a null pointer where the operands are not as they should be."""
-    objects = [b.load(b.gep(args, i, PTR), PTR) for i in range(len(letters))]
+    objects = [b.argument(args, i) for i in range(len(letters))]
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
         right = _has_word(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
         fits = b.logical_and(fits, right)
-    with b.when(fits, [Reg("null", PTR)]) as looked:
+    with b.when(fits, [NULL]) as looked:
         looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, letters))
     return looked.results[0]
 
@@ -152,17 +151,15 @@ def _check_dtypes_and_call(b: Builder, symbol: str, words: Reg, args: Reg, objec
     first = objects[letters.index("x")]
     single = _has_word(b, first, DTYPE, words, SINGLE)
     fits = b.logical_or(single, _has_word(b, first, DTYPE, words, DOUBLE))
-    kind = b.load(b.gep(first, DTYPE, U8), PTR)
+    kind = b.field(first, DTYPE, PTR)
     for held, letter in zip(objects, letters, strict=True):
         if letter == "f":
             continue
         wanted = {"i": INTEGERS, "b": TRUTHS}.get(letter)
-        right = _is_same_address(
-            b, b.load(b.gep(held, DTYPE, U8), PTR), kind if wanted is None else _word(b, words, wanted)
-        )
-        flags = b.bitwise_and(b.load(b.gep(held, FLAGS, U8), I32), CONTIGUOUS_AND_ALIGNED)
+        right = b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
+        flags = b.bitwise_and(b.field(held, FLAGS, I32), CONTIGUOUS_AND_ALIGNED)
         fits = b.logical_and(fits, b.logical_and(right, b.eq(flags, CONTIGUOUS_AND_ALIGNED)))
-    made = Reg("null", PTR)
+    made = NULL
     for bits, condition in ((32, single), (64, b.logical_not(single))):
         with b.when(b.logical_and(fits, condition), [made]) as chosen:
             chosen.yields(b.call(f"{symbol}{bits}", [words, args], PTR))
@@ -170,24 +167,6 @@ def _check_dtypes_and_call(b: Builder, symbol: str, words: Reg, args: Reg, objec
     return made
 
 
-def _word(b: Builder, words: Reg, i: int) -> Reg:
-    return b.load(b.gep(words, i, PTR), PTR)
-
-
 def _has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:
-    """Whether the object has word `i` at this offset."""
-    return _is_same_address(
-        b, b.load(b.emit(f"getelementptr i8, ptr {held.name}, i64 {offset}", PTR), PTR), _word(b, words, i)
-    )
-
-
-def _is_same_address(b: Builder, x: Reg, y: Reg) -> Reg:
-    return b.eq(_number(b, x), _number(b, y))
-
-
-def _number(b: Builder, pointer: Reg) -> Reg:
-    return b.emit(f"ptrtoint ptr {pointer.name} to i64", I64)
-
-
-def _call(b: Builder, words: Reg, i: int, held: Reg) -> None:
-    b.command(f"call void {_word(b, words, i).name}(ptr {held.name})")
+    """True if the object has word `i` at this offset."""
+    return b.eq(b.field(held, offset, PTR), b.argument(words, i))

@@ -32,7 +32,7 @@ def _gather(b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayO
 
 
 def _within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int) -> Reg:
-    """Whether all indices lie in [0, size)."""
+    """Return true if all indices lie in [0, size)."""
 
     def body(index: Reg, mask: Reg | None, fine: Reg) -> list[Reg]:
         i = b.load(b.gep(indices.data, index, I64), I64.of(lanes), mask)

@@ -18,7 +18,7 @@ PY_ARRAY_NEW = 93
 
 @cache
 def routine(name: str) -> Callable[..., Any] | None:
-    """What gives a routine's result, or None where its operands are not for it; None where Python is not as known."""
+    """Load a routine, which gives None for operands that are not for it; None where Python's layout is not known."""
     if cpython_layout.find_slot_offsets() is None:
         return None
 
@@ -32,7 +32,7 @@ def routine(name: str) -> Callable[..., Any] | None:
 
 @cache
 def _words() -> bytes:
-    """What routines compare with and call, in the order of entry.WORDS; all of it is there as long as the process."""
+    """Pack the addresses that routines compare with and call, in the order of entry.WORDS."""
     kinds = [id(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
     words = [id(None), *api_addresses(("Py_IncRef", "Py_DecRef")), _new_array(), id(np.ndarray), id(float), *kinds]
     return struct.pack(f"{len(words)}q", *words)

@@ -19,7 +19,7 @@ Term = Callable[[Reg, Reg | None], Reg]  # of an index and a mask: a register of
 
 
 def over_all(fold: Writer) -> Writer:
-    """What folds rows, taking all of its first operand as one."""
+    """Return a fold of rows that takes all of its first operand as one row."""
     return lambda b, kind, lanes, x, *rest: fold(b, kind, lanes, x._replace(last=x.size), *rest)
 
 

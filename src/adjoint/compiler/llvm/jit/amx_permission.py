@@ -21,7 +21,7 @@ def usable_features(features: str) -> str:
 
 @cache
 def may_use_tiles() -> bool:
-    """Whether the threads of this process, and its forks, may use tile registers from here on."""
+    """Ask Linux for tile registers; true if the threads of this process, and its forks, may use them from here on."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return False
     return int(ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST, TILE_DATA)) == 0

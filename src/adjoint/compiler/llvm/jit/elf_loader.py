@@ -88,7 +88,7 @@ class Image:
         self._memory, self._functions, self._frames = memory, functions, frames
 
     def get_function_address(self, name: str) -> int:
-        """Where a function starts; 0 if there is none of this name."""
+        """Return the address of a function; 0 if there is none of this name."""
         return self._functions.get(name, 0)
 
     def close(self) -> None:
@@ -181,13 +181,13 @@ def _relocate(
 
 
 def _rows(section: Section) -> range:
-    """Where the rows of a table of symbols or relocations begin."""
+    """Return the offsets of the rows of a table of symbols or relocations."""
     return range(section.offset, section.offset + section.size, 24)
 
 
 @cache
 def _address(name: str) -> int:
-    """Where a function of the process, or of C's mathematics, starts."""
+    """Return the address of a function of the process, or of C's mathematics."""
     for library in (None, "libm.so.6"):  # glibc's name
         try:
             return ctypes.cast(ctypes.CDLL(library)[name], ctypes.c_void_p).value or 0
@@ -204,7 +204,7 @@ def _protect(start: int, size: int, rights: int) -> int:
 
 @cache
 def _unwinder() -> tuple[Any, Any] | None:
-    """What tells those who walk the stack, as a thread that ends does, of code that is there, and that goes."""
+    """Return the functions that register and forget unwind tables, which a thread that ends walks."""
     for name in (None, "libgcc_s.so.1"):
         try:
             library = ctypes.CDLL(name)

@@ -18,7 +18,7 @@ class Engine:
         _open[id(self)] = code
 
     def address(self, symbol: str) -> int:
-        """Where a kernel starts; KeyError if no object has it."""
+        """Return the address of a kernel; KeyError if no object has it."""
         address = int(_open[id(self)].get_function_address(symbol))
         if not address:
             raise KeyError(f"no kernel named {symbol} was loaded")

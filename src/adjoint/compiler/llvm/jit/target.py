@@ -56,7 +56,7 @@ class Target:
         return 256 if "+avx2" in enabled else 128
 
     def lanes(self, type: Type) -> int:
-        """How many elements of a scalar type one register holds."""
+        """Return how many elements of a scalar type one register holds."""
         return self.vector_bits // max(type.bits, 8)
 
     @cached_property
@@ -65,7 +65,7 @@ class Target:
         return f"{self.triple};{self.cpu};{self.features};{OPTIONS};{built}"
 
     def fingerprint(self) -> str:
-        """All that shapes machine code besides the IR."""
+        """Return the facts that shape machine code besides the IR."""
         return self._fingerprint
 
     def emit_object(self, text: str) -> bytes:
@@ -132,7 +132,7 @@ def host() -> Target:
 
 
 def _machine_key() -> str | None:
-    """What tells this machine with this LLVM from others; None where that is not known to be all that matters."""
+    """Return a digest of this machine with this LLVM; None where the facts that matter are not known."""
     library = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:

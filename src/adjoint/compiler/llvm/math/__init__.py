@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `wide_precision`: How a function is computed in another precision than its argument's, or by the C library.
+- `wide_precision`: Evaluation in another precision than the argument's, or by the C library.
 - `exponential`: exp, exp2 and expm1 in vectors, and sigmoid and silu on them.
 - `erf`: erf and erfc in vectors.
 - `logarithm`: log, log2, log10 and log1p in vectors.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint.compiler.llvm.math import exponential
-from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import computed_in_float64, elementary, library
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import Reg
 
@@ -42,14 +42,11 @@ def erf(b: Memory, x: Reg) -> Reg:
     return b.select(near, b.fma(y, x, x), b.copysign(b.fma(b.neg(y), y, 1.0), x))
 
 
-@elementary
+@computed_in_float64
 def erfc(b: Memory, x: Reg) -> Reg:
     """1 - erf x, accurate relative to itself where it is small."""
-    if x.type.bits == 64:
-        return library(b, "erfc", x)
-    wide = widen(b, x)
     # Beyond 10.3 the result rounds to 0.
-    a = b.minimum(b.abs(wide), 10.3)
+    a = b.minimum(b.abs(x), 10.3)
     scaled = b.horner(b.div(b.sub(a, 3.0), b.add(a, 3.0)), SCALED)
     y = b.mul(exponential.exp_wide(b, b.neg(b.mul(a, a)), exponential.SINGLE), scaled)
-    return narrow(b, b.select(b.lt(wide, 0.0), b.sub(2.0, y), y))
+    return b.select(b.lt(x, 0.0), b.sub(2.0, y), y)

@@ -1,6 +1,6 @@
 """exp, exp2 and expm1 in vectors, and sigmoid and silu on them.
 
-e^x = 2^k (1 + p) with k = round(x / ln 2), p = e^r - 1 and r = x - k ln 2, subtracted in two parts (Cody and Waite).
+e^x = 2^k (1 + p) with k = round(x / ln 2) and p = e^r - 1. r = x - k ln 2 is subtracted in two parts (Cody and Waite).
 The polynomials are minimax fits of (e^r - 1 - r) / r² on |r| <= ln 2 / 2.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from adjoint.compiler.llvm.math import exponential, logarithm
-from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import computed_in_float64, elementary
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import Reg
 
@@ -22,55 +22,42 @@ def tanh(b: Memory, x: Reg) -> Reg:
     return b.copysign(b.div(e, b.add(e, 2.0)), x)
 
 
-@elementary
+@computed_in_float64
 def sinh(b: Memory, x: Reg) -> Reg:
     """(e^x - e^-x) / 2."""
-    if x.type.bits == 64:
-        return library(b, "sinh", x)
-    wide = widen(b, x)
     # Beyond 100 the result is no float32, and e^x / (e^x + 1) of infinity would be NaN.
-    e = exponential.expm1_wide(b, b.minimum(b.abs(wide), 100.0), exponential.SINGLE)
-    return narrow(b, b.copysign(b.mul(b.add(e, b.div(e, b.add(e, 1.0))), 0.5), wide))
+    e = exponential.expm1_wide(b, b.minimum(b.abs(x), 100.0), exponential.SINGLE)
+    return b.copysign(b.mul(b.add(e, b.div(e, b.add(e, 1.0))), 0.5), x)
 
 
-@elementary
+@computed_in_float64
 def cosh(b: Memory, x: Reg) -> Reg:
     """(e^x + e^-x) / 2."""
-    if x.type.bits == 64:
-        return library(b, "cosh", x)
-    e = exponential.exp_wide(b, b.abs(widen(b, x)), exponential.SINGLE)
-    return narrow(b, b.mul(b.add(e, b.reciprocal(e)), 0.5))
+    e = exponential.exp_wide(b, b.abs(x), exponential.SINGLE)
+    return b.mul(b.add(e, b.reciprocal(e)), 0.5)
 
 
-@elementary
+@computed_in_float64
 def asinh(b: Memory, x: Reg) -> Reg:
     """log(x + sqrt(x² + 1))."""
-    if x.type.bits == 64:
-        return library(b, "asinh", x)
-    wide = widen(b, x)
-    a = b.abs(wide)
+    a = b.abs(x)
     square = b.mul(a, a)
     growth = b.add(a, b.div(square, b.add(b.sqrt(b.add(square, 1.0)), 1.0)))
     y = b.select(b.lt(a, math.inf), logarithm.log1p_wide(b, growth, logarithm.SINGLE), a)
-    return narrow(b, b.copysign(y, wide))
+    return b.copysign(y, x)
 
 
-@elementary
+@computed_in_float64
 def acosh(b: Memory, x: Reg) -> Reg:
     """log(x + sqrt(x² - 1)), NaN below 1."""
-    if x.type.bits == 64:
-        return library(b, "acosh", x)
-    t = b.sub(widen(b, x), 1.0)
+    t = b.sub(x, 1.0)
     y = logarithm.log1p_wide(b, b.add(t, b.sqrt(b.mul(t, b.add(t, 2.0)))), logarithm.SINGLE)
-    return narrow(b, b.select(b.lt(t, 0.0), math.nan, y))
+    return b.select(b.lt(t, 0.0), math.nan, y)
 
 
-@elementary
+@computed_in_float64
 def atanh(b: Memory, x: Reg) -> Reg:
     """log((1 + x) / (1 - x)) / 2, NaN beyond 1."""
-    if x.type.bits == 64:
-        return library(b, "atanh", x)
-    wide = widen(b, x)
-    a = b.abs(wide)
+    a = b.abs(x)
     ratio = b.div(b.add(a, a), b.sub(1.0, a))
-    return narrow(b, b.copysign(b.mul(logarithm.log1p_wide(b, ratio, logarithm.SINGLE), 0.5), wide))
+    return b.copysign(b.mul(logarithm.log1p_wide(b, ratio, logarithm.SINGLE), 0.5), x)

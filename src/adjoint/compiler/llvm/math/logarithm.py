@@ -1,8 +1,8 @@
 """log, log2, log10 and log1p in vectors.
 
 log x = k ln 2 + log(1 + f) with x = 2^k (1 + f). In float32 log(1 + f) is f - f²/2 + f³ P(f) with a minimax P on
-[-1/3, 1/3]; in float64 it goes through s = f / (2 + f), log(1 + f) = 2s + s³ L(s²) = 2 artanh s, in the order of
-additions of FDLIBM's e_log.c.
+[-1/3, 1/3]. In float64 it is 2s + s³ L(s²) = 2 artanh s with s = f / (2 + f), in the order of additions of FDLIBM's
+e_log.c.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _scaled_log(b: Memory, name: str, scale: float, x: Reg) -> Reg:
 
 
 def _in_range(b: Memory, x: Reg) -> Reg:
-    """Whether x is positive, normal and finite: one comparison of its bits, unsigned."""
+    """True if x is positive, normal and finite: one comparison of its bits, unsigned."""
     smallest, infinity = 0x00800000, 0x7F800000
     offset = b.sub(b.bitcast(x, I32), smallest)
     return b.lt(b.cast(offset, U32), infinity - smallest)

@@ -48,7 +48,7 @@ def _power_32(b: Memory, x: Reg, y: Reg) -> Reg:
 
 
 def _integer_power(b: Memory, x: Reg, y: Reg, exponent: float | None) -> Reg:
-    """By repeated squaring, wrapping; a negative exponent gives 1/x rounded to 0, as 0 does."""
+    """Compute a power by repeated squaring, wrapping; a negative exponent gives 1/x rounded to 0, as 0 does."""
     type = x.type
     if isinstance(exponent, int) and exponent >= 0:
         result, square = b.constant(1, type), x

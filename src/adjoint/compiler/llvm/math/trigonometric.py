@@ -10,7 +10,7 @@ import math
 from functools import cache
 
 from adjoint.compiler.llvm.math.exponential import ROUNDER
-from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import computed_in_float64, library, narrow, widen
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F64, I64, Operand, Reg
 
@@ -35,64 +35,49 @@ TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
 FIRST_HUGE = 30
 
 
-@elementary
+@computed_in_float64
 def sin(b: Memory, x: Reg) -> Reg:
     """The sine of x radians, right for every finite float32."""
-    if x.type.bits == 64:
-        return library(b, "sin", x)
-    k, r = _quadrant(b, widen(b, x))
-    return narrow(b, _apply_quadrant(b, k, _sine(b, r), _cosine(b, r)))
+    k, r = _quadrant(b, x)
+    return _apply_quadrant(b, k, _sine(b, r), _cosine(b, r))
 
 
-@elementary
+@computed_in_float64
 def cos(b: Memory, x: Reg) -> Reg:
     """The cosine of x radians, right for every finite float32."""
-    if x.type.bits == 64:
-        return library(b, "cos", x)
-    k, r = _quadrant(b, widen(b, x))
-    return narrow(b, _apply_quadrant(b, b.add(k, 1), _sine(b, r), _cosine(b, r)))
+    k, r = _quadrant(b, x)
+    return _apply_quadrant(b, b.add(k, 1), _sine(b, r), _cosine(b, r))
 
 
-@elementary
+@computed_in_float64
 def tan(b: Memory, x: Reg) -> Reg:
     """sin x / cos x."""
-    if x.type.bits == 64:
-        return library(b, "tan", x)
-    k, r = _quadrant(b, widen(b, x))
+    k, r = _quadrant(b, x)
     sine, cosine = _sine(b, r), _cosine(b, r)
     odd = b.ne(b.bitwise_and(k, 1), 0)
-    return narrow(b, b.div(b.select(odd, cosine, sine), b.select(odd, b.neg(sine), cosine)))
+    return b.div(b.select(odd, cosine, sine), b.select(odd, b.neg(sine), cosine))
 
 
-@elementary
+@computed_in_float64
 def asin(b: Memory, x: Reg) -> Reg:
     """The angle in [-pi/2, pi/2] whose sine is x, NaN beyond 1."""
-    if x.type.bits == 64:
-        return library(b, "asin", x)
-    wide = widen(b, x)
-    outside, angle = _half_angle(b, b.abs(wide))
+    outside, angle = _half_angle(b, b.abs(x))
     y = b.select(outside, b.fma(angle, -2.0, HALF_PI), angle)
-    return narrow(b, b.copysign(y, wide))
+    return b.copysign(y, x)
 
 
-@elementary
+@computed_in_float64
 def acos(b: Memory, x: Reg) -> Reg:
     """The angle in [0, pi] whose cosine is x, NaN beyond 1."""
-    if x.type.bits == 64:
-        return library(b, "acos", x)
-    wide = widen(b, x)
-    outside, angle = _half_angle(b, b.abs(wide))
+    outside, angle = _half_angle(b, b.abs(x))
     y = b.select(outside, b.mul(angle, 2.0), b.sub(HALF_PI, angle))
-    return narrow(b, b.select(b.lt(wide, 0.0), b.sub(math.pi, y), y))
+    return b.select(b.lt(x, 0.0), b.sub(math.pi, y), y)
 
 
-@elementary
+@computed_in_float64
 def atan(b: Memory, x: Reg) -> Reg:
     """The angle in [-pi/2, pi/2] whose tangent is x."""
-    if x.type.bits == 64:
-        return library(b, "atan", x)
-    wide = widen(b, x)
-    return narrow(b, b.copysign(_first_quadrant(b, b.abs(wide), b.constant(1.0, wide.type)), wide))
+    return b.copysign(_first_quadrant(b, b.abs(x), b.constant(1.0, x.type)), x)
 
 
 def atan2(b: Memory, y: Operand, x: Operand) -> Reg:
@@ -172,7 +157,7 @@ def _two_over_pi_table() -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _half_angle(b: Memory, a: Reg) -> tuple[Reg, Reg]:
-    """Whether a > 1/2, and asin a, or where it is asin sqrt((1 - a) / 2), half the angle from pi/2."""
+    """Return a > 1/2 and asin a; where that holds, asin sqrt((1 - a) / 2), half the angle from pi/2."""
     outside = b.gt(a, 0.5)
     z = b.select(outside, b.mul(b.sub(1.0, a), 0.5), b.mul(a, a))
     root = b.select(outside, b.sqrt(z), a)

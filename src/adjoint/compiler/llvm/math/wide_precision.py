@@ -1,4 +1,4 @@
-"""How a function is computed in another precision than its argument's, or by the C library.
+"""Evaluation in another precision than the argument's, or by the C library.
 
 A float32 function evaluated in float64 with a polynomial good to 1e-8 is within 0.75 ulp, without any care for the
 order of its additions: the short way to write all but the functions that training spends its time in.
@@ -23,6 +23,17 @@ def elementary(function: Callable[[Memory, Reg], Reg]) -> Callable[[Memory, Reg]
         return function(b, x)
 
     return call_checked
+
+
+def computed_in_float64(function: Callable[[Memory, Reg], Reg]) -> Callable[[Memory, Reg], Reg]:
+    """A function of one float from one of float64 that is good enough for float32; of float64 the C library's."""
+
+    @elementary
+    @wraps(function)
+    def call_widened(b: Memory, x: Reg) -> Reg:
+        return library(b, function.__name__, x) if x.type.bits == 64 else narrow(b, function(b, widen(b, x)))
+
+    return call_widened
 
 
 def widen(b: Memory, x: Reg) -> Reg:

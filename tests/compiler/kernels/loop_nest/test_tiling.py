@@ -13,7 +13,7 @@ from tests.support.tracing import fused
 import adjoint as ad
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
 from adjoint.compiler.kernels.loop_nest.loop_nest import lower
-from adjoint.compiler.kernels.loop_nest.vector_width import choose_lanes
+from adjoint.compiler.kernels.loop_nest.tiling import choose_lanes
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 

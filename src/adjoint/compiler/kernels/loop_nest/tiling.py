@@ -1,17 +1,52 @@
-"""How many neighbouring elements a loop nest takes at once."""
+"""The division of a loop nest: lanes of its innermost loop, and tiles of its outermost loop."""
 
 from __future__ import annotations
 
-from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
-from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import Type, from_dtype
+from typing import NamedTuple
 
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Reg, Type, from_dtype
+
+BYTES_PER_SECOND = 2e10  # that one core moves in a second
+EQUATIONS_PER_SECOND = 6e10  # that one core computes in a second, for one element each
+MIN_TILE_SECONDS = 15e-6  # seconds of work that are worth a tile
+MAX_TILES = 16
 MIN_REGISTERS_FOR_HALF = 16  # registers of a loop in whose length an empty half at the end is lost
 MAX_EQUATIONS_FOR_WIDE = 4  # equations of a kernel whose values are few enough for many registers of each
 
 
+class TilePartition(NamedTuple):
+    """A number of tiles, each of `chunk` steps of the outermost loop and owner of what it writes."""
+
+    tiles: int
+    chunk: int
+
+    def bounds(self, b: Builder, tile: Reg, size: int) -> tuple[Reg, Reg]:
+        """The part of range(size) that is a tile's."""
+        low = b.minimum(b.mul(tile, self.chunk), size)
+        return low, b.minimum(b.add(low, self.chunk), size)
+
+
+def partition_tiles(space: IterationSpace, step: int) -> TilePartition:
+    """The tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds."""
+    loop = space.loops[0]
+    steps = loop.size // step
+    if loop.reduced or steps < 2:
+        return TilePartition(1, loop.size)
+    elements = 1
+    for each in space.loops:
+        elements *= each.size
+    moved = sum(a.base.dtype.itemsize for a in (*space.reads.values(), *space.writes.values()) if any(a.strides))
+    work = elements * (moved / BYTES_PER_SECOND + len(space.group.equations) / EQUATIONS_PER_SECOND)
+    tiles = max(1, min(MAX_TILES, steps, int(work / MIN_TILE_SECONDS)))
+    chunk = -(-steps // tiles)
+    return TilePartition(-(-steps // chunk), chunk * step)
+
+
 def choose_lanes(space: IterationSpace, target: Target) -> int:
-    """As many as fill one register or a few, but no more than the loop over them has.
+    """Return as many lanes as fill one register or a few, but no more than the loop over them has.
 
     A register is filled with the narrowest float of the kernel, else with the widest integer.
     """
