@@ -58,10 +58,6 @@ def _normal_cdf(x: Any) -> Any:
     return (transcendental.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
-def _gelu_composite(x: Any) -> Any:
-    return x * _normal_cdf(x)
-
-
 @with_eager_kernel(6e-8)
 def _gelu_dx(g: Any, x: Any) -> Any:
     if kernel_provider.enabled and (found := GELU_DX.call(g, x)) is not None:
@@ -70,7 +66,9 @@ def _gelu_dx(g: Any, x: Any) -> Any:
     return g * (_normal_cdf(x) + x * density)
 
 
-@with_eager_fast_path(composite=_gelu_composite, native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx)
+@with_eager_fast_path(
+    composite=lambda x: x * _normal_cdf(x), native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx
+)
 def _gelu(x: Any) -> Any:
     if kernel_provider.enabled and (found := GELU.call(x)) is not None:
         return found
@@ -87,10 +85,6 @@ def _gelu_tanh_term(x: Any) -> Any:
     return transcendental.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
 
 
-def _gelu_tanh_composite(x: Any) -> Any:
-    return x * ((_gelu_tanh_term(x) + 1.0) * 0.5)
-
-
 @with_eager_kernel(1.5e-8)
 def _gelu_tanh_dx(g: Any, x: Any) -> Any:
     bent = _gelu_tanh_term(x)
@@ -99,7 +93,11 @@ def _gelu_tanh_dx(g: Any, x: Any) -> Any:
 
 
 @with_eager_fast_path(
-    composite=_gelu_tanh_composite, native=1.5e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_tanh_dx
+    composite=lambda x: x * ((_gelu_tanh_term(x) + 1.0) * 0.5),
+    native=1.5e-8,
+    node="GeluBackward0",
+    keeps_order=True,
+    dx=_gelu_tanh_dx,
 )
 def _gelu_tanh(x: Any) -> Any:
     bent = np.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
@@ -118,22 +116,20 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return _gelu(input) if approximate == "none" else _gelu_tanh(input)
 
 
-def _silu_composite(x: Any) -> Any:
-    return x * transcendental.sigmoid(x)
-
-
 @with_eager_kernel(6e-9)
 def _silu_dx(g: Any, x: Any) -> Any:
     share = transcendental.sigmoid(x)
     return g * (share * (x * (1.0 - share) + 1.0))
 
 
-@with_eager_fast_path(composite=_silu_composite, native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx)
+@with_eager_fast_path(
+    composite=lambda x: x * transcendental.sigmoid(x), native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx
+)
 def _silu(x: Any) -> Any:
     if kernel_provider.enabled and (found := SILU.call(x)) is not None:
         return found
-    share: Any = transcendental.sigmoid.op.evaluate(x)  # type: ignore[attr-defined]
-    return np.multiply(x, share)
+    sigmoid: Any = transcendental.sigmoid
+    return np.multiply(x, sigmoid.op.evaluate(x))
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -11,7 +11,7 @@ from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
-from adjoint.functions.elementwise.dtype_conversion import to
+from adjoint.functions.elementwise.dtype_conversion import add_cast_method
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.elementwise import complex as ops
@@ -144,16 +144,8 @@ def resolve_neg(input: Tensor) -> Tensor:
     return input
 
 
-@method
-def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
-    """Return the tensor as complex64."""
-    return to(self, complex64, memory_format=memory_format)
-
-
-@method
-def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
-    """Return the tensor as complex128."""
-    return to(self, complex128, memory_format=memory_format)
+add_cast_method("cfloat", complex64)
+add_cast_method("cdouble", complex128)
 
 
 def _adjoint(self: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Number
-from typing import Any
+from typing import Any, cast
 
 from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import CPU, device, require_cpu
@@ -101,7 +101,9 @@ _other_device("cuda")
 _other_device("xpu")
 
 
-def _conversion(name: str, kind: dtypes.dtype) -> None:
+def add_cast_method(name: str, kind: dtypes.dtype) -> None:
+    """Give tensors a method that converts them to one type."""
+
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
         return to(self, kind, memory_format=memory_format)
 
@@ -111,11 +113,11 @@ def _conversion(name: str, kind: dtypes.dtype) -> None:
 
 
 for _name, _kind in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
-    "bfloat16": dtypes.bfloat16, "int": dtypes.int32,
-    "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8, "bool": dtypes.bool_,
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
 }.items():  # fmt: skip
-    _conversion(_name, _kind)
+    add_cast_method(_name, _kind)
 
 
 @method
@@ -145,26 +147,21 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
-@method
-def new_zeros(
-    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, **named: Any,
-) -> Tensor:  # fmt: skip
-    """Return zeros of this dtype."""
-    return creation.zeros(
-        *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
-    )
+def _add_new_filled_method(fill: Any) -> None:
+    def new(
+        self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+        layout: Any = None, pin_memory: bool = False, **named: Any,
+    ) -> Tensor:  # fmt: skip
+        dtype, device = dtype or self.dtype, device_like(self, device)
+        return cast("Tensor", fill(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named))
+
+    new.__name__ = f"new_{fill.__name__}"
+    new.__doc__ = f"Return {fill.__name__} of this dtype."
+    method(new)
 
 
-@method
-def new_ones(
-    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, **named: Any,
-) -> Tensor:  # fmt: skip
-    """Return ones of this dtype."""
-    return creation.ones(
-        *size, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad, **named
-    )
+_add_new_filled_method(creation.zeros)
+_add_new_filled_method(creation.ones)
 
 
 @method

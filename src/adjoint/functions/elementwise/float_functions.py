@@ -61,9 +61,9 @@ for _f in (
 for _f in (fmax, fmin, logaddexp, signbit):
     public()(_f)
 arccosh, arcsinh, arctanh, fix = acosh, asinh, atanh, arithmetic.trunc
-for _name in ("arccosh", "arcsinh", "arctanh", "fix"):
-    setattr(Tensor, _name, globals()[_name])
-    setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
+for _name, _f in {"arccosh": acosh, "arcsinh": asinh, "arctanh": atanh, "fix": fix}.items():
+    setattr(Tensor, _name, _f)
+    setattr(Tensor, f"{_name}_", in_place(_f, f"{_name}_"))
 
 
 class FrexpResult(NamedTuple):
@@ -118,11 +118,10 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
     is_complex = promote(getattr(v, "array", v) for v in (input, exponent)).kind == "c"
     double = np.dtype(np.complex128 if is_complex else np.float64)
-    return arithmetic.pow(*(_cast_to(double, v) for v in (input, exponent)))
-
-
-def _cast_to(kind: Any, value: Any) -> Any:
-    return select.cast(value, dtype=kind) if isinstance(value, Tensor) else kind.type(value).item()
+    operands = (
+        select.cast(v, dtype=double) if isinstance(v, Tensor) else double.type(v).item() for v in (input, exponent)
+    )
+    return arithmetic.pow(*operands)
 
 
 @public(inplace=True)

@@ -115,10 +115,8 @@ for _f in (isfinite, isinf, isnan, maximum, minimum):
 
 absolute, arccos, arcsin, arctan, arctan2, negative = abs, acos, asin, atan, atan2, neg
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
-for _name in (
-    "absolute", "arccos", "arcsin", "arctan", "arctan2", "negative", "greater", "greater_equal", "less", "less_equal",
-    "not_equal",
-):  # fmt: skip
+_ALIASES = "absolute arccos arcsin arctan arctan2 negative greater greater_equal less less_equal not_equal"
+for _name in _ALIASES.split():
     setattr(Tensor, _name, globals()[_name])
     setattr(Tensor, f"{_name}_", in_place(globals()[_name], f"{_name}_"))
 

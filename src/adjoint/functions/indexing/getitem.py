@@ -89,7 +89,7 @@ class IndexPlan:
             self._add_new(wrap(np.zeros(int(array), np.int64)))
 
     def _add_traced_mask(self, mask: Tensor) -> None:
-        """Return a mask whose number of truths is not known: its dimensions stay."""
+        """Add a mask whose number of truths is not known: its dimensions stay."""
         if self.mask is not None:
             mask.array.refuse("indexing with several masks")
         self.mask, self.mask_at = mask, len(self.shape)
@@ -125,7 +125,11 @@ def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Any]:
         _normalize_index(item)
         for item in (key if isinstance(key, tuple) else _list_key_to_tuple(key) if type(key) is list else (key,))
     ]
-    used = sum(_count_consumed_dims(item) for item in items)
+    used = sum(
+        item.ndim if isinstance(item, Tensor) and item.array.dtype.kind == "b" else 1
+        for item in items
+        if item is not None and item is not Ellipsis
+    )
     if used > len(shape):
         if not shape:
             raise IndexError(
@@ -153,12 +157,6 @@ def _deprecate(message: str) -> None:
     warnings.warn_explicit(message, UserWarning, *user_site()[:2])
 
 
-def _count_consumed_dims(item: Any) -> int:
-    if item is None or item is Ellipsis:
-        return 0
-    return item.ndim if isinstance(item, Tensor) and item.array.dtype.kind == "b" else 1
-
-
 def _normalize_index(item: Any) -> Any:
     """Return an index as None, Ellipsis, slice, int, or a tensor of integers or truths."""
     if item is None or item is Ellipsis or type(item) is int:
@@ -175,7 +173,11 @@ def _normalize_index(item: Any) -> Any:
             f"(got {type(item).__name__})"
         )
     if not isinstance(item, Tensor):
-        item = _constant_index(np.array(_tensors_to_numbers(item)))  # a copy: whoever wrote it may change it
+        array = np.array(_tensors_to_numbers(item))  # a copy: whoever wrote it may change it
+        if array.dtype.kind == "b":
+            item = wrap(array)  # a mask stays readable while tracing: it cannot change
+        else:
+            item = constant(array if array.size else array.astype(np.int64))
     elif item.array.dtype.kind == "b" and nondefault.count and mode.tracer is not None:
         mode.tracer.adopt(item)  # it is data of the step: how many it selects is not known while tracing
     kind = item.array.dtype
@@ -194,13 +196,6 @@ def _to_slice_bound(value: Any) -> int:
         return index(value)
     except TypeError:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
-
-
-def _constant_index(array: Any) -> Tensor:
-    """Return an index written out in the program. A mask stays readable while tracing: it cannot change."""
-    if array.dtype.kind == "b":
-        return wrap(array)
-    return constant(array if array.size else array.astype(np.int64))
 
 
 def _tensors_to_numbers(item: Any) -> Any:
@@ -270,7 +265,7 @@ def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """Return x[key] = value, in place; gradients flow to `value`, and to x where it was not replaced.
+    """Write x[key] = value in place; gradients flow to `value`, and to x where it was not replaced.
 
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """

@@ -30,7 +30,8 @@ def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate
         if count != 1:
             chosen = ", ".join(map(str, (*shape[:at], "{}", *shape[end:])))
             complaint = f"{MISMATCH.format(list(given))} to indexing result of shape [{chosen}]"
-            value = _spread_over_mask(value, mask, along, complaint)
+            indexing.check_range(_count_true(mask), count + 1, complaint, low=count, error=RuntimeError)
+            value = _take_along_mask(value, mask, along)
         else:
             value = movement.reshape(value, shape=(*given[:along], *(1,) * mask.ndim, *given[along + 1 :]))
     try:
@@ -61,13 +62,6 @@ def drop_leading_ones(value: Any, ndim: int) -> Any:
     given = value.array.shape
     extra = len(given) - ndim
     return movement.reshape(value, shape=given[extra:]) if extra > 0 and set(given[:extra]) == {1} else value
-
-
-def _spread_over_mask(value: Any, mask: Any, axis: int, complaint: str) -> Any:
-    """Return the elements of `value` along a dimension, one after another where the mask is true, which is as often."""
-    count = value.array.shape[axis]
-    indexing.check_range(_count_true(mask), count + 1, complaint, low=count, error=RuntimeError)
-    return _take_along_mask(value, mask, axis)
 
 
 def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:

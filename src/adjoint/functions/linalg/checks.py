@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.spec import broadcast_shapes, describe
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -72,12 +70,8 @@ def check_info(info: Tensor, words: str, error: type[RuntimeError] = LinAlgError
 
     While a step is traced there are no numbers, and nothing is raised.
     """
-    if not _has_values(info):
+    if not hasattr(info.array, "flags") or (nondefault.count and mode.tracer is not None):
         return
     fault = first_fault(info.array)
     if fault is not None:
         raise error(words.format(batch=fault[0], at=fault[1]))
-
-
-def _has_values(x: Any) -> bool:
-    return hasattr(x.array, "flags") and not (nondefault.count and mode.tracer is not None)

@@ -69,7 +69,7 @@ def _symmetrize_uplo(name: str, A: Tensor, UPLO: str) -> Tensor:
 
 @with_out
 def eig(A: Tensor) -> EigResult:
-    """Return eigenvalues and eigenvectors of length 1, as columns, of square matrices: complex numbers, in no order."""
+    """Return the eigenvalues and the eigenvectors of length 1, as columns, of square matrices: complex, in no order."""
     check_square("linalg.eig", A)
     return EigResult(*split_outputs(eig_svd.eig(A), eig_svd.eigh_shapes(A.array.shape), "LinalgEigBackward0"))
 

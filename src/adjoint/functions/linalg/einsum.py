@@ -20,7 +20,7 @@ LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that 
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Return sums of products of the operands, over the letters that the result lacks.
+    """Return the sums of products of the operands, over the letters that the result lacks.
 
     An operand's letters name its dimensions. `...` stands for further ones, which broadcast. Without `->`, the result
     has the letters that occur once, in alphabetical order. Operands are contracted from left to right, as batched

@@ -113,7 +113,7 @@ for _name, _f in {"__matmul__": _matmul_operator, "__rmatmul__": _rmatmul_operat
 @public()
 @with_out
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return product of two matrices. Raises RuntimeError for other ranks."""
+    """Return the product of two matrices. Raises RuntimeError for other ranks."""
     for name, given in (("self", input), ("mat2", mat2)):
         if len(given.array.shape) != 2:
             raise RuntimeError(f"{name} must be a matrix")

@@ -39,14 +39,9 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     """Return beta · input + alpha · Σ over the stack of batch1 @ batch2."""
     total = reduction.sum(matmul.bmm(batch1, batch2), axes=(0,), keepdims=False)
     out = matmul.add_scaled_product("addbmm", input, total, beta, alpha)
-    return rename_node(out, "AddbmmBackward0", **_addbmm_node_params(batch1, batch2, beta, alpha))
-
-
-def _addbmm_node_params(batch1: Tensor, batch2: Tensor, beta: float, alpha: float) -> dict[str, Any]:
-    """Return what PyTorch's node of `addbmm` shows of its inputs."""
     (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
     sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
-    return {**sizes, "beta": beta, "alpha": alpha}
+    return rename_node(out, "AddbmmBackward0", **sizes, beta=beta, alpha=alpha)
 
 
 @public(inplace=True)

@@ -223,8 +223,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rcond = float(np.finfo(real_type(A.array.dtype)).eps) * max(m, n)
     x = least_squares.lstsq(A, b, rcond=rcond)
     rank = least_squares.rank(A.detach(), 0.0, rcond)
-    residuals, empty = _make_empty_real(x), constant(np.zeros(0, real_type(A.array.dtype)))
-    if driver != "gelsy" and m > n and _is_full_rank(rank, n):
+    residuals = shape.narrow(real(shape.reshape(x, (x.numel(),))), 0, 0, 0)  # empty, with the history of x
+    empty = constant(np.zeros(0, real_type(A.array.dtype)))
+    if driver != "gelsy" and m > n and bool((rank == n).all()):
         missed = squared_size(arithmetic.sub(matmul.matmul(A, x), b))
         residuals = reduction.sum(missed, axes=(x.ndim - 2,), keepdims=False)
     return LstsqResult(

@@ -38,7 +38,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @public(inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Return running product along `dim`; zeros are differentiated exactly."""
+    """Return the running product along `dim`; zeros are differentiated exactly."""
     x = _cast_to_sum_dtype(input, dtype)
     axis = one_dim(dim, x.ndim)
     return scan.cumprod(x, axis=axis) if x.ndim else select.copy(x)
@@ -54,13 +54,13 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 @public()
 def cummax(input: Tensor, dim: int) -> Extreme:
-    """Return running maximum along `dim`, and where each was attained."""
+    """Return the running maximum along `dim`, and its positions."""
     return _cumulative_extreme(input, dim, True, "CummaxBackward0")
 
 
 @public()
 def cummin(input: Tensor, dim: int) -> Extreme:
-    """Return running minimum along `dim`, and where each was attained."""
+    """Return the running minimum along `dim`, and its positions."""
     return _cumulative_extreme(input, dim, False, "CumminBackward0")
 
 

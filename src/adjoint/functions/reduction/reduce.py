@@ -98,7 +98,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 @public()
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Return mean over `dim` of what is not NaN."""
+    """Return the mean over `dim` of the elements that are not NaN."""
     if DTYPES[input.array.dtype].rank < 2:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
@@ -147,7 +147,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
 @public()
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """Return largest elements over `dim`; ties share the gradient equally."""
+    """Return the largest elements over `dim`; ties share the gradient equally."""
     check_ordered("amax", input)
     _check_not_empty("amax", input, dim, RuntimeError)
     return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
@@ -155,7 +155,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 @public()
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """Return smallest elements over `dim`; ties share the gradient equally."""
+    """Return the smallest elements over `dim`; ties share the gradient equally."""
     check_ordered("amin", input)
     _check_not_empty("amin", input, dim, RuntimeError)
     return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
@@ -306,7 +306,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @public()
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return index of the first smallest element along `dim`, or of the flattened tensor."""
+    """Return the index of the first smallest element along `dim`, or in the flattened tensor."""
     return _arg_extreme(input, dim, keepdim, reduction.argmin)
 
 

@@ -54,7 +54,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 @public()
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """Return indices that sort `input` along `dim`; equal elements keep their order."""
+    """Return the indices that sort `input` along `dim`; equal elements keep their order."""
     check_ordered("sort", input)
     if not input.ndim:
         return _scalar_extreme(input, return_types.sort).indices
@@ -170,12 +170,8 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
     share = arithmetic.div(share, reduction.sum(share, axes=(0,), keepdims=True))
     chosen = select.where(same, flat, np.zeros((), flat.array.dtype))
     out = reduction.sum(arithmetic.mul(chosen, share), axes=(0,), keepdims=False)
-    return _restore_exact_value(out, movement.reshape(value, shape=()))
-
-
-def _restore_exact_value(out: Tensor, value: Tensor) -> Tensor:
-    """Return `out` with the value that rounding took from it: out + (value - out) where that is finite."""
-    missed = arithmetic.sub(value, out.detach())
+    value = movement.reshape(value, shape=())
+    missed = arithmetic.sub(value, out.detach())  # what rounding took, added back where it is finite
     return arithmetic.add(out, select.where(comparison.isfinite(missed), missed, np.zeros((), value.array.dtype)))
 
 

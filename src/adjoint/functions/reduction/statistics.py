@@ -148,7 +148,7 @@ def cov(
     total = count if weights is None else weights.sum()
     if _try_read_number(total) == 0 and weights is not None:
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
-    mean = _sum_of_rows(x if weights is None else x * weights) / total
+    mean = reduction.sum(x if weights is None else x * weights, axes=(1,), keepdims=True) / total
     freedom: Any = total - correction
     if aweights is not None and correction:
         freedom = total - (weights * aweights).sum() * correction / total
@@ -163,10 +163,6 @@ def cov(
     other = shape.transpose(other, 0, 1)
     products = matmul.mm(apart, other.conj() if other.array.dtype.kind == "c" else other)
     return shape.squeeze(arithmetic.div(products, freedom))
-
-
-def _sum_of_rows(x: Any) -> Any:
-    return reduction.sum(x, axes=(1,), keepdims=True)
 
 
 def _try_read_number(value: Any) -> Any:
@@ -204,7 +200,7 @@ def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> An
 
 @public()
 def corrcoef(input: Tensor) -> Tensor:
-    """Return covariances of the rows of `input` over the product of their standard deviations, within [-1, 1].
+    """Return the covariances of the rows of `input` over the product of their standard deviations, within [-1, 1].
 
     Raises RuntimeError for more than two dimensions.
     """

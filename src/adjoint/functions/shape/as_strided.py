@@ -214,12 +214,9 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Resize to the shape of another tensor, and to its order of channels if `memory_format` preserves it."""
     if memory_format is preserve_format:
-        memory_format = next((f for f in (channels_last, channels_last_3d) if _has_order(the_template, f)), None)
+        orders = () if the_template.is_contiguous() else (channels_last, channels_last_3d)
+        memory_format = next((order for order in orders if the_template.is_contiguous(memory_format=order)), None)
     return resize_(input, the_template.array.shape, memory_format=memory_format)
-
-
-def _has_order(x: Tensor, order: Any) -> bool:
-    return not x.is_contiguous() and x.is_contiguous(memory_format=order)
 
 
 def _resize(self: Tensor, *size: Any) -> Tensor:

@@ -92,7 +92,9 @@ def trace(input: Tensor) -> Tensor:
     """Return Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    total = reduction.sum(_diagonal(_widen_integers(input)), axes=(0,), keepdims=False)
+    if input.array.dtype.kind in "iub":
+        input = select.cast(input, dtype=np.dtype(np.int64))
+    total = reduction.sum(_diagonal(input), axes=(0,), keepdims=False)
     return rename_node(total, "TraceBackward0")
 
 
@@ -141,8 +143,3 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
     """Return the positions on and above a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))
-
-
-def _widen_integers(x: Tensor) -> Tensor:
-    """Return integers and truths as int64, in which they are summed."""
-    return select.cast(x, dtype=np.dtype(np.int64)) if x.array.dtype.kind in "iub" else x

@@ -121,12 +121,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return _stack(*parts, axis=axis)
 
 
-def _stack_composite(*tensors: Any, axis: int) -> Any:
-    return movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis)
-
-
 @with_eager_fast_path(
-    composite=_stack_composite,
+    composite=lambda *tensors, axis: movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis),
     node="StackBackward0",
     linear=True,
     dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),

@@ -119,7 +119,7 @@ class UnsafeSplitWithSizesBackward0(pieces.SplitWithSizesBackward0):
 
 @public()
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Return pieces of these sizes along `dim`."""
+    """Return the pieces of these sizes along `dim`."""
     return split(input, list(split_sizes), dim)
 
 
@@ -181,19 +181,16 @@ def tensor_split(
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
     else:
-        wrong = [p for p in _as_sequence(indices_or_sections) if not hasattr(p, "__index__")]
+        several = isinstance(indices_or_sections, Sequence) and not isinstance(indices_or_sections, str)
+        places = indices_or_sections if several else (indices_or_sections,)
+        wrong = [p for p in places if not hasattr(p, "__index__")]
         if wrong:
             raise TypeError(
                 "tensor_split(): indices_or_sections must be an int, a tuple of ints or a tensor, "
                 f"got {type(wrong[0]).__name__}"
             )
-        places = [min(max(p + size if p < 0 else p, 0), size) for p in indices_or_sections]
-        bounds = [0, *places, size]
+        bounds = [0, *(min(max(p + size if p < 0 else p, 0), size) for p in places), size]
     return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
-
-
-def _as_sequence(places: Any) -> Any:
-    return places if isinstance(places, Sequence) and not isinstance(places, str) else (places,)
 
 
 def _make_named_split(name: str, least: int, dim: Any) -> Any:

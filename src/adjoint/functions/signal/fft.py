@@ -76,7 +76,10 @@ def _canonicalize_dims_and_sizes(
     rank, shape = x.ndim, x.array.shape
     wanted = None if s is None else tuple(map(index, s if isinstance(s, Sequence) else (s,)))
     if dim is not None:
-        axes = tuple(_axis(d, rank) for d in (dim if isinstance(dim, Sequence) else (dim,)))
+        dims = dim if isinstance(dim, Sequence) else (dim,)
+        if dims and not rank:
+            raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+        axes = tuple(one_dim(d, rank) for d in dims)
         if len(set(axes)) < len(axes):
             raise RuntimeError("FFT dims must be unique")
         if wanted is not None and len(wanted) != len(axes):
@@ -94,12 +97,6 @@ def _canonicalize_dims_and_sizes(
         if n < 1:
             raise RuntimeError(f"Invalid number of data points ({n}) specified")
     return axes, tuple(sizes)
-
-
-def _axis(dim: int, rank: int) -> int:
-    if not rank:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return one_dim(dim, rank)
 
 
 def _resize_fft_input(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
