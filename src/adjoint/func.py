@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from adjoint.transforms.functional_call import functional_call, stack_module_state
-from adjoint.transforms.functionalize import functionalize, replace_all_batch_norm_modules_
+from adjoint.transforms.functional_call import (
+    functional_call,
+    functionalize,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 from adjoint.transforms.grad import grad, grad_and_value, jvp, linearize, vjp
 from adjoint.transforms.jacobian import hessian, jacfwd, jacrev
 from adjoint.transforms.vmap.vmap import vmap

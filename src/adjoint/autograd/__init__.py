@@ -48,11 +48,9 @@ if TYPE_CHECKING:
     from adjoint.autograd.function.function import Function as Function
     from adjoint.autograd.saved.saved_tensor import SavedTensor as SavedTensor
 
-__all__ = [
-    "Function", "GradcheckError", "Step", "backward", "backward_steps", "dependencies", "enable_grad", "grad",
-    "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_multithreading_enabled", "no_grad",
-    "set_grad_enabled", "set_multithreading_enabled",
-]  # fmt: skip
+__all__ = ["Function", "GradcheckError", "Step", "backward", "backward_steps", "dependencies", "enable_grad", "grad"]
+__all__ += ["gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_multithreading_enabled", "no_grad"]
+__all__ += ["set_grad_enabled", "set_multithreading_enabled"]
 
 # Imported when they are first asked for, as in adjoint/__init__.py.
 _LAZY_NAMES = {

@@ -16,10 +16,9 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor, wrap
 
-__all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
-]  # fmt: skip
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks"]
+__all__ += ["get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu"]
+__all__ += ["saved_tensors_hooks"]
 
 
 class GradientEdge(NamedTuple):

@@ -8,7 +8,7 @@ _MOVES = {
     ("autograd", "autograd"): "graph=edges hooks=gathering",
     ("autograd", "autograd.debug"): "backward_steps=steps memory_report=memory why_no_grad=why",
     ("autograd", "autograd.engine"): """
-        accumulate_grad=settle complex_grads=conjugated error_notes=located graph_task=accumulate last_pass=latest
+        accumulate_grad=settle error_notes=latest error_notes=located graph_task=accumulate node_call=conjugated
         node_call=pull where_masks=blocked
     """,
     ("autograd", "autograd.function"): """
@@ -65,7 +65,7 @@ _MOVES = {
         cat_stack=joined_transforms number=number_transforms transform vector=vector_transforms
     """,
     ("func", "transforms"): """
-        associative_scan=scan functional_call=modules functionalize=purity per_sample_grads=per_sample
+        associative_scan=scan functional_call=modules functional_call=purity per_sample_grads=per_sample
     """,
     ("functions", "compat.functions"): """
         as_subclass=subclassing checks=conditions copy_variants=copies foreach legacy_types=legacy removed settings

@@ -19,9 +19,13 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # relative and absolute tolerance by type, as PyTorch has them
 TOLERANCES = {
-    "bfloat16": (1.6e-2, 1e-5), "float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
-    "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
-}  # fmt: skip
+    "bfloat16": (1.6e-2, 1e-5),
+    "float16": (1e-3, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
 
 ALLCLOSE_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
 
@@ -159,7 +163,8 @@ def make_tensor(
             out[out == 0] = float(np.finfo(kind.numpy).tiny)
     else:
         limits = (0, 2) if kind.rank == 0 else (-9 if kind.is_signed else 0, 10)
-        least, most = (0, 1) if kind.rank == 0 else _range(kind)
+        info = None if kind.rank == 0 else np.iinfo(kind.numpy)
+        least, most = (0, 1) if info is None else (int(info.min), int(info.max))
         bottom = max(math.ceil(limits[0] if low is None else low), least)
         top = min(math.ceil(limits[1] if high is None else high), most + 1)
         out = random.randint(bottom, top, wide, dtype=kind)
@@ -169,8 +174,3 @@ def make_tensor(
     if gaps:
         out = out[..., 1::2]
     return out.detach().requires_grad_(requires_grad) if requires_grad else out
-
-
-def _range(kind: Any) -> tuple[int, int]:
-    limits = np.iinfo(kind.numpy)
-    return int(limits.min), int(limits.max)

@@ -4,9 +4,7 @@ Modules, in reading order:
 
 - `argnums`: Arguments and results of transforms: arguments chosen by number, and checks.
 - `forward`: Forward mode: dual numbers, and the rules that push tangents forward.
-- `functional_call`: Modules as functions of their parameters and buffers.
-- `functionalize`: Programs without writes: modules that keep no statistics, and functions whose writes nobody need
-  see.
+- `functional_call`: Modules as functions of their parameters and buffers, and functions without writes.
 - `vmap`: `vmap`: batched tensors, and the rules by which ops take them.
 - `associative_scan`: Scans with any associative function: what stands before each place, joined with it.
 - `functional`: `torch.autograd.functional`: products with Jacobians and Hessians of a function.

@@ -86,9 +86,8 @@ def check_directions(primals: list[Tensor], tangents: list[Tensor]) -> None:
 
 def check_tangent(i: int, tangent: Any, primal: Tensor) -> None:
     """Raise RuntimeError unless the i-th tangent has the shape and type of its primal."""
-    for name, have, want in (
-        ("shape", tangent.shape, primal.shape), ("dtype", tangent.dtype, primal.dtype)
-    ):  # fmt: skip
+    facts = (("shape", tangent.shape, primal.shape), ("dtype", tangent.dtype, primal.dtype))
+    for name, have, want in facts:
         if have != want:
             raise RuntimeError(
                 f"tangent:{i} with {name} {have} in flattened pytree doesn't match the {name} {want} of the "

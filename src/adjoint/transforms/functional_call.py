@@ -1,9 +1,10 @@
-"""Modules as functions of their parameters and buffers."""
+"""Modules as functions of their parameters and buffers, and functions without writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor, detach
@@ -174,3 +175,35 @@ def _swap_member(owner: Any, name: str, value: Any) -> Any:
         held[name] = value
     bump_version(owner)
     return former
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Return `root`, in which batch normalization no longer keeps running statistics: each uses those of its batch.
+
+    Such a module writes nothing, and can be mapped over.
+    """
+    from adjoint.nn.layers.normalization import BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """Return `func`, which may write in place: tracing and transforms follow writes and views as they stand.
+
+    Raises: RuntimeError for a `remove` other than "mutations" and "mutations_and_views".
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
+            "'mutations' and 'mutations_and_views'"
+        )
+
+    @wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return call

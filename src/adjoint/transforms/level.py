@@ -15,9 +15,7 @@ from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, tangents_of
 from adjoint.ops.movement.movement import reshape
 from adjoint.transforms.vmap.batched_tensor import BatchedArray
 
-LEVEL_BY_LEAF: WeakKeyDictionary[Leaf, GradLevel] = (
-    WeakKeyDictionary()
-)  # leaves that transforms made, and which of them
+LEVEL_BY_LEAF: WeakKeyDictionary[Leaf, GradLevel] = WeakKeyDictionary()  # the leaves that transforms made
 
 
 class GradLevel:
@@ -112,9 +110,11 @@ class GradLevel:
             one = stack.pop()
             if one in seen:
                 continue
-            seen[one] = (
-                _has_live_leaf(one) if one.order < self.start else type(one) is Leaf and self._is_foreign_leaf(one)
-            )
+            if one.order < self.start:
+                seen[one] = _has_live_leaf(one)
+            else:
+                owner = LEVEL_BY_LEAF.get(one) if type(one) is Leaf else self
+                seen[one] = owner is None or (owner is not self and owner.active)
             if not seen[one]:
                 newer.append(one)
                 stack.extend(parent for parent in one.parents if parent is not None)
@@ -122,10 +122,6 @@ class GradLevel:
         for one in newer:
             seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
         return seen[node]
-
-    def _is_foreign_leaf(self, one: Leaf) -> bool:
-        owner = LEVEL_BY_LEAF.get(one)
-        return owner is None or (owner is not self and owner.active)
 
 
 def _has_live_leaf(node: Any) -> bool:

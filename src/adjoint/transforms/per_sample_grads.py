@@ -47,7 +47,10 @@ def call_for_per_sample_grads(
         scale = size if loss_reduction == "mean" else 1
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         copies = [Copies.apply(p, size, scale) for p in trained.values()]
-        dims = [batch if _has_batch(leaf, batch, size) else None for leaf in leaves]
+        dims = [
+            batch if isinstance(leaf, Tensor) and leaf.dim() > batch and leaf.shape[batch] == size else None
+            for leaf in leaves
+        ]
         results: Any = None
 
         def call_one_example(copies: list[Tensor], leaves: list[Any]) -> list[Tensor]:
@@ -96,7 +99,3 @@ def _find_batch_size(leaves: list[Any], batch: int) -> int:
             "specify it explicitly using the batch size kwarg in call_for_per_sample_grads".format(*sizes)
         )
     return next(iter(sizes))
-
-
-def _has_batch(leaf: Any, batch: int, size: int) -> bool:
-    return isinstance(leaf, Tensor) and leaf.dim() > batch and leaf.shape[batch] == size

@@ -120,7 +120,9 @@ class AnomalyDetector:
         """Let the node keep the traceback of this call, and the node in whose backward it is made."""
         node = node.owner if type(node) is OutputSlot else node
         if "traceback_" not in node.metadata:
-            node.metadata["traceback_"] = _user_traceback()
+            stack = traceback.extract_stack(user_frame(sys._getframe()))
+            calls = (frame for frame in stack if not frame.filename.startswith(PACKAGE))
+            node.metadata["traceback_"] = traceback.StackSummary.from_list(calls).format()
             if self.running is not None and self.running is not node:
                 node.metadata["parent_"] = self.running
 
@@ -170,12 +172,6 @@ def _warn(message: str) -> None:
         warnings.warn(message, UserWarning, stacklevel=5)
     except UserWarning:  # the user made errors of warnings; the error that is on its way matters more
         sys.stderr.write(message + "\n")
-
-
-def _user_traceback() -> list[str]:
-    """The calls that are running, those within the library left out, as `traceback.format_stack` tells them."""
-    stack = traceback.extract_stack(user_frame(sys._getframe(1)))
-    return traceback.StackSummary.from_list(frame for frame in stack if not frame.filename.startswith(PACKAGE)).format()
 
 
 def _name_operands(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,16 +74,14 @@ def dependencies(root: Tensor) -> dict[Any, int]:
     counts: dict[Any, int] = {} if root.node is None or type(root.node) is Leaf else {root.node: 0}
     stack = list(counts)
     while stack:
-        for parent in _nodes(stack.pop().parents):
+        for parent in stack.pop().parents:
+            if parent is None or type(parent) is Leaf:
+                continue
             if parent not in counts:
                 counts[parent] = 0
                 stack.append(parent)
             counts[parent] += 1
     return {node: counts[node] for node in sorted(counts, key=lambda node: -node.order)}
-
-
-def _nodes(parents: Iterable[Any]) -> list[Any]:
-    return [parent for parent in parents if parent is not None and type(parent) is not Leaf]
 
 
 def _snapshot_gradient(gradients: GraphTask, g: Any) -> Any:

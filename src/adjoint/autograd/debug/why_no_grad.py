@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-from adjoint.autograd.engine.last_pass import describe_node, last_pass, owning_node
+from adjoint.autograd.engine.error_notes import describe_node, last_pass, owning_node
 from adjoint.core.graph.hooks import HookableNode
 from adjoint.core.graph.node import Leaf, OutputSlot
 from adjoint.core.tensor.detach_record import detach_record_of

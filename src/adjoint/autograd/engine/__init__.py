@@ -3,10 +3,8 @@
 Modules, in reading order:
 
 - `reference`: Reverse mode in its plainest form: the reference that the engine is tested against.
-- `complex_grads`: Gradient rules on complex numbers.
-- `error_notes`: An error in a backward pass is told with the node that ran and the user's line that recorded it.
+- `error_notes`: Notes on passes: the node at which one raised, and the pass that ended last.
 - `graph_task`: The state of one backward pass: the gradients that have arrived, and how they add up.
-- `last_pass`: The backward pass that ended last: when, and from where it started.
 - `accumulate_grad`: The end of a backward pass: gradients are added to `.grad`, all of them or none, or go to the
   caller.
 - `saved_values`: The saved values of a node, and the other arguments of its gradient rules.

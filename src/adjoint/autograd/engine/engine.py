@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
-from adjoint.autograd.engine.error_notes import add_node_note
+from adjoint.autograd.engine.error_notes import add_node_note, last_pass
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root
-from adjoint.autograd.engine.last_pass import last_pass
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask

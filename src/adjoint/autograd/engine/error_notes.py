@@ -1,15 +1,17 @@
-"""An error in a backward pass is told with the node that ran and the user's line that recorded it.
+"""Notes on passes: the node at which one raised, and the pass that ended last.
 
-While all goes well nothing is remembered for that: the node is read off the frame of the walk, once an error went
-through it.
+While all goes well nothing is remembered for errors. Once an error went through the frame of the walk, the node is read
+off that frame.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-from adjoint.core.graph.node import OutputSlot
+from adjoint.core.graph.node import Leaf, OutputSlot, next_sequence_nr
 
 NOTE_PREFIX = "in the backward of "
 
@@ -31,5 +33,39 @@ def _running_node(error: Exception, walk: CodeType) -> Any:
         if trace.tb_frame.f_code is walk:
             found = trace.tb_frame
         trace = trace.tb_next
-    node = None if found is None else found.f_locals.get("node")
+    return None if found is None else owning_node(found.f_locals.get("node"))
+
+
+class LastPass:
+    """`order` is its time in the order of nodes, -1 before the first; the nodes it started from are held weakly.
+
+    `limited`: it was asked for the gradients of certain tensors alone.
+    """
+
+    __slots__ = ("limited", "order", "roots")
+
+    def __init__(self) -> None:
+        self.order = -1
+        self.roots: list[weakref.ref[Any]] = []
+        self.limited = False
+
+    def note(self, roots: Iterable[tuple[Any, Any]], limited: bool) -> None:
+        """A pass from these roots is over."""
+        self.order = next_sequence_nr()
+        self.roots = [weakref.ref(node) for node, _ in roots]
+        self.limited = limited
+
+
+last_pass = LastPass()
+
+
+def owning_node(node: Any) -> Any:
+    """The node that has the line: of one of several outputs, the one that made them."""
     return node.owner if type(node) is OutputSlot else node
+
+
+def describe_node(node: Any) -> str:
+    """A node, and the user's line that recorded it."""
+    node = owning_node(node)
+    site = None if type(node) is Leaf else getattr(node, "site", None)
+    return str(node.name()) if site is None else f"{node.name()}, recorded at {site}"

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd.engine.complex_grads import call_gradient_rule
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads, run_gradient_hooks
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays, saved_as_tensors, unpack_node_values
 from adjoint.autograd.engine.where_masks import ELEMENTWISE_FAMILIES, apply_where_mask
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.node import Node, OutputSlot
-from adjoint.core.op.op import Rule
+from adjoint.core.op.op import Op, Rule
 from adjoint.core.runtime.mode import set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.ops.elementwise.complex import conj
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.reduction.reduction import sum_to
 
@@ -82,6 +82,24 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Any, mask: Any) -> Sequ
             d = apply_where_mask(d, mask)
         pulled.append(sum_to_input(gradients, d, parent))
     return pulled
+
+
+def call_gradient_rule(op: Op, i: int, dtype: np.dtype[Any], g: Any, arguments: list[Any]) -> Any:
+    """Return the gradient of input `i` of an op whose output has dtype `dtype` and gradient g.
+
+    The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. For a function f that is
+    differentiable as a complex function, the gradient by z is conj(f'(z)) g. Rules compute f'(z) g, which is the same
+    for real numbers. So the rule runs on conj(g), and its result is conjugated. If a rule reads no value, f' is real
+    and this is skipped.
+    """
+    rule: Any = op.rule(i)
+    needs = op.needs[min(i, len(op.needs) - 1)]
+    if dtype.kind != "c" or not op.holomorphic or not ("out" in needs or any(name in op.inputs for name in needs)):
+        return rule(g, *arguments)
+    if type(g) is np.ndarray:
+        d = rule(np.conjugate(g), *arguments)
+        return np.conjugate(d.array if isinstance(d, Tensor) else d)
+    return conj(rule(conj(g), *arguments))
 
 
 def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:

@@ -47,9 +47,15 @@ def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | N
     elif op.family in ELEMENTWISE_FAMILIES:
         masks = [mask] * len(node.parents)
     elif op.family == "reduction" and node.params is not None and node.shapes is not None:
-        masks = [_expand_mask(mask, node.params["axes"], node.shapes[0])]
+        shape = node.shapes[0]
+        kept_dims = tuple(1 if i in node.params["axes"] else n for i, n in enumerate(shape))
+        masks = [expand(reshape(_tensor(mask), shape=kept_dims), shape=shape)]
     elif op.name in MOVEMENT_OPS:
-        masks = [_move_mask(node, mask, i) for i in range(len(node.parents))]
+        rules: list[Any] = [op.rule(i) for i in range(len(node.parents))]  # a mask moves back as a gradient does
+        masks = [
+            None if parent is None else rule(mask, *rule_arguments(node, rule, None, i))
+            for i, (parent, rule) in enumerate(zip(node.parents, rules, strict=True))
+        ]
     else:
         return None
     return [
@@ -60,17 +66,6 @@ def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | N
 
 def _tensor(value: Any) -> Any:
     return wrap(value) if hasattr(value, "dtype") and not isinstance(value, Tensor) else value
-
-
-def _expand_mask(mask: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return expand(reshape(_tensor(mask), shape=kept), shape=shape)
-
-
-def _move_mask(node: Node, mask: Any, i: int) -> Any:
-    """The mask under the movement back, which the op's own rule describes."""
-    rule: Any = node.op.rule(i)
-    return None if node.parents[i] is None else rule(mask, *rule_arguments(node, rule, None, i))
 
 
 def _reduce_mask(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:

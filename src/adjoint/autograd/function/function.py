@@ -227,8 +227,5 @@ def _check_saved_inputs(
             )
 
 
-__all__ = [
-    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
-    "NonDifferentiableBackward",
-    "has_setup_context", "once_differentiable",
-]  # fmt: skip
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction"]
+__all__ += ["NonDifferentiableBackward", "has_setup_context", "once_differentiable"]

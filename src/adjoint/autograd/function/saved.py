@@ -32,7 +32,8 @@ class SavedVariable:
 
     def __init__(self, tensor: Tensor, number: int | None) -> None:
         self.array, self.number = copy_if_aliased(tensor.array), number
-        self.memory = _without_base(tensor.memory) if self.array is tensor.array else None
+        memory = tensor.memory.memory if type(tensor.memory) is View else tensor.memory  # a base may lead to the node
+        self.memory = memory if self.array is tensor.array else None
         self.node = None if number is not None else tensor.node
         self.reference: Callable[[], Tensor | None]
         self.reference = (lambda: tensor) if type(self.node) is Leaf else weakref.ref(tensor)
@@ -58,11 +59,6 @@ class SavedVariable:
         tensor = wrap(self.array)
         tensor.memory, tensor.node = self.memory, owner.output_node(self.number)
         return tensor
-
-
-def _without_base(storage: Any) -> Any:
-    """The storage of a view, without its base, whose history may lead to the node."""
-    return storage.memory if type(storage) is View else storage
 
 
 class PackedVariable:

@@ -102,7 +102,7 @@ def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
                 [
                     unpack_dual(y)[1]
                     for y in as_tuple(func(*duals[:i], given, *duals[i + 1 :]))
-                    if _is_floating_tensor(y)
+                    if isinstance(y, Tensor) and is_floating(y.array)
                 ]
                 for given in (zero, detach(x))
             )
@@ -161,10 +161,6 @@ def random_direction(x: Tensor, noise: Generator) -> Array:
     """A random vector of norm 1 without negative elements, one for each element of `x`."""
     u = noise.uniform((x.array.size,), np.float32).astype(x.array.real.dtype)
     return u / np.linalg.norm(u)
-
-
-def _is_floating_tensor(y: Any) -> bool:
-    return isinstance(y, Tensor) and is_floating(y.array)
 
 
 def _draw_two_normal(shape: tuple[int, ...], dtype: Any) -> Array:

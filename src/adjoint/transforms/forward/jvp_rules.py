@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.autograd.backward import grad
-from adjoint.autograd.engine.complex_grads import call_gradient_rule
+from adjoint.autograd.engine.node_call import call_gradient_rule
 from adjoint.autograd.engine.saved_values import rule_arguments
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import Op
@@ -75,7 +75,10 @@ def compute_jvp(
                     f"Trying to use forward AD with {op.name} that does not support it: it has no gradient rule"
                 )
             if given is not None and rule is not None:
-                push = direct if _is_derivative(op, inputs[i], out) else _transposed_jvp
+                # the rule computes f'(x) g, unless f is a function of x and conj(x)
+                real_input = inputs[i].array.dtype.kind != "c"
+                holomorphic = op.holomorphic and (real_input or out.array.dtype.kind == "c")
+                push = direct if holomorphic else _transposed_jvp
                 t = _add_optional(
                     t, push(op, i, rule_arguments(application, rule, saved, i), given, inputs[i], out, params)
                 )
@@ -104,11 +107,6 @@ def _linear_jvp(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dic
             share_view(t, pushed, op, params)
         total = _add_optional(total, pushed)
     return total
-
-
-def _is_derivative(op: Op, x: Tensor, out: Tensor) -> bool:
-    """True if the op's rule, as it stands, says f'(x) g: not for what is no function of x, but of it and conj(x)."""
-    return op.holomorphic and (x.array.dtype.kind != "c" or out.array.dtype.kind == "c")
 
 
 def _diagonal_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:

@@ -39,7 +39,11 @@ def apply_at_level(function: type[Function], args: tuple[Any, ...], level: Funct
     values = [value for value, _ in operands]
     several = [batched for _, batched in operands]
     if not any(several):
-        return NotImplemented if not has_setup_context(function) else _apply_unbatched(function, values, level)
+        if not has_setup_context(function):
+            return NotImplemented
+        with level.outside():
+            result = function.apply(*values)
+        return _wrap_result(result, [False] * len(_as_tuple(result)), level)
     if function.vmap is not Function.vmap:
         return _apply_vmap_staticmethod(function, values, several, level)
     if has_setup_context(function):
@@ -54,12 +58,6 @@ def apply_at_level(function: type[Function], args: tuple[Any, ...], level: Funct
             "it is called in."
         )
     return NotImplemented
-
-
-def _apply_unbatched(function: type[Function], values: list[Any], level: FunctionVmapLevel) -> Any:
-    with level.outside():
-        result = function.apply(*values)
-    return _wrap_result(result, [False] * len(_as_tuple(result)), level)
 
 
 def _wrap_result(result: Any, several: list[bool], level: FunctionVmapLevel) -> Any:
