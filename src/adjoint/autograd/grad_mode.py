@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Self, TypeVar
 
 from adjoint.core.runtime.mode import ModeScope, enter_modes, mode, restore_modes, set_modes
@@ -164,7 +164,7 @@ def _drive_steps(
     steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _GradModeBlock
 ) -> Generator[Any, Any, Any]:
     """Run a generator or coroutine, each time it is resumed within a block of its own."""
-    resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the way to resume changes from turn to turn
+    resume: Callable[[], Any] = partial(steps.send, None)
     try:
         while True:
             try:
@@ -177,9 +177,9 @@ def _drive_steps(
             except GeneratorExit:
                 raise
             except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator shall see it
-                resume = lambda error=error: steps.throw(error)  # type: ignore[misc] # noqa: E731
+                resume = partial(steps.throw, error)
             else:
-                resume = lambda sent=sent: steps.send(sent)  # type: ignore[misc] # noqa: E731
+                resume = partial(steps.send, sent)
     finally:
         with block():
             steps.close()

@@ -12,11 +12,14 @@ from adjoint.autograd.engine.engine import queue_callback
 
 
 class Deeper(ad.autograd.Function):
-    """The identity, whose backward runs a backward pass of its own, `left` times within each other."""
+    """The identity, whose backward runs a backward pass of its own, `left` times within each other.
+
+    The innermost raises if it `fails`.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Any, left: int) -> Any:
-        ctx.left = left
+    def forward(ctx: Any, x: Any, left: int, fails: bool = False) -> Any:
+        ctx.left, ctx.fails = left, fails
         return x.clone()
 
     @staticmethod
@@ -24,37 +27,25 @@ class Deeper(ad.autograd.Function):
         if ctx.left:
             with ad.enable_grad():
                 x = g.detach().requires_grad_()
-                Deeper.apply(x, ctx.left - 1).sum().backward()
-            return x.grad * 1.0, None
-        return g, None
+                Deeper.apply(x, ctx.left - 1, ctx.fails).sum().backward()
+            return x.grad * 1.0, None, None
+        if ctx.fails:
+            raise KeyError("deep")
+        return g, None, None
 
 
 @pytest.mark.parametrize("depth", [1, 39, 41, 1000])
 def test_passes_nest_as_deep_as_asked(depth: int) -> None:
     x = ad.ones(2, requires_grad=True)
-    Deeper.apply(x, depth).sum().backward()
+    Deeper.apply(x, depth, False).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [1.0, 1.0]
 
 
 def test_an_error_deep_inside_comes_out() -> None:
-    class Failing(ad.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, left: int) -> Any:
-            ctx.left = left
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            if not ctx.left:
-                raise KeyError("deep")
-            with ad.enable_grad():
-                Failing.apply(g.detach().requires_grad_(), ctx.left - 1).sum().backward()
-            return g, None
-
     x = ad.ones(2, requires_grad=True)
     with pytest.raises(KeyError, match="deep"):
-        Failing.apply(x, 100).sum().backward()
+        Deeper.apply(x, 100, True).sum().backward()
     assert x.grad is None
     assert ad.is_grad_enabled()
 

@@ -83,7 +83,8 @@ def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
         if source == SAVED:
             found.append(saved[key])
         elif source == SHAPE:
-            found.append(node.shapes[key])  # type: ignore[index]
+            assert node.shapes is not None
+            found.append(node.shapes[key])
         elif source == POSITION:
             found.append(i - key)
         else:

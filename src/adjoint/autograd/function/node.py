@@ -111,7 +111,9 @@ class BackwardCFunction(GraphNode):
         slot = self._output_nodes.get(number)
         output = slot and slot()
         if output is None:
-            output = OutputSlot(self, number, *self._specs[number])  # type: ignore[misc]
+            spec = self._specs[number]
+            assert spec is not None
+            output = OutputSlot(self, number, *spec)
             self._output_nodes[number] = weakref.ref(output)
         return output
 

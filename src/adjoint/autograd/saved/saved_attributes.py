@@ -39,16 +39,20 @@ def sizes_of(*names: str) -> dict[str, SavedSource]:
     return {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(names)}
 
 
+def _parameter(node: Node, name: str) -> Any:
+    return None if node.params is None else node.params.get(name)
+
+
 def single_axis(name: str) -> Callable[[Node], Any]:
     """The single dimension of a reduction that takes a tuple."""
-    return lambda node: node.params[name][0]  # type: ignore[index]
+    return lambda node: _parameter(node, name)[0]
 
 
 def transpose_dim(i: int) -> Callable[[Node], int]:
     """The i-th of the two dimensions that a transpose exchanges."""
 
     def find(node: Node) -> int:
-        axes = node.params["axes"]  # type: ignore[index]
+        axes = _parameter(node, "axes")
         moved = [d for d, axis in enumerate(axes) if d != axis]
         return moved[i] if moved else 0
 
@@ -67,7 +71,7 @@ def slice_bound(i: int) -> Callable[[Node], Any]:
 
 def _sliced_dimension(node: Node) -> tuple[int, tuple[int, int, int]]:
     whole = input_shape(0)(node)
-    bounds = node.params["bounds"]  # type: ignore[index]
+    bounds = _parameter(node, "bounds")
     return next(((d, b) for d, b in enumerate(bounds) if b != (0, whole[d], 1)), (0, bounds[0]))
 
 
@@ -104,7 +108,7 @@ NAMES_BY_OP: dict[str, dict[str, SavedSource]] = {
     "deviation": REDUCTION_NAMES,
     "mean_nll": {"target": 1, "weight": lambda node: None, "ignore_index": "ignore"},
     "mean_weighted_nll": {"target": 1, "weight": 2, "ignore_index": "ignore"},
-    "squared_error": {"target": 1, "reduction": lambda node: 1 + (node.params["reduction"] == "sum")},  # type: ignore[index]
+    "squared_error": {"target": 1, "reduction": lambda node: 1 + (_parameter(node, "reduction") == "sum")},
     "convolution": {
         "input": 0,
         "weight": 1,
@@ -128,7 +132,7 @@ def saved_names(node: Node) -> dict[str, SavedSource]:
     if op.saves_shapes and not (op.variadic and len(op.inputs) == 1):
         found["self_sym_sizes"] = input_shape(0)
     if op.name == "index":
-        found["indices"] = [None if slot is None else 1 + slot for slot in node.params["pattern"]]  # type: ignore[index]
+        found["indices"] = [None if slot is None else 1 + slot for slot in _parameter(node, "pattern")]
     return found | NAMES_BY_OP.get(op.name, {})
 
 
@@ -147,7 +151,7 @@ def read_saved(node: Node, name: str, raw: bool = False) -> Any:
         raise AttributeError(
             f"{type(node).__name__!r} object has no attribute {attribute!r}: it saves nothing called {name!r}"
         )
-    return where(node) if callable(where) else (node.params or {}).get(where)
+    return where(node) if callable(where) else _parameter(node, where)
 
 
 def _read_slot(node: Node, place: int | None, raw: bool) -> Any:

@@ -237,8 +237,11 @@ def _set_first_tangent(x: Tensor, t: Any, level: ForwardLevel) -> None:
     if tangent_of(base, level) is not None:  # x is the primal part of it, or of a view of it, seen by itself
         base, view = x, None
     with ModeScope(recording=mode.recording or mode.deferred, deferred=False):
-        alike = view is None or _is_same_view(x, base)
-        whole = set_tangent(base, copy(t) if alike else put_steps(_zeros(base), t, view.steps), level)  # type: ignore[union-attr]
+        if view is not None and not _is_same_view(x, base):
+            t = put_steps(_zeros(base), t, view.steps)
+        else:
+            t = copy(t)
+        whole = set_tangent(base, t, level)
     with ModeScope(recording=True):  # whether the views may be written is for the tensors themselves to say
         for alias in storage_of(base).alive_aliases():
             seen = view_of(alias)
