@@ -166,8 +166,9 @@ def _gradients(roots: tuple[TensorOrEdge, ...], given: Any) -> list[Tensor | Non
 def _map_rows(
     compute_grads: Walk, roots: tuple[TensorOrEdge, ...], gradients: list[Tensor | None]
 ) -> Sequence[Tensor | None]:
-    """`compute_grads` for each row of the gradients, all at once. Raises RuntimeError unless a row has its output's
-    shape.
+    """Return `compute_grads` of each row of the gradients, all at once.
+
+    Raises: RuntimeError unless a row has the shape of its output.
     """
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
         shape = (root if isinstance(root, Tensor) else resolve_node(root)).shape
@@ -183,7 +184,7 @@ def _map_rows(
 
 
 def make_seed(i: int, root: TensorOrEdge, g: Any) -> tuple[Any, Tensor]:
-    """The node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
+    """Return the node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
     node = resolve_node(root)
     if node is None:
         raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")

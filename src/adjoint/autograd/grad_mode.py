@@ -22,17 +22,17 @@ __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_
 
 
 def is_grad_enabled() -> bool:
-    """True if this thread records ops."""
+    """Return whether this thread records ops."""
     return mode.recording
 
 
 def is_inference_mode_enabled() -> bool:
-    """True if what this thread makes are inference tensors."""
+    """Return whether this thread is in inference mode."""
     return mode.inference
 
 
 def is_inference(input: Tensor) -> bool:
-    """True for a tensor made in inference mode."""
+    """Return whether a tensor was made in inference mode."""
     return input.is_inference()
 
 
@@ -49,7 +49,7 @@ class _GradMode:
         self._before: list[Modes] = []
 
     def modes(self, cut: DetachRecord) -> Modes:
-        """The modes that differ within the block; `cut` says where it begins."""
+        """Return the modes that differ within the block; `cut` says where it begins."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -255,7 +255,7 @@ class set_grad_enabled(_GradMode):
         return _enabled_modes() if self.mode else _disabled_modes(cut)
 
     def clone(self) -> Self:
-        """Another one, which switches now."""
+        """Return another one, which switches now."""
         return type(self)(self.mode)
 
 
@@ -337,7 +337,7 @@ class set_multithreading_enabled(_GradMode):
         return {}
 
     def clone(self) -> Self:
-        """Another one, which switches now."""
+        """Return another one, which switches now."""
         return type(self)(self.mode)
 
 

@@ -33,7 +33,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge along which the gradient of `tensor` comes in; it stays what it is when the tensor is written in place.
+    """Return the edge along which the gradient of `tensor` arrives; later writes into the tensor do not change it.
 
     Raises RuntimeError for a tensor that does not require grad.
     """
@@ -59,7 +59,7 @@ def resolve_node(x: Tensor | GradientEdge) -> Any:
 
 
 def accumulation_tensor(x: Tensor | GradientEdge) -> Tensor:
-    """The tensor in which the gradient comes to rest; for an edge to a non-leaf, one that nobody sees."""
+    """Return the tensor whose `.grad` gets the gradient; for an edge to a non-leaf, a hidden one."""
     if isinstance(x, Tensor):
         return x
     place = resolve_node(x)

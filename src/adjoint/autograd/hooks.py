@@ -83,7 +83,7 @@ class _AllGradientsHook:
         self.passes: WeakKeyDictionary[GraphTask, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
 
     def make_hook(self, i: int) -> Callable[[Tensor], None]:
-        """The hook of tensor i."""
+        """Return the hook of tensor i."""
 
         def receive_gradient(g: Tensor) -> None:
             walk = _current_pass()
@@ -111,7 +111,7 @@ def _current_pass() -> GraphTask:
 
 
 def _nodes_to_run(walk: GraphTask, node: Any) -> set[Any]:
-    """The nodes that the pass has still to run, `node` the one that is running."""
+    """Return the nodes that the pass has still to run, `node` the one that is running."""
     reached = _reached.get(walk)
     if reached is None:
         reached = _reached[walk] = {node, *walk.input_buffers}

@@ -71,7 +71,7 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     msg: str = "",
 ) -> None:  # fmt: skip
-    """As `assert_close` with wider tolerances, for numbers and arrays too, whatever their types; with a warning."""
+    """Compare as `assert_close` does, with wider tolerances, numbers and arrays too, whatever their types. It warns."""
     warnings.warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
         "use `torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
@@ -140,7 +140,7 @@ def _difference_of_tensors(
 
 
 def _values(x: Tensor) -> Any:
-    """An array of the elements; of the type bfloat16, which NumPy has not, as float32."""
+    """Return an array of the elements; bfloat16, which NumPy lacks, as float32."""
     return (x.detach().float() if x.dtype is bfloat16 else x.detach()).numpy()
 
 

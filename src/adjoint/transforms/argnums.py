@@ -11,7 +11,7 @@ Argnums = int | tuple[int, ...]
 
 
 def select_args(args: tuple[Any, ...], argnums: Any, single: bool = False) -> Any:
-    """The arguments of these numbers as a tuple; for one number, if `single`, the argument itself.
+    """Return the arguments of these numbers as a tuple; for one number, if `single`, the argument itself.
 
     Raises RuntimeError for numbers that are not integers, occur twice, or have no argument.
     """
@@ -28,7 +28,7 @@ def select_args(args: tuple[Any, ...], argnums: Any, single: bool = False) -> An
 
 
 def replace_args(args: tuple[Any, ...], new: Sequence[Any], argnums: Argnums) -> tuple[Any, ...]:
-    """The arguments with `new` ones at these numbers."""
+    """Return the arguments with `new` ones at these numbers."""
     by_place = dict(zip(_resolve_argnums(argnums, len(args)), new, strict=True))
     return tuple(by_place.get(i, arg) for i, arg in enumerate(args))
 
@@ -45,7 +45,7 @@ def _resolve_argnums(argnums: Argnums, count: int) -> list[int]:
 
 
 def split_aux(result: Any, called: str) -> tuple[Any, Any]:
-    """The result of a function that returns (output, aux). Raises RuntimeError for anything else."""
+    """Return the result of a function that returns (output, aux). Raises RuntimeError for anything else."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return result

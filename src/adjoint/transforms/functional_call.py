@@ -52,7 +52,7 @@ def functional_call(
 def reparametrize_module(
     module: Any, given: Tensors, tie_weights: bool = False, strict: bool = False
 ) -> AbstractContextManager[None]:
-    """A block in which the module has these tensors; its parameters are as in `functional_call`."""
+    """Return a block in which the module has these tensors; its parameters are as in `functional_call`."""
     tensors = _tie_tensors(module, given) if tie_weights else dict(given)
     if strict:
         _check_names(module, tensors)
@@ -60,7 +60,7 @@ def reparametrize_module(
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:
-    """The parameters and the buffers of modules of one class, each stacked along a new first dimension.
+    """Return the parameters and the buffers of modules of one class, each stacked along a new first dimension.
 
     Stacked parameters are leaves. Raises RuntimeError for no models, and where classes, modes or `requires_grad`
     differ.
@@ -111,7 +111,7 @@ def _named_tensors(module: Any) -> Tensors:
 
 
 def _tie_tensors(module: Any, given: Tensors) -> Tensors:
-    """`given`, with the same tensor at all names where the module has one tensor."""
+    """Return `given` with the same tensor at all names where the module has one tensor."""
     groups: dict[int, list[str]] = {}
     for name, tensor in _named_tensors(module).items():
         groups.setdefault(id(tensor), []).append(name)

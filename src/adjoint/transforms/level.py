@@ -99,7 +99,7 @@ class GradLevel:
         return out
 
     def _leads_out_of_level(self, node: Any, seen: dict[Any, bool]) -> bool:
-        """True if the history reaches a node that was there before, or a leaf of the user's or of a level around.
+        """Return whether the history reaches an older node, or a leaf of the user's or of a level around.
 
         A level around may be younger than this: a `vjp` from outside is called in a function that is differentiated.
         """
@@ -140,7 +140,7 @@ def _has_live_leaf(node: Any) -> bool:
 
 
 def as_normal_tensor(x: Tensor) -> Tensor:
-    """`x`; in place of a tensor of inference mode one that counts writes and can have a history or tangents."""
+    """Return `x`, or for an inference tensor one that counts writes and can have a history or tangents."""
     if not is_inference(x):
         return x
     out = shallow_copy(x)

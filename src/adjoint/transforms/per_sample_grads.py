@@ -17,7 +17,7 @@ from adjoint.transforms.vmap.vmap import vmap
 def call_for_per_sample_grads(
     module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Any]:
-    """The module as a function whose backward pass puts gradients into `grad_sample` of its parameters, not `grad`.
+    """Return the module as a function whose backward pass sets `grad_sample` of its parameters, not `grad`.
 
     `grad_sample` has those of all examples, along a first dimension: each as if its example were the batch, times the
     size of the batch where the loss is a "mean". The batch is dimension 0 of all tensors, or 1 unless `batch_first`;
@@ -73,7 +73,7 @@ class Copies(Function):
 
     @staticmethod
     def forward(ctx: Any, parameter: Any, size: int, scale: int) -> Any:
-        """`parameter`, expanded along a new first dimension."""
+        """Return `parameter`, expanded along a new first dimension."""
         ctx.parameter, ctx.scale = parameter, scale
         return parameter.expand(size, *parameter.shape)
 

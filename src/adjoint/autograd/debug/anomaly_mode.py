@@ -63,12 +63,12 @@ class set_detect_anomaly:
 
 
 def is_anomaly_enabled() -> bool:
-    """True if this thread detects anomalies."""
+    """Return whether this thread detects anomalies."""
     return _current_detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """True if NaN counts as an anomaly: the default."""
+    """Return whether NaN counts as an anomaly: the default."""
     watcher = _current_detector()
     return watcher is None or watcher.check_nan
 
@@ -127,7 +127,7 @@ class AnomalyDetector:
                 node.metadata["parent_"] = self.running
 
     def pull(self, gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
-        """`autograd.pull.pull`, and a look at what comes out. Raises RuntimeError for a NaN."""
+        """Return what `call_node` does. Raises RuntimeError for a NaN in it."""
         before, self.running = self.running, node
         try:
             pulled = call_node(gradients, node, g, mask)
@@ -175,7 +175,7 @@ def _warn(message: str) -> None:
 
 
 def _name_operands(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The operands with their names."""
+    """Return the operands with their names."""
     names = op.inputs
     if len(names) != len(inputs):
         return [(f"argument {i}", value) for i, value in enumerate(inputs)]

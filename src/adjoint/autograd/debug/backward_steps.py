@@ -85,7 +85,7 @@ def dependencies(root: Tensor) -> dict[Any, int]:
 
 
 def _snapshot_gradient(gradients: GraphTask, g: Any) -> Any:
-    """A gradient as it is now: later steps do not change it."""
+    """Return a gradient as it is now: later steps do not change it."""
     if type(g) is OutputGrads:
         return tuple(_snapshot_gradient(gradients, one) for one in g)
     tensor = None if g is UNDEFINED else gradients.wrap_gradient(g)

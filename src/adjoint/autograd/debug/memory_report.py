@@ -106,7 +106,7 @@ def _reachable_nodes(root: Tensor) -> set[Any]:
 
 
 def _iter_saved_arrays(node: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays that a node keeps, each with what it is to the node."""
+    """Yield the arrays that a node saved, each with its role in the node."""
     if isinstance(node, Node):
         last = len(node.op.inputs) - 1
         for i, value in enumerate(node.saved or ()):
@@ -123,7 +123,7 @@ def _iter_saved_arrays(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _arrays(value: Any) -> Iterator[Any]:
-    """The arrays in what was kept."""
+    """Yield the arrays in a saved value."""
     if isinstance(value, (Tensor, SavedVariable)):
         value = value.array
     if isinstance(value, PackedVariable):

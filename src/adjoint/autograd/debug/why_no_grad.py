@@ -113,7 +113,7 @@ def _users_by_node() -> dict[Any, set[Any]]:
 
 
 def _reachable_from(roots: Iterable[Any]) -> set[Any]:
-    """The nodes from which the roots were made, and these."""
+    """Return the roots and the nodes from which they were made."""
     stack, found = list(roots), set(roots)
     while stack:
         for parent in stack.pop().parents:
@@ -124,7 +124,7 @@ def _reachable_from(roots: Iterable[Any]) -> set[Any]:
 
 
 def _living_users_of(node: Any, users: dict[Any, set[Any]]) -> set[Any]:
-    """The living nodes that were made from a node, and that."""
+    """Return a node and the living nodes that were made from it."""
     stack, found = [node], {node}
     while stack:
         for user in users.get(stack.pop(), ()):

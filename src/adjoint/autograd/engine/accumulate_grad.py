@@ -117,7 +117,7 @@ def _run_leaf_hooks(gradients: GraphTask, leaf: Leaf, captured: bool = False) ->
 
 
 def take_array(holder: dict[Any, Any], key: Any) -> Any:
-    """The array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
+    """Return the array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
 
     The copy takes its place there, so that of those to whom one array was handed, the last gets it itself.
     """
@@ -128,7 +128,7 @@ def take_array(holder: dict[Any, Any], key: Any) -> Any:
 
 
 def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, Any]:
-    """The gradients that arrived at leaves, as their hooks leave them.
+    """Return the gradients that arrived at leaves, as their hooks leave them.
 
     `captured`: they go to the caller, the leaves themselves take no part.
     """
@@ -144,7 +144,7 @@ def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, An
 
 
 def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: GraphTask) -> Callable[[], Any]:
-    """The call that stores one gradient, PyTorch's way: a new one replaces None, a later one is added in place."""
+    """Return the call that stores one gradient: a new one replaces None, a later one is added in place."""
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
     if not gradients.on_arrays:
@@ -170,7 +170,7 @@ def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gra
 
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
-    """The gradient in a symbol of its own, where a step is traced: what is written into one leaf's is not another's."""
+    """Return the gradient; in a traced step, in a symbol of its own, so that no other leaf's is written with it."""
     if gradients.create_graph or mode.tracer is None:
         return g
     own: Tensor = mode.tracer.own_gradient(g, tensor if type(key) is Leaf else None)
@@ -178,7 +178,7 @@ def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, k
 
 
 def _as_grad(g: Tensor) -> Tensor:
-    """`g` as `.grad` takes it over: with a node of its own, so that nobody takes the one for the other."""
+    """Return `g` for `.grad`: with a node of its own, so that the two are told apart."""
     out = shallow_copy(g)
     if g.node is not None and mode.recording:
         shapes = ((), g.array.shape)

@@ -69,7 +69,7 @@ MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames tha
 
 
 def _run_pass(gradients: GraphTask, finish: Callable[[], Any]) -> Any:
-    """The whole pass, then `finish`, then the callbacks that were queued meanwhile."""
+    """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile."""
     passes = _running.passes
     if passes and len(passes) % MAX_NESTED_PASSES == 0:
         return _run_pass_in_thread(gradients, finish, passes)
@@ -94,7 +94,7 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Any]) -> Any:
 
 
 def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Any], passes: list[GraphTask]) -> Any:
-    """`_run_pass` where the stack is empty, under the modes of this thread."""
+    """Call `_run_pass` in a thread with an empty stack, under the modes of this thread."""
     modes = {name: getattr(mode, name) for name in INHERITED_BY_THREADS}
     outcome: list[Any] = []
     errors: list[BaseException] = []
@@ -126,7 +126,7 @@ def pass_scope(gradients: GraphTask) -> Iterator[None]:
 
 
 def running_pass() -> GraphTask | None:
-    """The backward pass that this thread is in, the innermost of several."""
+    """Return the backward pass that this thread is in, the innermost of several."""
     return _running.passes[-1] if _running.passes else None
 
 

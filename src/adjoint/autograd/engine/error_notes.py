@@ -27,7 +27,7 @@ def add_node_note(error: Exception, walk: CodeType) -> None:
 
 
 def _running_node(error: Exception, walk: CodeType) -> Any:
-    """The node that the innermost walk was at."""
+    """Return the node that the innermost walk was at."""
     found, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is walk:
@@ -50,7 +50,7 @@ class LastPass:
         self.limited = False
 
     def note(self, roots: Iterable[tuple[Any, Any]], limited: bool) -> None:
-        """A pass from these roots is over."""
+        """Note that a pass from these roots is over."""
         self.order = next_sequence_nr()
         self.roots = [weakref.ref(node) for node, _ in roots]
         self.limited = limited
@@ -60,12 +60,12 @@ last_pass = LastPass()
 
 
 def owning_node(node: Any) -> Any:
-    """The node that has the line: of one of several outputs, the one that made them."""
+    """Return the node that knows the line; for one of several outputs the node that made them."""
     return node.owner if type(node) is OutputSlot else node
 
 
 def describe_node(node: Any) -> str:
-    """A node, and the user's line that recorded it."""
+    """Return a node, and the user's line that recorded it."""
     node = owning_node(node)
     site = None if type(node) is Leaf else getattr(node, "site", None)
     return str(node.name()) if site is None else f"{node.name()}, recorded at {site}"

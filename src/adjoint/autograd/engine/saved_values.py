@@ -47,7 +47,7 @@ class CachedUnpack(PackedValue):
         self.tensor: TensorLike | None = None
 
     def open(self) -> TensorLike:
-        """The tensor that was saved."""
+        """Return the tensor that was saved."""
         if self.tensor is None:
             self.tensor = self.packed.open()
         return self.tensor
@@ -71,7 +71,7 @@ def check_saved(node: Node) -> Any:
 
 
 def saved_as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
-    """The saved values as tensors; with their history if the backward pass itself is to be recorded."""
+    """Return the saved values as tensors; with their history if the backward pass itself is to be recorded."""
     makers = (*node.parents, node) if create_graph else (None,) * len(saved)
     return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])
 

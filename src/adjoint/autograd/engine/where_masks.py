@@ -69,7 +69,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _reduce_mask(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
-    """A mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
+    """Return a mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
     mask = _tensor(mask)
     have = tuple(mask.shape)
     if have != shape:

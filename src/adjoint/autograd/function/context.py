@@ -94,7 +94,7 @@ class Context:
         return () if self.__node is None else raw_saved_tensors(self.__node)
 
     def name(self) -> str:
-        """The Function's name with `Backward`: `MySquareBackward`."""
+        """Return the Function's name with `Backward`: `MySquareBackward`."""
         return type(self).__name__ if self.__node is None else type(self.__node).__name__
 
     @property

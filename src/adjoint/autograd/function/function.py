@@ -92,7 +92,7 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradient of each argument of `forward`, or None, from those of the outputs."""
+        """Return the gradient of each argument of `forward`, or None, from those of the outputs."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -102,14 +102,14 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangent of each output of `forward`, or None, from those of the arguments."""
+        """Return the tangent of each output of `forward`, or None, from those of the arguments."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """The Function of a batch: (outputs, the dimension of each that is mapped), from the arguments and theirs.
+        """Return (outputs, mapped dimension of each) for a batch, from the arguments and their dimensions.
 
         `info.batch_size` and `info.randomness` tell about the `vmap` around.
         """
@@ -120,7 +120,7 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def _user_backward(cls) -> Callable[..., Any]:
-        """The one of `backward` and `vjp` that the class defines. Raises RuntimeError where it defines both."""
+        """Return the one of `backward` and `vjp` that the class defines. Raises RuntimeError where it defines both."""
         backward, vjp = cls.backward, cls.vjp
         if backward is not Function.backward and vjp is not Function.vjp:
             raise RuntimeError(
@@ -188,7 +188,7 @@ class _Call(NamedTuple):
 
 
 def has_setup_context(function: type[Function]) -> bool:
-    """True if its `forward` takes no ctx."""
+    """Return whether its `forward` takes no ctx."""
     return function.setup_context is not Function.setup_context
 
 

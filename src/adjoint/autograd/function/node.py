@@ -105,7 +105,7 @@ class BackwardCFunction(GraphNode):
         return tuple(edge(p) for p, given in zip(self.parents, self.tensor_args, strict=True) if given)
 
     def output_node(self, number: int) -> Any:
-        """The node that stands for output `number`."""
+        """Return the node that stands for output `number`."""
         if self.outputs == 1:
             return self
         slot = self._output_nodes.get(number)
@@ -136,7 +136,7 @@ class BackwardCFunction(GraphNode):
         return backward(Context(self), *grads)
 
     def pull(self, arrived: Sequence[Any]) -> list[Any]:
-        """The gradients of the arguments, as the user's backward has them, checked."""
+        """Return the gradients of the arguments that the user's backward returns, checked."""
         attributes = self.context.attributes
         fill = attributes.get("materialize_grads", True)
         fill_quiet = fill and attributes.get("_materialize_non_diff_grads", True)
@@ -189,7 +189,7 @@ NODE_ATTRIBUTES = frozenset(
 
 
 def _can_sum_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """True if a gradient of `shape` can be summed to `target`."""
+    """Return whether a gradient of `shape` can be summed to `target`."""
     if len(shape) < len(target):
         return False
     return all(want in (1, have) for want, have in zip(target[::-1], shape[::-1], strict=False))

@@ -18,7 +18,7 @@ from adjoint.ops.mutation.inplace import check_writable, rebase
 
 
 def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The outputs of the Function whose forward returned these, with `node` for their history if one is recorded.
+    """Return the outputs of a Function whose forward returned these; `node` is their history if one is recorded.
 
     An argument that comes back as it is becomes a view of itself, unless it was marked dirty: then its own history goes
     on with the node, as after any write in place.
@@ -135,7 +135,7 @@ def _attach_history(
 
 
 def _view_as_self(x: Tensor) -> Tensor:
-    """A view of the whole of `x`: the same memory with a place of its own in the graph."""
+    """Return a view of the whole of `x`: the same memory with a place of its own in the graph."""
     alias = wrap(x.array)
     share_view(x, alias, reshape.op, {"shape": x.array.shape}, CreationMeta.IN_CUSTOM_FUNCTION)  # type: ignore[attr-defined]
     return alias

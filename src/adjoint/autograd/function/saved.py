@@ -39,7 +39,7 @@ class SavedVariable:
         self.reference = (lambda: tensor) if type(self.node) is Leaf else weakref.ref(tensor)
 
     def open(self, owner: Any) -> Tensor:
-        """The tensor with its history: itself, unless it is an output. Raises RuntimeError if it was written since."""
+        """Return the tensor with its history: itself unless it is an output. Raises RuntimeError if written since."""
         if type(self.array) is np.ndarray:
             check_version(self.array, owner)
         if self.number is None:
@@ -52,7 +52,7 @@ class SavedVariable:
         return tensor
 
     def get_original(self, owner: Any) -> Tensor:
-        """As `open`, but an output too is itself as long as it lives, and nobody asks whether it was written."""
+        """Return the tensor itself while it lives, an output too. Writes are not checked."""
         alive = self.reference()
         if alive is not None:
             return alive
@@ -93,7 +93,7 @@ def output_number(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
 
 
 def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
-    """The tensors that `node` keeps. Raises RuntimeError once they were freed, or may no longer be asked for."""
+    """Return the tensors that `node` saved. Raises RuntimeError once they were freed, or are no longer accessible."""
     kept = _saved_variables(node)
     tensors = tuple(None if one is None else one.open(node) for one in kept)
     if kept and node._forward_cls.clear_saved_tensors_on_access:
@@ -102,7 +102,7 @@ def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
 
 
 def raw_saved_tensors(node: Any) -> tuple[Any, ...]:
-    """The places in which `node` keeps tensors, for hooks of their own."""
+    """Return the slots in which `node` saves tensors, for hooks of their own."""
     if node.context.kept is CLEARED:
         return ()
     return tuple(_make_saved_tensor(node, i) for i in range(len(_saved_variables(node))))

@@ -73,7 +73,7 @@ class SavedTensorPacker:
         return PackedByHook(packed, self.unpack_hook)
 
     def spare(self, tensor: Tensor) -> None:
-        """`tensor` is about to be written in place: see to what was packed and shares its memory."""
+        """Copy packed values that share the memory of `tensor`, which is about to be written in place."""
 
 
 class PackedByHook(PackedValue):

@@ -23,7 +23,7 @@ SavedSource = int | list[int | None] | str | Callable[[Node], Any]
 
 
 def input_shape(i: int) -> Callable[[Node], Size]:
-    """The sizes of input i."""
+    """Return the source of the sizes of input i."""
 
     def find(node: Node) -> Size:
         if node.shapes is not None:
@@ -35,7 +35,7 @@ def input_shape(i: int) -> Callable[[Node], Size]:
 
 
 def sizes_of(*names: str) -> dict[str, SavedSource]:
-    """`self_sym_sizes`, …: what matrix products show of their inputs, besides these."""
+    """Return the sources of `self_sym_sizes` and the like: shapes of inputs that matrix products show."""
     return {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(names)}
 
 
@@ -44,12 +44,12 @@ def _parameter(node: Node, name: str) -> Any:
 
 
 def single_axis(name: str) -> Callable[[Node], Any]:
-    """The single dimension of a reduction that takes a tuple."""
+    """Return the source of the single dimension of a reduction that takes a tuple."""
     return lambda node: _parameter(node, name)[0]
 
 
 def transpose_dim(i: int) -> Callable[[Node], int]:
-    """The i-th of the two dimensions that a transpose exchanges."""
+    """Return the source of the i-th of the two dimensions that a transpose exchanges."""
 
     def find(node: Node) -> int:
         axes = _parameter(node, "axes")
@@ -169,7 +169,7 @@ class InputMetadata(NamedTuple):
 
 
 def get_saved_attribute(self: Node, name: str) -> Any:
-    """`_saved_…` and `_raw_saved_…`."""
+    """Return the value of an attribute `_saved_…` or `_raw_saved_…`."""
     stem = name.removeprefix("_raw")
     if not stem.startswith("_saved_"):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -186,7 +186,7 @@ def list_attributes(self: Node) -> list[str]:
 
 
 def call_as_function(self: Any, *gradients: Tensor | None) -> Any:
-    """The gradients of the inputs, from those of the outputs; one alone is not in a tuple. Hooks do not run.
+    """Return the gradients of the inputs, from those of the outputs; one alone is not in a tuple. Hooks do not run.
 
     A leaf adds the gradient to that of its tensor. Raises TypeError for another number of gradients.
     """
@@ -214,7 +214,7 @@ def _unwrap_single(pulled: list[Any]) -> Any:
 
 
 def sequence_number(self: Any) -> int:
-    """The node's place in the order in which nodes were made."""
+    """Return the node's place in the order in which nodes were made."""
     order: int = self.order
     return order
 

@@ -43,7 +43,7 @@ class SavedTensor:
         return value.unpack_hook if isinstance(value, PackedByHook) else None
 
     def unpack(self) -> Any:
-        """The tensor with its history; a number or None if that is what is kept.
+        """Return the tensor with its history; a number or None if that is what is kept.
 
         Raises RuntimeError if it was freed, or written in place since.
         """
@@ -100,7 +100,7 @@ class SavedTensor:
 
 
 def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The two hooks. Raises TypeError for anything but two functions."""
+    """Return the two hooks. Raises TypeError for anything but two functions."""
     if len(hooks) != 2 or not all(map(callable, hooks)):
         given = ", ".join(type(hook).__name__ for hook in hooks)
         raise TypeError(
@@ -111,7 +111,7 @@ def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callabl
 
 
 def saved_tensor(node: Any, place: int) -> SavedTensor:
-    """A saved value of `node`: at `place` an input, by its number, or the output, which comes last."""
+    """Return a saved value of `node`: at `place` an input, by its number, or the output, which comes last."""
     found = new(SavedTensor)
     found.node = node
     found.place = place
@@ -119,7 +119,7 @@ def saved_tensor(node: Any, place: int) -> SavedTensor:
 
 
 def _find_live_tensor(array: Any, made_it: Any) -> Tensor | None:
-    """The tensor whose array was saved, if it still lives: nodes keep arrays alone, and no way back to their tensors.
+    """Return the tensor whose array was saved, if it lives: nodes save arrays, and no way back to their tensors.
 
     The search goes through all of Python's containers, in the order in which the collector keeps them, which changes as
     it works. Of several, such as a tensor and its detached twin, the one that all share memory with came first. The

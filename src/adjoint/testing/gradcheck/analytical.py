@@ -22,7 +22,7 @@ class VjpRows(NamedTuple):
 
 
 def unit_vectors(x: Tensor, direction: complex = 1) -> Iterable[Array]:
-    """Arrays shaped like `x`: in each one element is `direction`, the others are 0."""
+    """Yield arrays shaped like `x`: in each one element is `direction`, the others are 0."""
     for i in range(x.array.size):
         unit = np.zeros(x.array.size, x.array.dtype)
         unit[i] = direction
@@ -30,7 +30,7 @@ def unit_vectors(x: Tensor, direction: complex = 1) -> Iterable[Array]:
 
 
 def compute_vjp_rows(output: Tensor, inputs: Sequence[Tensor], seeds: Iterable[Array], nondet_tol: float) -> VjpRows:
-    """vᵀJ for each seed v. Each is pulled twice: if the two differ by more than `nondet_tol`, it is not reentrant."""
+    """Return vᵀJ for each seed v, computed twice: it is reentrant if the two differ by `nondet_tol` at most."""
     found: list[list[Array]] = [[] for _ in inputs]
     reentrant = sizes_ok = types_ok = True
     for v in seeds:
@@ -52,7 +52,7 @@ def compute_vjp_rows(output: Tensor, inputs: Sequence[Tensor], seeds: Iterable[A
 def compute_jvp_columns(
     func: Function, inputs: Sequence[Any], place: int, outputs: Outputs, tangents: Iterable[Array]
 ) -> tuple[list[Array], bool]:
-    """J t of each output for each tangent t of the input at `place`; False if one is real where its output is complex.
+    """Return J t of each output for each tangent t of the input at `place`, and whether all have the right kind.
 
     The function sees the inputs that require grad as duals that do not; the tangents of the others are 0.
     """

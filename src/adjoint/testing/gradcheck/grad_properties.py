@@ -158,7 +158,7 @@ def check_batched_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
 
 
 def random_direction(x: Tensor, noise: Generator) -> Array:
-    """A random vector of norm 1 without negative elements, one for each element of `x`."""
+    """Return a random vector of norm 1 without negative elements, one for each element of `x`."""
     u = noise.uniform((x.array.size,), np.float32).astype(x.array.real.dtype)
     return u / np.linalg.norm(u)
 

@@ -118,12 +118,12 @@ def check_outputs_constant(case: JacobianCase, fast: bool) -> None:
 
 
 def unit_directions(x: Tensor) -> tuple[complex, ...]:
-    """The directions in which an element can move, as factors of the unit vectors."""
+    """Return the directions in which an element can move, as factors of the unit vectors."""
     return (REAL, IMAGINARY) if x.array.dtype.kind == "c" else (REAL,)
 
 
 def combine_parts(slopes: Sequence[Array]) -> Array:
-    """∂L/∂x + i ∂L/∂y from the two slopes, or the one."""
+    """Return ∂L/∂x + i ∂L/∂y from the two slopes, or the one."""
     return slopes[0] + 1j * slopes[1] if len(slopes) == 2 else slopes[0]
 
 
@@ -169,7 +169,7 @@ def _is_close(case: JacobianCase, analytical: Array, numerical: Array, scale: fl
 def _mismatch_message(
     case: JacobianCase, analytical: Array, numerical: Array, k: int, n: int, part: complex, forward: bool = False
 ) -> str:
-    """`k` and `n` count the outputs and inputs that require grad, as PyTorch does."""
+    """Return the error text; `k` and `n` count the outputs and inputs that require grad, as PyTorch does."""
     split = case.inputs[n] if forward else list(case.outputs.values())[k]
     name, side = "imaginary" if part == IMAGINARY else "real", "inputs" if forward else "outputs"
     prefix = f"While considering the {name} part of complex {side} only, " if len(unit_directions(split)) == 2 else ""

@@ -16,17 +16,17 @@ Function = Callable[..., Any]
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:
-    """The members of a tuple or list, or the one thing given."""
+    """Return the members of a tuple or list, or the one thing given."""
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
 
 
 def wants_grad(x: Any) -> bool:
-    """True for a tensor that requires grad."""
+    """Return whether it is a tensor that requires grad."""
     return isinstance(x, Tensor) and x.requires_grad
 
 
 def stack_rows(rows: list[Array], x: Tensor) -> Array:
-    """Rows of |x| elements as one array, even if there are none  # (rows, |x|)"""
+    """Return rows of |x| elements as one array, even if there are none  # (rows, |x|)"""
     return np.stack(rows) if rows else np.zeros((0, x.array.size), x.array.dtype)
 
 

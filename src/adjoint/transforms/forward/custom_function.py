@@ -95,7 +95,7 @@ def _check_written(t: Any, given: Any, version: int) -> None:
 
 
 def _check_view(out: Tensor, pushed: Tensor, args: tuple[Any, ...], tangents: Sequence[Any]) -> None:
-    """A view of an input that has a tangent must have a view of that tangent for its own."""
+    """Check that a view of an input with a tangent has a view of that tangent for its own."""
     view = view_of(out)
     assert view is not None
     pairs = zip(args, tangents, strict=True)

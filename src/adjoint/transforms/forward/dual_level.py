@@ -53,7 +53,7 @@ class ForwardLevel:
         self.scope: ModeScope | None = None
 
     def hold_tangent(self, tangent: Tensor) -> Tangent:
-        """A place for a tangent of this level."""
+        """Return a place for a tangent of this level."""
         place = Tangent(tangent)
         self.tangents.add(place)
         return place
@@ -75,7 +75,7 @@ class ForwardLevel:
 
 
 def new_level() -> ForwardLevel:
-    """A level to be entered by `with`; op calls inside push tangents of it on."""
+    """Return a level to be entered by `with`; op calls inside push tangents of it on."""
     return ForwardLevel()
 
 
@@ -89,14 +89,14 @@ class ForwardLevels:
         self.enabled = enabled
 
     def active(self) -> tuple[ForwardLevel, ...]:
-        """The levels whose tangents are pushed on here: those around a `vmap` in progress wait for its own ops."""
+        """Return the levels whose tangents are pushed on here; those around a running `vmap` wait for its ops."""
         if not self.enabled or mode.inference:
             return ()
         floor = mode.floor
         return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
 
     def levels_with_tangents(self, inputs: tuple[Any, ...]) -> tuple[ForwardLevel, ...]:
-        """The active levels of which an input has a tangent, oldest first."""
+        """Return the active levels of which an input has a tangent, oldest first."""
         held = [tangents for x in inputs if (tangents := tangents_of(x)) is not None]
         return tuple(level for level in self.active() if any(level in tangents for tangents in held)) if held else ()
 
@@ -135,17 +135,17 @@ class ForwardLevels:
                 write_in_place(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
 
     def tangent_nodes(self, x: Tensor) -> list[Any]:
-        """The nodes that made the tangents of `x`, and the tangents of these."""
+        """Return the nodes that made the tangents of `x`, and the tangents of these."""
         tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
         return [t.node for t in tangents] + [node for t in tangents for node in self.tangent_nodes(t)]
 
     def printed_tangent(self, x: Tensor) -> Tensor | None:
-        """The tangent with which `x` prints: that of the newest level."""
+        """Return the tangent with which `x` prints: that of the newest level."""
         carried = self.levels_with_tangents((x,))
         return tangent_of(x, carried[-1]) if carried else None
 
     def forward_mode_off(self) -> ModeScope:
-        """A block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
+        """Return a block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
         return ModeScope(duals=ForwardLevels(self.levels, False))
 
     def apply_function_jvp(
@@ -162,7 +162,7 @@ class ForwardLevels:
 
 
 def current_levels() -> ForwardLevels:
-    """The levels of this thread."""
+    """Return the levels of this thread."""
     held: Any = mode.duals if nondefault.count else None
     return NO_LEVELS if held is None else held
 
@@ -185,7 +185,7 @@ def apply_jvp(
 
 
 def strip_tangents(inputs: tuple[Any, ...], levels: tuple[ForwardLevel, ...]) -> tuple[Any, ...]:
-    """The inputs without their tangents of these levels."""
+    """Return the inputs without their tangents of these levels."""
     return tuple(_strip_levels(x, levels) for x in inputs)
 
 
@@ -202,7 +202,7 @@ def _strip_levels(x: Any, levels: tuple[ForwardLevel, ...]) -> Any:
 
 
 def tangent_of(x: Any, level: ForwardLevel) -> Tensor | None:
-    """The tangent of `x` at a level, or None."""
+    """Return the tangent of `x` at a level, or None."""
     held = tangents_of(x)
     tangent = None if held is None else held.get(level)
     return None if tangent is None else tangent.value
@@ -216,14 +216,14 @@ def set_tangent(x: Tensor, tangent: Tensor, level: ForwardLevel) -> Tensor:
 
 
 def attach_tangent(primal: Tensor, tangent: Tensor, level: ForwardLevel) -> Tensor:
-    """A view of `primal` that carries a tangent."""
+    """Return a view of `primal` that carries a tangent."""
     out = primal_of(primal, level)
     set_tangent(out, tangent, level)
     return out
 
 
 def primal_of(x: Tensor, level: ForwardLevel) -> Tensor:
-    """A view of `x` without its tangent of a level: it has its history, and its tangents of other levels."""
+    """Return a view of `x` without its tangent of a level: it has its history, and its tangents of other levels."""
     op, params = reshape.op, {"shape": tuple(x.array.shape)}  # type: ignore[attr-defined]
     out = apply(op, (_strip_levels(x, (level,)),), params)
     share_view(x, out, op, params)
@@ -250,14 +250,14 @@ def _set_first_tangent(x: Tensor, t: Any, level: ForwardLevel) -> None:
 
 
 def _is_same_view(x: Tensor, y: Tensor) -> bool:
-    """True if each element of x is that element of y."""
+    """Return whether each element of x is that element of y."""
     a, b = x.array, y.array
     seen = type(a) is np.ndarray and type(b) is np.ndarray and a.shape == b.shape and a.strides == b.strides
     return seen and address(a) == address(b)
 
 
 def _writable_tangent(x: Tensor, t: Tensor, level: ForwardLevel) -> Tensor:
-    """The tangent `t` of `x`; for all who share it a copy, where it is the user's leaf or its memory is read-only."""
+    """Return the tangent `t` of `x`, or a copy for all who share it if it is the user's leaf or read-only."""
     view = view_of(t)
     source = t if view is None else view.base
     assert source is not None

@@ -29,15 +29,15 @@ class SavedDual(PackedValue):
         self.tensor.node = None
 
     def open(self) -> Tensor:
-        """The tensor, without history."""
+        """Return the tensor, without history."""
         return self.tensor
 
     def arrays(self) -> Iterator[Any]:
-        """The value and all tangents."""
+        """Return the value and all tangents."""
         return _arrays(self.tensor)
 
     def copy_before_write(self, memory: Any) -> SavedDual:
-        """The same, in memory of its own if it lies in `memory`, which is about to be written."""
+        """Return the same, in memory of its own if it lies in `memory`, which is about to be written."""
         self.tensor = _copy_if_shared(self.tensor, memory)
         return self
 
@@ -58,7 +58,7 @@ class SavedDualOutput(SavedDual):
         self.node = weakref.ref(out.node)
 
     def open(self) -> Tensor:
-        """The output; its tangents have a history where ops are recorded."""
+        """Return the output; its tangents have a history where ops are recorded."""
         node = self.node()
         if not mode.recording or mode.duals is None or node is None:
             return self.tensor
@@ -103,7 +103,7 @@ def repack_saved(node: Node, packer: Any) -> SavedValues:
 
 
 def snapshot(x: Tensor, history: bool = True) -> Tensor:
-    """`x` and its tangents as they are now, with their histories or without, and no longer views of anything."""
+    """Return `x` and its tangents as they are now, with or without their histories, and not as views."""
     return _copy_dual(x, lambda array: array, history)
 
 
@@ -129,7 +129,7 @@ def _copy_dual(x: Tensor, make: Callable[[Any], Any], history: bool) -> Tensor:
 
 
 def _arrays(x: Tensor, value: bool = True) -> Iterator[Any]:
-    """The arrays of `x`, or only of its tangents."""
+    """Return the arrays of `x`, or only of its tangents."""
     if value:
         yield x.array
     for tangent in (tangents_of(x) or {}).values():

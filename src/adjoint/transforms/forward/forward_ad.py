@@ -60,7 +60,7 @@ class dual_level(ContextDecorator):
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` that carries `tangent`: itself, or a copy where it lies otherwise in memory.
+    """Return a view of `tensor` that carries `tangent`: itself, or a copy where it lies otherwise in memory.
 
     Raises RuntimeError without an open level, for another shape, and for tensors that carry tangents already;
     ValueError for integers.
@@ -98,7 +98,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A view of the tensor without its tangent, and the tangent."""
+    """Return a view of the tensor without its tangent, and the tangent."""
     opened = _public_level()
     if opened is None or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
@@ -139,7 +139,7 @@ def _make_levels(enabled: bool) -> ForwardLevels | None:
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """True if tangents are pushed on."""
+    """Return whether tangents are pushed on."""
     return current_levels().enabled
 
 

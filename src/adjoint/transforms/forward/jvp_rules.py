@@ -44,7 +44,7 @@ class RuleContext(NamedTuple):
 def compute_jvp(
     op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor
 ) -> Tensor | None:
-    """J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
+    """Return J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
 
     It has the shape and type of `out`, and memory of its own, unless `out` is a view: then it is that view of the
     tangent.
@@ -95,7 +95,7 @@ def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
 
 
 def _linear_jvp(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
-    """The op, linear in each input, with one tangent at a time in its input's place; added up."""
+    """Return J t of an op linear in each input: the sum of its values with one input replaced by its tangent."""
     if "value" in params:  # a frame of one value does not change with what it frames
         params = {**params, "value": 0.0}
     total = None
@@ -133,7 +133,7 @@ def _add_optional(x: Any, y: Any) -> Any:
 
 
 def _broadcast_like(t: Tensor, out: Tensor) -> Any:
-    """`t` in the type of `out`, and broadcast to its shape."""
+    """Return `t` in the dtype of `out`, broadcast to its shape."""
     t = _cast_like(t, out)
     return t if t.array.shape == out.array.shape else expand(t, shape=tuple(out.array.shape))
 
@@ -143,7 +143,7 @@ def _cast_like(t: Tensor, like: Tensor) -> Any:
 
 
 def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
-    """`t` in the type of `out`, and in memory of its own unless `out` lies in that of an input."""
+    """Return `t` in the dtype of `out`, in memory of its own unless `out` shares that of an input."""
     t = _cast_like(t, out)
     given = [one for one in tangents if one is not None]
     if any(_is_view_of(op, out.array, getattr(x, "array", x)) for x in inputs) and all(t is not one for one in given):
@@ -153,7 +153,7 @@ def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, .
 
 
 def _is_view_of(op: Op, out: Any, x: Any) -> bool:
-    """True if `out`, the op's value on `x`, is a view of it; a symbol is taken to be one where the op gives views."""
+    """Return whether `out`, the op's value on `x`, is a view of it; for a symbol, whether the op gives views."""
     return getattr(op.public, "view", False) if type(out) is not ndarray else _may_share_memory(out, x)
 
 

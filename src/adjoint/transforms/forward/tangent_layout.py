@@ -15,7 +15,7 @@ ndarray = np.ndarray
 
 
 def match_layout(tangent: Tensor, x: Tensor) -> Tensor:
-    """The tangent itself where it lies in its memory as `x` does; else a copy, with its history, that does."""
+    """Return the tangent itself where it lies in its memory as `x` does; else a copy, with its history, that does."""
     array, like = _first_example(tangent.array), _first_example(x.array)
     if type(array) is not ndarray or type(like) is not ndarray:
         return tangent
@@ -36,7 +36,7 @@ def match_layout(tangent: Tensor, x: Tensor) -> Tensor:
 
 
 def _first_example(array: Any) -> Any:
-    """The first example of a batch, as it lies in memory; any other array as it is."""
+    """Return the first example of a batch, as it lies in memory; any other array as it is."""
     if not hasattr(array, "physical"):
         return array
     rows = _first_example(array.physical.array)
@@ -46,7 +46,7 @@ def _first_example(array: Any) -> Any:
 
 
 def _copy_rows_like(rows: Any, like: Any) -> Any:
-    """`rows` in memory in which the elements of each follow one another in the order of those of `like`."""
+    """Return `rows` in memory where the elements of each have the order of those of `like`."""
     order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
     room = np.empty((len(rows), *(like.shape[d] for d in order)), rows.dtype)
     room = room.transpose(0, *(1 + order.index(d) for d in range(like.ndim)))
@@ -55,14 +55,14 @@ def _copy_rows_like(rows: Any, like: Any) -> Any:
 
 
 def _has_same_order(x: Any, y: Any) -> bool:
-    """True if the elements of x follow one another in the order of those of y: between these may be other examples."""
+    """Return whether the elements of x have the order of those of y, between which may be other examples."""
     order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
     ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
     return (ordered and all(x.strides[d] > 0 for d in order)) or _has_same_strides(x, y)
 
 
 def _has_same_layout(x: Any, y: Any) -> bool:
-    """True if x and y have one layout in memories of the same extent."""
+    """Return whether x and y have one layout in memories of the same extent."""
     if x.strides == y.strides and x.base is None and y.base is None:
         return True
     if not x.size:
@@ -71,7 +71,7 @@ def _has_same_layout(x: Any, y: Any) -> bool:
 
 
 def _allocate_like(like: Any, dtype: Any) -> Any:
-    """An array that lies in a memory of its own as `like` does in its; dense where elements of that share memory."""
+    """Return an array laid out in memory of its own as `like` is; dense where elements of `like` share memory."""
     plain = all(n == 1 or s > 0 for n, s in zip(like.shape, like.strides, strict=True))
     if not plain or like.size > memory_span(like.shape, element_strides(like), 0):
         return np.empty(like.shape, dtype)

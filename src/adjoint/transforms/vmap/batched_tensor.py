@@ -54,7 +54,7 @@ class BatchedArray:
         return int(np.prod(self.shape, dtype=np.int64))
 
     def refuse(self, reader: str) -> Any:
-        """The values, where all examples have the same; else raise RuntimeError."""
+        """Return the values, where all examples have the same; else raise RuntimeError."""
         if not self.batched:
             with self.level.outside():
                 return self.physical.numpy_view(reader)
@@ -89,21 +89,21 @@ class VmapLevel(Interpreter):
         self._recording = False
 
     def inside(self) -> ModeScope:
-        """A block at this level, within what is now. What was recorded before is constant there."""
+        """Return a block at this level, within what is now. What was recorded before is constant there."""
         self._outer_modes = {name: getattr(mode, name) for name in OUTER_MODES}
         self._recording = mode.recording
         return ModeScope(tracer=self, floor=next_sequence_nr(), packers=(), watcher=None)
 
     def outside(self) -> ModeScope:
-        """A block at the level around."""
+        """Return a block at the level around."""
         return ModeScope(**self._outer_modes, recording=self._recording and (mode.recording or mode.deferred))
 
     def enter(self, physical: Tensor, batched: bool = True) -> Tensor:
-        """The tensor of this level that stands for one of the level around."""
+        """Return the tensor of this level that stands for one of the level around."""
         return wrap(BatchedArray(physical, batched, self))
 
     def unwrap_tensor(self, tensor: Tensor) -> Tensor:
-        """The tensor of the level around, the batch in front. To be called outside."""
+        """Return the tensor of the level around, the batch in front. To be called outside."""
         physical, batched = self.physical(tensor)
         if batched:
             return physical
@@ -111,17 +111,17 @@ class VmapLevel(Interpreter):
         return expand(reshape(physical, shape=(1, *shape)), shape=(self.size, *shape))
 
     def owns(self, tensor: Tensor) -> bool:
-        """True for a tensor made at this level; others are of a level around."""
+        """Return whether a tensor was made at this level; others are of a level around."""
         return type(tensor.array) is BatchedArray and tensor.array.level is self
 
     def physical(self, x: Any) -> BatchOperand:
-        """An input of an op as the level around has it."""
+        """Return an input of an op as the level around has it."""
         if isinstance(x, Tensor) and self.owns(x):
             return BatchOperand(x.array.physical, x.array.batched)
         return BatchOperand(x, False)
 
     def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> BatchedArray:
-        """An op call, done for all examples by ops of the level around."""
+        """Call an op for all examples by ops of the level around."""
         target = target_dtype(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs))
         operands = [self.physical(x) for x in inputs]
         with self.outside():
@@ -138,7 +138,7 @@ class VmapLevel(Interpreter):
         return BatchedArray(kept, False, self)
 
     def lift_tensor(self, x: Tensor) -> Tensor:
-        """`x` as a tensor of this level."""
+        """Return `x` as a tensor of this level."""
         out = shallow_copy(x)
         out.array, out.node = self.symbol(x), x.node
         return out
@@ -148,13 +148,13 @@ class VmapLevel(Interpreter):
         return tuple(self.symbol(x) if isinstance(x, Tensor) else x for x in inputs)
 
     def detach_array(self, tensor: Tensor) -> BatchedArray:
-        """The array of a tensor that is cut off from its history, at the levels around as well."""
+        """Return the array of a tensor that is cut off from its history, at the levels around as well."""
         physical, batched = self.physical(tensor)
         with self.outside():
             return BatchedArray(detach(physical), batched, self)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor | None:
-        """`out` at this level. Memory of a level around is written there; None then.
+        """Return `out` at this level; None if its memory is of a level around, where it is written.
 
         Raises RuntimeError where that would have to hold another value for each example.
         """
@@ -176,7 +176,7 @@ class VmapLevel(Interpreter):
         return None
 
     def constant(self, array: Any) -> BatchedArray:
-        """An array made from Python data: the same for all examples."""
+        """Return an array made from Python data: the same for all examples."""
         with self.outside():
             return BatchedArray(constant(array), False, self)
 
@@ -188,7 +188,7 @@ class VmapLevel(Interpreter):
         return tensor.array
 
     def read_setting(self, holder: Any, key: Any) -> Any:
-        """A Python number, as the level around reads it."""
+        """Return a Python number, as the level around reads it."""
         with self.outside():
             return runtime_input(holder, key)
 

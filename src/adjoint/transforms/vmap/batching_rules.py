@@ -39,7 +39,7 @@ FAMILY_RULES: dict[str, FamilyRule] = {}  # how a whole family is done, whatever
 def apply_batching_rule(
     op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
 ) -> tuple[Tensor, bool]:
-    """The op's result, and whether its first dimension is the batch, of `size` examples."""
+    """Return the op's result, and whether its first dimension is the batch, of `size` examples."""
     family_rule = FAMILY_RULES.get(op.family)
     if family_rule is not None:
         return family_rule(op, operands, params, size, randomness)
@@ -99,13 +99,13 @@ def loop_fallback(op: Op, operands: BatchOperands, params: dict[str, Any], size:
 
 
 def example_shape(operand: BatchOperand) -> tuple[int, ...]:
-    """The shape of one example."""
+    """Return the shape of one example."""
     shape = tuple(getattr(operand.value, "shape", ()))
     return shape[1:] if operand.batched else shape
 
 
 def pad_example_rank(operand: BatchOperand, rank: int) -> Any:
-    """The operand with examples of `rank` dimensions, the first ones of size 1, so that batches meet batches."""
+    """Return the operand with examples of `rank` dimensions, the first ones of size 1, so that batches meet batches."""
     shape = example_shape(operand)
     if not operand.batched or len(shape) >= rank:
         return operand.value
@@ -113,7 +113,7 @@ def pad_example_rank(operand: BatchOperand, rank: int) -> Any:
 
 
 def batch_to_front(operand: BatchOperand, size: int) -> Any:
-    """The operand with the batch in front, repeated where all examples share it. Numbers and None stay."""
+    """Return the operand with the batch in front, repeated where all examples share it. Numbers and None stay."""
     if operand.batched or not hasattr(operand.value, "shape"):
         return operand.value
     shape = tuple(operand.value.shape)
@@ -157,7 +157,7 @@ def shift_params(op: Op, params: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def shift_dims(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
-    """The dimensions of the example are those behind the batch."""
+    """Apply a movement: the dimensions of the example are those behind the batch."""
     out: Tensor = op.public(*[batch_to_front(o, size) for o in operands], **shift_params(op, params, size))
     return out
 
@@ -185,7 +185,7 @@ def _put_slice_rule(op: Op, operands: BatchOperands, params: dict[str, Any], siz
 
 
 def _put_view_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
-    """The steps that lead to the view lead to that of all examples, where each is one that has a rule."""
+    """Apply the steps of a view to all examples, if each step has a rule."""
     x, value = operands
     steps = params["steps"]
     if any(step.op not in DIM_SHIFTING_OPS for step in steps):
@@ -198,7 +198,7 @@ def _put_view_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size
 
 
 def _check_rule(op: Op, operands: BatchOperands, params: dict[str, Any]) -> Any:
-    """An effect: what must hold, must hold for all examples."""
+    """Apply an effect: its condition must hold for all examples."""
     holds, subject = operands
     every = holds.value
     if holds.batched:

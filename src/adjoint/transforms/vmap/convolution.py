@@ -33,7 +33,7 @@ def _unfold_from_channels(x: Any, size: int) -> Tensor:
 
 @register_rule(ops.convolution, ops.convolution_input)
 def _convolution_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
-    """`convolution` of x, (N, C, D…), or `convolution_input` of g, with a weight, (O, C/groups, K…)."""
+    """Apply `convolution` of x, (N, C, D…), or `convolution_input` of g, with a weight, (O, C/groups, K…)."""
     x, weight = operands
     own = dict(params)
     if not weight.batched:
@@ -53,7 +53,7 @@ def _convolution_rule(op: Op, operands: BatchOperands, params: Params, size: int
 
 @register_rule(ops.convolution_weight)
 def _weight_grad_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
-    """`convolution_weight` of x, (N, C, D…), and g, (N, O, P…): (O, C/groups, K…)."""
+    """Apply `convolution_weight` to x, (N, C, D…), and g, (N, O, P…): (O, C/groups, K…)."""
     x, g = (_fold_into_channels(batch_to_front(operand, size)) for operand in operands)
     o, *rest = params["shape"]
     own = {**params, "groups": params["groups"] * size, "shape": (size * o, *rest)}

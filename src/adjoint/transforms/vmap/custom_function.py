@@ -110,7 +110,7 @@ class ExampleContext(Context):
         return self.opened
 
     def again(self) -> ExampleContext:
-        """The same attributes for another call, which opens the saved tensors for itself: threads may share a graph."""
+        """Return the same attributes for another call, which opens saved tensors anew: threads may share a graph."""
         other = ExampleContext()
         other.__dict__ = self.__dict__
         return other
@@ -124,7 +124,7 @@ class FunctionCase(NamedTuple):
     level: FunctionVmapLevel
 
     def wrap_values(self, values: Any) -> list[Any]:
-        """The arguments, or their tangents, at the level of the examples."""
+        """Return the arguments, or their tangents, at the level of the examples."""
         pairs = zip(values, self.several, strict=True)
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
 
@@ -139,7 +139,7 @@ class Mapped(Function):
 
     @staticmethod
     def forward(case: FunctionCase, *values: Any) -> Any:
-        """The outputs with the batch in front."""
+        """Return the outputs with the batch in front."""
         with case.level.inside():
             result = case.function.forward(*case.wrap_values(values))
         return case.unwrap_result(result)
@@ -165,7 +165,7 @@ class Mapped(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """The gradients of the batched arguments, and those of the others summed over the examples."""
+        """Return the gradients of batched arguments, and those of the others summed over the examples."""
         case, level, own = ctx.case, ctx.case.level, ctx.example.again()
         pairs = zip(ctx.saved_tensors, ctx.batched, strict=True)
         own.opened = tuple(None if x is None else level.enter(x, batched) for x, batched in pairs)
@@ -180,7 +180,7 @@ class Mapped(Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        """The tangents of the outputs."""
+        """Return the tangents of the outputs."""
         case, own = ctx.case, ctx.example.again()
         own.opened = tuple(vars(own).get("saved_for_forward") or ())
         with case.level.inside():

@@ -38,16 +38,16 @@ class IndexLayout(NamedTuple):
     wanted: list[Label]
 
     def to_wanted(self, x: Any) -> Tensor:
-        """NumPy's result with the batch in front, and the example's dimensions in their order."""
+        """Return NumPy's result with the batch in front, and the example's dimensions in their order."""
         return permute(x, axes=tuple(self.order.index(label) for label in self.wanted))
 
     def from_wanted(self, x: Any) -> Tensor:
-        """The reverse."""
+        """Return the inverse of `to_wanted`."""
         return permute(x, axes=tuple(self.wanted.index(label) for label in self.order))
 
 
 def _plan_layout(indices: BatchOperands, pattern: Pattern, rank: int, x_batched: bool, size: int) -> IndexLayout:
-    """`rank` is that of an example of x; `x_batched`: x has the batch in front."""
+    """Return the plan; `rank` is that of an example of x, and `x_batched` says whether x has the batch in front."""
     pattern = pattern + (None,) * (rank - len(pattern))
     depth = max(len(example_shape(i)) for i in indices)
     middle: list[Label] = [("index", i) for i in range(depth)]

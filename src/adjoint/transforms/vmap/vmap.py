@@ -77,14 +77,14 @@ def vmap(
 
 
 def function_name(func: Any) -> str:
-    """A function as messages call it."""
+    """Return the name of a function in messages."""
     if hasattr(func, "__name__"):
         return str(func.__name__)
     return f"functools.partial({function_name(func.func)}, ...)" if isinstance(func, partial) else repr(func)
 
 
 def vmap_dim0(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """`func` of the examples along dimension 0 of the tensors, its results stacked there; None is passed through."""
+    """Return `func` of the examples along dimension 0 of the tensors, stacked there; None is passed through."""
     size = next(t.array.shape[0] for t in tensors if t is not None)
     level = FunctionVmapLevel(size, "never")
     with level.inside():
@@ -93,7 +93,7 @@ def vmap_dim0(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | Non
 
 
 def _check_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None], int]:
-    """The leaves of the arguments, their structure, the dimension of each that is mapped, and its size."""
+    """Return the leaves of the arguments, their structure, the dimension of each that is mapped, and its size."""
     called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -155,7 +155,7 @@ def check_out_dims(name: str, out_dims: Any) -> None:
 
 
 def _slice_chunk(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> list[Any]:
-    """The examples from `start` to `stop`."""
+    """Return the examples from `start` to `stop`."""
     parts = []
     for leaf, dim in zip(leaves, dims, strict=True):
         if dim is not None and stop - start != leaf.array.shape[dim]:
@@ -166,7 +166,7 @@ def _slice_chunk(leaves: list[Any], dims: list[int | None], start: int, stop: in
 
 
 def _call_at_level(mapping: VmapCall, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The function of the leaves, each mapped over its dimension, as one level."""
+    """Call the function at a new level, with each leaf mapped over its dimension."""
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
     level = FunctionVmapLevel(size, mapping.randomness)
@@ -218,7 +218,7 @@ def _unwrap_output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None)
 
 
 def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
-    """`x` with dimension `source` at `target`."""
+    """Return `x` with dimension `source` at `target`."""
     if source == target:
         return x
     axes = [d for d in range(x.ndim) if d != source]
@@ -227,7 +227,7 @@ def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
 
 
 def _join_chunks(chunks: list[Any], out_dims: Any) -> Any:
-    """The results of the chunks, one after another along the dimension of the batch."""
+    """Return the results of the chunks, one after another along the dimension of the batch."""
     columns = zip(*(flatten(chunk)[0] for chunk in chunks), strict=True)
     structure = flatten(chunks[0])[1]
     dims = (
