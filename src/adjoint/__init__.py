@@ -27,7 +27,7 @@ Modules, in reading order:
   functions.
 - `library`: `adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
 - `compiler`: The compiler: a Python step becomes native code by tracing, rewriting, fusion and lowering.
-- `compat`: What exists only for the sake of PyTorch's names, from one table of them: nothing but the top imports it.
+- `compat`: PyTorch's names that nothing else here needs, from one table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of a device that is not there: questions have answers, orders and handles raise."""
+"""Functions of an absent device: questions have answers, orders and handles raise."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from adjoint.core.dtype.device import DeviceError
 
 
 def constant_functions(module: str, answers: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """A function for each name that returns the same whatever it is given; lists and dicts are made anew."""
+    """Return a function for each name that returns its answer whatever it is given; lists and dicts are copied."""
     return {name: _constant_function(module, name, value) for name, value in answers.items()}
 
 
 def raising_functions(module: str, names: str, kind: str) -> dict[str, Callable[..., NoReturn]]:
-    """A function for each name that raises DeviceError: there is no device of this kind."""
+    """Return a function for each name that raises DeviceError: there is no device of this kind."""
     return {name: _raising_function(module, name, kind) for name in names.split()}
 
 
 def absent_classes(module: str, names: str, kind: str) -> dict[str, type]:
-    """A class for each name, of which none can be made: there is no device of this kind."""
+    """Return a class without instances for each name: there is no device of this kind."""
     about = {"__module__": module, "reason": f"there is no {kind} device: it computes on the CPU only"}
     return {name: MissingClass(name, (), dict(about)) for name in names.split()}
 
 
 class NoStream:
-    """A block of code to run on a stream, or a device, of which there is none: it runs as it would without."""
+    """Context of a stream or a device that is absent: its block runs unchanged."""
 
     def __init__(self, device: Any = None) -> None:
         self.device = device

@@ -1,4 +1,4 @@
-"""The finder that serves `compat.namespace`: `import adjoint.nn.utils.rnn` and `adjoint.nn.utils.rnn` find its rows.
+"""Finder that serves `compat.namespace`: `import adjoint.nn.utils.rnn` and `adjoint.nn.utils.rnn` find its rows.
 
 Python asks it before it looks for files. A row's module is imported when it is first asked for. A package of which rows
 are parts, such as `adjoint.nn`, finds them as attributes too.
@@ -40,7 +40,7 @@ for _row in (*MODULES, *ABSENT, *NAMES):
 
 
 class NamespaceFinder:
-    """Finds the modules of the table, and lets packages that are files find their rows.
+    """Finder of the table's modules, which also lets packages that are files find their rows.
 
     It does not inherit from `importlib.abc.MetaPathFinder`, whose import would cost every program some thirty modules.
     """
@@ -62,7 +62,7 @@ class NamespaceFinder:
 
 
 class RowLoader:
-    """Loads the module of a row."""
+    """Loader of a row's module."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Modules that are no files: PyTorch's name of a module whose contents live elsewhere, and a part that is absent."""
+"""Modules without files: aliases of other modules under PyTorch's name, and absent parts of PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adjoint.core.runtime.lazy_import import names_of
 
 
 class AliasModule(ModuleType):
-    """A module whose names are those of other modules.
+    """Module whose names are those of other modules.
 
     `homes` are the full names of these modules, searched in order; `renames` maps a name to what it is called there.
     """
@@ -40,7 +40,7 @@ class AliasModule(ModuleType):
 
 
 class AbsentModule(ModuleType):
-    """A part of PyTorch that is not here. Its names can be imported and asked for their type; using one raises.
+    """Absent part of PyTorch. Its names can be imported and asked for their type; using one raises.
 
     The names in `decorators` return the function that they decorate; those in `predicates`, and `is_available`, return
     False.
@@ -67,7 +67,7 @@ class AbsentModule(ModuleType):
 
 
 class MissingClass(type):
-    """The metaclass of names that are not here: each is a class without instances."""
+    """Metaclass of absent names, which are classes without instances."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""PyTorch's names and where each is here: the one table from which `compat` makes modules that are no files.
+"""Table of PyTorch's names and their homes here, from which `compat` makes modules without files.
 
 Every name is written without the package: `nn.utils.rnn` is `adjoint.nn.utils.rnn`, and `torch.nn.utils.rnn` under
 `python -m adjoint.run`.

@@ -1,4 +1,4 @@
-"""`adjoint.overrides`: other classes' answer to functions of tensors, PyTorch's protocol `__torch_function__`.
+"""`adjoint.overrides`: PyTorch's protocol `__torch_function__`, by which classes override functions of tensors.
 
 Functions ask subclasses of Tensor, and modes; functions that programs write in these terms ask other classes, too.
 """
@@ -27,9 +27,9 @@ __all__ = [
 
 
 class TorchFunctionMode:
-    """A block whose calls of public functions and of methods go to `__torch_function__(func, types, args, kwargs)`.
+    """Context in which public functions and methods call `__torch_function__(func, types, args, kwargs)`.
 
-    Within that, the mode does not see what is called; by default it calls `func`.
+    Inside it the mode is off. By default it calls `func`.
     """
 
     inner: Any = None
@@ -49,21 +49,21 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that sees all calls and changes none."""
+    """Mode that sees all calls and changes none."""
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """True if one of them has an answer of its own."""
+    """Return whether an argument overrides functions."""
     return has_torch_function_variadic(*relevant_args)
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """`has_torch_function` of one."""
+    """Return `has_torch_function` of one argument."""
     return has_torch_function_variadic(tensor)
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
-    """`has_torch_function` of several."""
+    """Return `has_torch_function` of several arguments."""
     return bool(state.modes) or (
         state.subclasses_enabled and any(has_own_torch_function(type(x)) for x in relevant_args)
     )
@@ -72,7 +72,7 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the first of the arguments answers that does not say NotImplemented. Raises TypeError if none does.
+    """Return the first answer of an argument that is not NotImplemented. Raises TypeError if there is none.
 
     Arguments of subclasses are asked before those of their bases, and modes before all.
     """
@@ -85,13 +85,13 @@ def handle_torch_function(
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """What gives a tensor that stays of its own class where a subclass answers by default."""
+    """Return the getters whose tensors keep their class in the default override of a subclass."""
     held: Any = Tensor
     return {held._base.__get__, held.grad.__get__, held._grad.__get__}
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
-    """A decorator: the function asks those of its arguments that `dispatcher` names first."""
+    """Decorate a function so that it first asks the arguments that `dispatcher` returns."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -107,16 +107,16 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """True for a tensor, and for what answers in its place."""
+    """Return whether `inp` is a tensor or overrides functions."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """True for what Tensor has under the function's name."""
+    """Return whether Tensor has this function under its name."""
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
 def resolve_name(f: Any) -> str | None:
-    """The name of a function with that of its module, or None."""
+    """Return the name of a function with its module, or None."""
     name = getattr(f, "__qualname__", None)
     return None if name is None else f"{f.__module__}.{name}"

@@ -1,4 +1,4 @@
-"""Element types that PyTorch has and no tensor can hold here: they can be named, compared and put in tables."""
+"""Dtypes of PyTorch that no tensor can have here: they can be named, compared and stored in tables."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from typing import Any, NoReturn
 
 from adjoint.core.dtype.dtype import dtype
 
-FLOATING = {
-    "float4_e2m1fn_x2": 1, "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
-}  # fmt: skip
-INTEGER = {
-    **{f"{kind}{bits}": 1 for kind in ("int", "uint") for bits in range(1, 8)},
-    "qint8": 1, "qint32": 4, "quint2x4": 1, "quint4x2": 1, "quint8": 1,
-}  # fmt: skip
+# bytes of an element
+FLOATING = dict.fromkeys(
+    ("float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), 1
+)
+INTEGER = {f"{kind}{bits}": 1 for kind in ("int", "uint") for bits in range(1, 8)}
+INTEGER |= {"qint8": 1, "qint32": 4, "quint2x4": 1, "quint4x2": 1, "quint8": 1}
 __all__ = list(FLOATING) + list(INTEGER) + ["complex32", "chalf"]
 
 
 class UnsupportedDType(dtype):
-    """A type by its name. Raises TypeError where elements of it are asked for."""
+    """Dtype without elements. Raises TypeError if a tensor of it is asked for."""
 
     __slots__ = ()
 
@@ -48,5 +46,5 @@ complex32 = chalf = UnsupportedDType("complex32", 3, 4)
 def __getattr__(name: str) -> Any:
     if name not in FLOATING and name not in INTEGER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = UnsupportedDType(name, 2, FLOATING[name]) if name in FLOATING else UnsupportedDType(name, 1, INTEGER[name])
-    return globals().setdefault(name, made)
+    rank, sizes = (2, FLOATING) if name in FLOATING else (1, INTEGER)
+    return globals().setdefault(name, UnsupportedDType(name, rank, sizes[name]))

@@ -2,16 +2,14 @@
 
 Modules, in reading order:
 
-- `checkpoint_frames`: One checkpointed call: which values its ops would have kept, and how they come back when
-  backward asks for them.
-- `deterministic`: What `use_deterministic_algorithms` entails for memory that nobody wrote.
-- `flop_counter`: `adjoint.utils.flop_counter`: how many floating point operations products, convolutions and
-  attention take.
-- `profiler`: The times of named blocks: one by one, summed by name, and as a table.
-- `checkpoint_debug`: What a checkpointed function did, the first time and the second: one line for each op, to be set
-  side by side.
-- `checkpoint`: Less memory for more time: what a function computes on its way is not kept, but computed again in
-  backward.
+- `checkpoint_frames`: Frames of checkpointed calls: slots in place of saved values, and the recomputation that fills
+  them in backward.
+- `deterministic`: `torch.utils.deterministic`: whether deterministic mode fills uninitialized memory.
+- `flop_counter`: `adjoint.utils.flop_counter`: a counter of floating point operations of products, convolutions and
+  attention.
+- `profiler`: `adjoint.profiler`: times of named blocks, one by one, summed by name, and as a table.
+- `checkpoint_debug`: Log of the ops of a checkpointed function in both calls, for comparison.
+- `checkpoint`: Checkpointing: backward computes the intermediate values of a function again, instead of keeping them.
 """
 
 from __future__ import annotations

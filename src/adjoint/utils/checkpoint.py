@@ -1,4 +1,4 @@
-"""Less memory for more time: what a function computes on its way is not kept, but computed again in backward."""
+"""Checkpointing: backward computes the intermediate values of a function again, instead of keeping them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,21 @@ from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, CheckpointF
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "GraphExecGroup", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "detach_variable", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
-]  # fmt: skip
+    "CheckpointError",
+    "CheckpointFunction",
+    "GraphExecGroup",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
 
 
 def noop_context_fn() -> Contexts:
-    """No contexts."""
+    """Return two contexts that change nothing."""
     return nullcontext(), nullcontext()
 
 
@@ -41,16 +48,16 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), of which backward keeps only the tensors in `args`, and runs it again for the rest.
+    """Call function(*args, **kwargs), keep only the tensors in `args`, and compute the rest again in backward.
 
-    Random numbers are the same both times, unless `preserve_rng_state=False` is passed, and so is `autocast`.
-    `context_fn` gives two contexts, for the first call and for the second. `early_stop`: the second call ends with the
-    last value that is needed. `determinism_check="none"`: shapes and types need not be the same again. `debug`: if they
-    are not, the error lists the ops of both calls.
-    `use_reentrant=True`: the first call is not recorded, and the second is differentiated by a backward pass of its
-    own; all of the function runs, the tensors must be arguments themselves, and `grad` cannot be used.
-    A step that is being compiled calls the function once, and the program computes again. Raises CheckpointError if the
-    second call is unlike the first.
+    Both calls draw the same random numbers, unless `preserve_rng_state=False` is passed, and use the same `autocast`.
+    `context_fn` returns two contexts, for the first call and for the second. With `early_stop` the second call ends
+    with the last value that is needed. With `determinism_check="none"` shapes and types may differ the second time.
+    With `debug` the error for a difference lists the ops of both calls.
+    With `use_reentrant=True` the first call is not recorded, and the second has a backward pass of its own: all of the
+    function runs, the tensors must be arguments themselves, and `grad` cannot be used.
+    A step that is compiled calls the function once, and the program computes again. Raises CheckpointError if the
+    second call differs from the first.
     """
     if use_reentrant is None:
         _warn_missing_variant("checkpoint")
@@ -76,10 +83,9 @@ def checkpoint(
         return function(*args, **kwargs)
     if _is_traced():
         return _call_traced(function, args, kwargs)
-    frame = CheckpointFrame(
-        function, args, kwargs, preserve_rng_state=preserve, again=again, check=CHECKS[determinism_check],
-        early_stop=early_stop if _overrides.early_stop is None else _overrides.early_stop, explain=explain,
-    )  # fmt: skip
+    early_stop = early_stop if _overrides.early_stop is None else _overrides.early_stop
+    check = CHECKS[determinism_check]
+    frame = CheckpointFrame(function, args, kwargs, preserve, again, check, early_stop, explain)
     with SlotRecorder(frame), first:
         return function(*args, **kwargs)
     raise RuntimeError(
@@ -91,7 +97,7 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """functions[-1](… functions[0](input)), in `segments` parts, of which all but the last are checkpointed."""
+    """Call functions[-1](… functions[0](input)) in `segments` parts, and checkpoint all but the last."""
     if use_reentrant is None:
         _warn_missing_variant("checkpoint_sequential")
         use_reentrant = True
@@ -117,11 +123,11 @@ def _chain_functions(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any
 
 
 class CheckpointFunction(Function):
-    """The reentrant variant: an op whose backward runs the function again, and a backward pass through that."""
+    """Reentrant variant: an op whose backward runs the function again, and a backward pass through that."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        """run_function(*args), unrecorded."""
+        """Call run_function(*args) without recording."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = default_generator.place() if preserve_rng_state else None
@@ -133,7 +139,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """Those of the tensors among `args`."""
+        """Return the gradients of the tensors among `args`."""
         walk = running_pass()
         if walk is not None and walk.capture_nodes is not None:
             raise RuntimeError(
@@ -162,7 +168,7 @@ class CheckpointFunction(Function):
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs, each tensor among them without its history, as a leaf that requires grad where it did."""
+    """Replace each tensor by a leaf without history, which requires grad if the tensor did."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
@@ -175,7 +181,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class _Overrides:
-    """What blocks around say in place of a call's own `early_stop` and `debug`."""
+    """Values of surrounding contexts, which replace a call's own `early_stop` and `debug`."""
 
     __slots__ = ("debug", "early_stop")
 
@@ -189,7 +195,7 @@ _overrides = _Overrides()
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Checkpoints called within the block stop early, or do not, whatever they are called with."""
+    """Return a context in which checkpoints stop early, or do not, whatever their own argument says."""
     before, _overrides.early_stop = _overrides.early_stop, enable
     try:
         yield
@@ -199,7 +205,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Checkpoints called within the block are debugged, or are not, whatever they are called with; None: as called."""
+    """Return a context in which checkpoints are debugged, or not, whatever their own argument says; None leaves it."""
     before, _overrides.debug = _overrides.debug, enabled
     try:
         yield
@@ -212,7 +218,7 @@ def _is_traced() -> bool:
 
 
 def _call_traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call, of which the tracer knows that its equations are to be computed again for their gradient."""
+    """Call the function in a scope of the tracer whose equations are computed again for the gradient."""
     with nullcontext() if mode.tracer is None else mode.tracer.checkpoint_scope():
         return function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What a checkpointed function did, the first time and the second: one line for each op, to be set side by side."""
+"""Log of the ops of a checkpointed function in both calls, for comparison."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from adjoint.utils.checkpoint_frames import CheckpointError
 
 
 class Comparison:
-    """The ops of both calls; `first` and `again` are blocks around them."""
+    """Log of the ops of both calls; `first` and `again` are contexts for them."""
 
     def __init__(self) -> None:
         self.of_first: list[str] = []
         self.of_again: list[str] = []
 
     def first(self) -> AbstractContextManager[None]:
-        """A block whose ops are noted as those of the first call."""
+        """Return a context that logs ops of the first call."""
         return _LoggingBlock(self.of_first)
 
     def again(self) -> AbstractContextManager[None]:
-        """A block whose ops are noted as those of the later call."""
+        """Return a context that logs ops of the second call."""
         return _LoggingBlock(self.of_again)
 
     def explain(self, error: CheckpointError) -> CheckpointError:
-        """The error, and before it what both calls did."""
+        """Return the error with the ops of both calls before its text."""
         return CheckpointError(
             "Operations executed during the original forward:\n\n"
             + "\n".join(self.of_first)
@@ -42,7 +42,7 @@ class Comparison:
 
 
 class _LoggingBlock:
-    """A block whose ops are noted; it may be entered many times, for several backward passes."""
+    """Context that logs ops; it may be entered many times, for several backward passes."""
 
     __slots__ = ("lines", "scopes")
 
@@ -61,7 +61,7 @@ class _LoggingBlock:
 
 
 class _OpLogger:
-    """A watcher that writes a line for each op, beside the one that was there."""
+    """Watcher that writes a line for each op, and then calls the watcher that was there before."""
 
     __slots__ = ("lines", "other")
 
@@ -70,7 +70,7 @@ class _OpLogger:
         self.other = other
 
     def observe_op(self, op: Any, inputs: tuple[Any, ...], out: Tensor) -> None:
-        given = ", ".join(describe(x.array) if isinstance(x, Tensor) else repr(x) for x in inputs)
-        self.lines.append(f"{describe(out.array)} = {op.name}({given})  at {user_site()}")
+        operands = ", ".join(describe(x.array) if isinstance(x, Tensor) else repr(x) for x in inputs)
+        self.lines.append(f"{describe(out.array)} = {op.name}({operands})  at {user_site()}")
         if self.other is not None:
             self.other.observe_op(op, inputs, out)

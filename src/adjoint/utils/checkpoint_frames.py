@@ -1,10 +1,10 @@
-"""One checkpointed call: which values its ops would have kept, and how they come back when backward asks for them.
+"""Frames of checkpointed calls: slots in place of saved values, and the recomputation that fills them in backward.
 
-An op within the call keeps a `SavedSlot`, its place among all that would be kept. When the first slot is opened in a
-backward pass, the function runs once more; what its ops keep then, in the same order, are the values of the slots. Each
-value is given out once in a pass, and let go.
+An op within the call saves a `SavedSlot` instead of a value. When backward opens the first slot, the function runs
+again; the values that its ops save then, in the same order, are those of the slots. A pass can take each value once,
+after which it is freed.
 
-Checkpoints nest: the inputs of an inner one are kept as an op would keep them, thus in slots of the outer one.
+Checkpoints nest: an inner one saves its inputs as an op does, so in slots of the outer one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from adjoint.core.tensor.tensor import Tensor, detach
 
 
 class CheckpointError(RuntimeError):
-    """The function did something else when it ran again."""
+    """Error for a function that behaves differently when it runs again."""
 
 
 class SavedMetadata(NamedTuple):
-    """What must be the same when a value is computed again."""
+    """Properties that a recomputed value must share with the original."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -44,14 +44,13 @@ CHECKS: dict[str, Check] = {
 
 
 class CheckpointFrame:
-    """A checkpointed call. Its slots hold it, and it holds them weakly: one that is gone needs no value."""
+    """Checkpointed call. Slots own their frame, which refers to them weakly: a slot that is gone needs no value."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        *,
         preserve_rng_state: bool,
         again: AbstractContextManager[Any],
         check: Check,
@@ -59,26 +58,26 @@ class CheckpointFrame:
         explain: Callable[[CheckpointError], CheckpointError] | None,
     ) -> None:
         self.function, self.kwargs = function, kwargs
-        self.args = [save_tensor(x) if isinstance(x, Tensor) else _return_constant(x) for x in args]
+        self.args = [save_tensor(x) if isinstance(x, Tensor) else (lambda x=x: x) for x in args]
         self.random = default_generator.place() if preserve_rng_state else None
         self.precision = capture_autocast()
         self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
         self.slots: list[weakref.ref[SavedSlot]] = []
         self.facts: list[SavedMetadata | None] = []
         self.complete = False  # the first call has ended
-        # what was computed again, for each backward pass, or group of passes, that is under way
+        # recomputed values of each backward pass, or group of passes, that is running
         self.rounds: weakref.WeakKeyDictionary[Any, Recomputation] = weakref.WeakKeyDictionary()
 
     def value(self, slot: SavedSlot) -> Tensor:
-        """What the op would have kept. Raises CheckpointError if it was given out in this round, or came out unlike."""
+        """Return the recomputed value of a slot. Raises CheckpointError if this pass has taken it, or if it differs."""
         occasion = _group.active or running_pass() or _OutsideBackward()
         round = self.rounds.get(occasion)
         if round is None:
             round = Recomputation()
             self._recompute(round)
             self.rounds[occasion] = round
-        found = round.values.pop(slot, None)
-        if found is None:
+        value = round.values.pop(slot, None)
+        if value is None:
             overlap = (
                 "Performing two backward calls that overlap (i.e. require the same saved activation in order to "
                 "compute gradients) is not allowed while under the GraphExecGroup context. "
@@ -88,7 +87,7 @@ class CheckpointFrame:
                 f"{overlap if _group.active is not None else ''}If you are calling ctx.saved_tensors in backward, make "
                 "sure to do so only once."
             )
-        return found
+        return value
 
     def _recompute(self, round: Recomputation) -> None:
         try:
@@ -123,16 +122,16 @@ class CheckpointFrame:
                 f"Number of tensors saved during forward: {len(self.slots)}\n"
                 f"Number of tensors saved during recomputation: {round.count}.\n{TIP}"
             )
-        unlike = []
+        differences = []
         for i, (reference, before) in enumerate(zip(self.slots, self.facts, strict=True)):
             slot = reference()
-            found = None if slot is None else round.values.get(slot)
-            if found is not None and (after := self.check(found)) != before:
-                unlike.append(f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {after}")
-        if unlike:
+            value = None if slot is None else round.values.get(slot)
+            if value is not None and (after := self.check(value)) != before:
+                differences.append(f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {after}")
+        if differences:
             raise CheckpointError(
                 "checkpoint: Recomputed values for the following tensors have different metadata than during the "
-                "forward pass.\n" + "\n".join(unlike) + f"\n{TIP}"
+                "forward pass.\n" + "\n".join(differences) + f"\n{TIP}"
             )
 
 
@@ -140,7 +139,7 @@ TIP = "Tip: pass debug=True to checkpoint(), or use set_checkpoint_debug_enabled
 
 
 class SavedSlot(PackedValue):
-    """What a node keeps in place of a value that will be computed again."""
+    """Placeholder that a node saves for a value that will be computed again."""
 
     __slots__ = ("__weakref__", "frame")
 
@@ -148,23 +147,23 @@ class SavedSlot(PackedValue):
         self.frame = frame
 
     def open(self) -> Tensor:
-        """The value, computed again if need be."""
+        """Return the value, recomputed if necessary."""
         return self.frame.value(self)
 
 
 class Recomputation:
-    """What one recomputation has brought so far, by the slots that wait for it."""
+    """Values of one recomputation so far, by slot."""
 
     __slots__ = ("count", "values", "went_on")
 
     def __init__(self) -> None:
         self.values: weakref.WeakKeyDictionary[SavedSlot, Tensor] = weakref.WeakKeyDictionary()
         self.count = 0
-        self.went_on = False  # it computed more than the first call, which has not ended, has so far
+        self.went_on = False  # it saved more than the first call, which is still running
 
 
 class SlotRecorder:
-    """The first call: nodes get slots. A block around it."""
+    """Context of the first call, in which nodes get slots."""
 
     __slots__ = ("before", "frame")
 
@@ -181,22 +180,22 @@ class SlotRecorder:
         self.frame.complete = error[0] is None
 
     def pack(self, tensor: Tensor) -> PackedValue:
-        """A new slot."""
+        """Return a new slot."""
         frame, slot = self.frame, SavedSlot(self.frame)
         frame.slots.append(weakref.ref(slot))
         frame.facts.append(frame.check(tensor))
         return slot
 
     def spare(self, tensor: Tensor) -> None:
-        """Nothing was packed that could lose its values."""
+        """Do nothing: packed values cannot be overwritten."""
 
 
 class StopRecomputation(BaseException):
-    """All values are there; the function need not go on. No `except Exception` of the user's is to stop this."""
+    """Signal that all values are there. It is no Exception, so that user code does not catch it."""
 
 
 class _SlotFiller(SavedTensorPacker):
-    """A later call: the slots get their values. Nodes keep them too, for a backward pass within the function."""
+    """Packer of a later call, which fills the slots. Nodes save the values too, for passes within the function."""
 
     __slots__ = ("frame", "round")
 
@@ -237,9 +236,9 @@ class _PlainValue(PackedValue):
 
 
 class GraphExecGroup:
-    """Backward passes within the block compute a checkpointed call again once, all of them together.
+    """Context whose backward passes share one recomputation of a checkpointed call.
 
-    They must not need the same values: each is given out once. Raises RuntimeError inside another such block.
+    They must not need the same values, since each can be taken once. Raises RuntimeError inside another group.
     """
 
     def __enter__(self) -> Self:
@@ -260,8 +259,4 @@ _group = _Group()
 
 
 class _OutsideBackward:
-    """Someone looks at a saved value outside of any backward pass."""
-
-
-def _return_constant(x: Any) -> Callable[[], Any]:
-    return lambda: x
+    """Key of a recomputation outside of any backward pass."""

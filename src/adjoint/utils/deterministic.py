@@ -1,4 +1,4 @@
-"""What `use_deterministic_algorithms` entails for memory that nobody wrote."""
+"""`torch.utils.deterministic`: whether deterministic mode fills uninitialized memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from adjoint.core.runtime.deterministic import determinism
 
 
 class _Deterministic(ModuleType):
-    """This module: what is set here counts elsewhere."""
+    """Module whose attribute is a setting of core."""
 
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether, in deterministic mode, new memory is filled with NaN, or the largest of integers."""
+        """True if deterministic mode fills new memory with NaN, or with the largest integer."""
         return determinism.fill
 
     @fill_uninitialized_memory.setter

@@ -1,4 +1,4 @@
-"""`adjoint.utils.flop_counter`: how many floating point operations products, convolutions and attention take."""
+"""`adjoint.utils.flop_counter`: a counter of floating point operations of products, convolutions and attention."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from adjoint.nn.module.hooks import register_module_forward_hook, register_modul
 
 __all__ = ["FlopCounterMode"]
 
-GLOBAL_SCOPE = "Global"  # what is counted for no module in particular
+GLOBAL_SCOPE = "Global"  # the name of the counts of all modules together
 SUFFIXES = ["", "K", "M", "B", "T"]
 Shape = tuple[int, ...]
 
 
 class FlopCounterMode:
-    """A block in which operations are counted, those of `backward` too: 2 for each multiplication and its addition.
+    """Context that counts operations, those of `backward` too: 2 for each multiplication and its addition.
 
     Attention and recurrent layers are counted too, which PyTorch leaves out on the CPU. `mods` is not needed. With
     `display` a table is printed at the end, `depth` modules deep.
@@ -40,25 +40,25 @@ class FlopCounterMode:
         self.ending: list[Callable[..., Any]] = []
 
     def get_total_flops(self) -> int:
-        """What was counted in all."""
+        """Return the total count."""
         return sum(self.flop_counts[GLOBAL_SCOPE].values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """What was counted, by module and by op."""
+        """Return the counts by module and op."""
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """What was counted as a table: a row for each module, and below it one for each op."""
+        """Format the counts as a table: a row for each module, and below it one for each op."""
         depth = self.depth if depth is None else depth
-        whole = self.get_total_flops()
-        level = min(max(len(str(whole)) - 1, 0) // 3, len(SUFFIXES) - 1)
+        total = self.get_total_flops()
+        level = min(max(len(str(total)) - 1, 0) // 3, len(SUFFIXES) - 1)
 
         def row(name: str, count: int) -> list[str]:
-            share = count / whole if whole else 0.0
+            share = count / total if total else 0.0
             return [name, f"{count / 1000**level:.3f}{SUFFIXES[level]}" if count else "0", f"{share:.2%}"]
 
         modules = sorted(name for name in self.flop_counts if name != GLOBAL_SCOPE and name.count(".") < depth)
-        covered = any(sum(self.flop_counts[name].values()) >= whole for name in modules)
+        covered = any(sum(self.flop_counts[name].values()) >= total for name in modules)
         rows = []
         for name in modules if covered else [GLOBAL_SCOPE, *modules]:
             padding = " " * (name.count(".") + (name != GLOBAL_SCOPE and not covered))
@@ -85,7 +85,7 @@ class FlopCounterMode:
             sys.stdout.write(f"{self.get_table()}\n")
 
     def count(self, op: str, flops: int) -> None:
-        """Count for the modules whose forward or backward runs."""
+        """Add to the counts of the modules whose forward or backward runs."""
         for name in self.inside:
             self.flop_counts[name][op] += flops
 
@@ -100,7 +100,7 @@ class FlopCounterMode:
 
 
 class _FlopObserver:
-    """What `mode.watcher` is: sees the results of ops, and runs the nodes of the walk."""
+    """Watcher of `mode` that sees the results of ops, and runs the nodes of a backward pass."""
 
     __slots__ = ("counter", "other", "walking")
 
@@ -109,10 +109,9 @@ class _FlopObserver:
         self.walking = False
 
     def observe_op(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
-        """Count what an op took, and let its node know for whom."""
-        found = FORMULAS.get(op.name)
-        if found is not None:
-            name, formula = found
+        """Count the operations of an op, and store the modules for its node."""
+        if op.name in FORMULAS:
+            name, formula = FORMULAS[op.name]
             flops = formula(*(_shape(x) for x in inputs), _shape(out))
             if op.name == "linear" and inputs[2] is None:
                 name = "aten.mm"
@@ -123,7 +122,7 @@ class _FlopObserver:
             self.other.observe_op(op, inputs, out)
 
     def pull(self, gradients: Any, node: Any, g: Any, mask: Any = None) -> Any:
-        """`autograd.pull.pull`, counted for the modules that the node was made in."""
+        """Run a node, and count for the modules in which it was made."""
         with self._attribute_to_node(node):
             return getattr(self.other, "pull", call_node)(gradients, node, g, mask)
 
@@ -146,20 +145,15 @@ def _matmul_flops(x: Shape, y: Shape, out: Shape) -> int:
     return 2 * math.prod(x) * y[-1]
 
 
-def _linear_flops(x: Shape, weight: Shape, bias: Any, out: Shape) -> int:
-    return 2 * math.prod(x) * weight[0]
-
-
-def _attention_flops(q: Shape, k: Shape, v: Shape, *_: Any) -> int:
-    return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
-
-
 FORMULAS: dict[str, tuple[str, Callable[..., int]]] = {
     "mm": ("aten.mm", _matmul_flops),
     "bmm": ("aten.bmm", _matmul_flops),
     "addmm": ("aten.addmm", lambda _, x, y, out: _matmul_flops(x, y, out)),
-    "linear": ("aten.addmm", _linear_flops),
-    "attention": ("aten._scaled_dot_product_flash_attention_for_cpu", _attention_flops),
+    "linear": ("aten.addmm", lambda x, weight, bias, out: 2 * math.prod(x) * weight[0]),
+    "attention": (
+        "aten._scaled_dot_product_flash_attention_for_cpu",
+        lambda q, k, v, *_: 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1]),
+    ),
     "convolution": ("aten.convolution", lambda x, w, *out: 2 * math.prod(w) * x[0] * math.prod(out[-1][2:])),
     "convolution_input": ("aten.convolution", lambda g, w, *_: 2 * math.prod(w) * g[0] * math.prod(g[2:])),
     "convolution_weight": ("aten.convolution", lambda x, g, *out: 2 * math.prod(out[-1]) * g[0] * math.prod(g[2:])),
@@ -172,7 +166,7 @@ def _shape(x: Any) -> Any:
 
 
 def _format_table(rows: list[list[str]]) -> Iterator[str]:
-    """The lines of a table, its header underlined, the first column to the left and the others to the right."""
+    """Yield the lines of a table with an underlined header, the first column to the left, the others to the right."""
     widths = [max(len(header) + 2, *map(len, cells)) for header, *cells in zip(*rows, strict=True)]
     for i, (name, *numbers) in enumerate(rows):
         cells = [name.ljust(widths[0]), *(n.rjust(width) for n, width in zip(numbers, widths[1:], strict=True))]

@@ -1,4 +1,4 @@
-"""The times of named blocks: one by one, summed by name, and as a table."""
+"""`adjoint.profiler`: times of named blocks, one by one, summed by name, and as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass
 class Event:
-    """One block, or all of a name: when it began and how long it took, in nanoseconds, and how often it was met."""
+    """Time of one block, or of all blocks of a name: start and duration in nanoseconds, and the number of calls."""
 
     key: str
     start_ns: int
@@ -30,46 +30,46 @@ class Event:
 
     @property
     def name(self) -> str:
-        """The name of the block."""
+        """Name of the block."""
         return self.key
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds in all."""
+        """Total time in microseconds."""
         return self.taken / 1000
 
     @property
     def cpu_time(self) -> float:
-        """Microseconds each time."""
+        """Time of each call in microseconds."""
         return self.cpu_time_total / self.count
 
     self_cpu_time_total = cpu_time_total
 
     def trace(self) -> dict[str, Any]:
-        """As browsers read it."""
+        """Return the event in the format of Chrome's traces."""
         return {"name": self.key, "ph": "X", "ts": self.start_ns / 1000, "dur": self.taken / 1000, "pid": 0, "tid": 0}
 
 
 class EventList(list[Event]):
-    """Events, and the table of them."""
+    """List of events, which formats itself as a table."""
 
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """One event for each name."""
-        found: dict[str, Event] = {}
+        """Return one event for each name."""
+        sums: dict[str, Event] = {}
         for event in self:
-            if event.key in found:
-                found[event.key].taken += event.taken
-                found[event.key].count += event.count
+            if event.key in sums:
+                sums[event.key].taken += event.taken
+                sums[event.key].count += event.count
             else:
-                found[event.key] = Event(event.key, event.start_ns, event.taken, event.count)
-        return EventList(found.values())
+                sums[event.key] = Event(event.key, event.start_ns, event.taken, event.count)
+        return EventList(sums.values())
 
     def total_average(self) -> Event:
-        """All events as one."""
+        """Return the sum of all events."""
         return Event("Total", 0, sum(e.taken for e in self), max(1, sum(e.count for e in self)))
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
-        """Names, milliseconds in all and each time, and numbers of calls; the longest first if `sort_by` is given."""
+        """Format names, total and average milliseconds, and calls; the longest first if `sort_by` is given."""
         events: Iterable[Event] = sorted(self, key=lambda event: -event.taken) if sort_by else self
         rows = [
             (event.key, f"{event.taken / 1e6:.3f} ms", f"{event.taken / event.count / 1e6:.3f} ms", str(event.count))
@@ -82,7 +82,7 @@ _running: list[profile] = []
 
 
 class ProfilerActivity(Enum):
-    """What may be recorded: the CPU's part is."""
+    """Kinds of activity; only the CPU's is recorded."""
 
     CPU = 0
     CUDA = 2
@@ -93,7 +93,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a profiler does in a step."""
+    """Actions of a profiler in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -102,7 +102,7 @@ class ProfilerAction(Enum):
 
 
 class record_function:
-    """`with record_function(name)`, or as a decorator: the block's time, in the profiles that are running."""
+    """Context or decorator that records the time of a block in the profiles that are running."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name
@@ -127,9 +127,9 @@ class record_function:
 
 
 class profile:
-    """`with profile(…) as p`: collects the times of `record_function` blocks, in the steps that `schedule` chooses.
+    """Context that collects the times of `record_function` blocks, in the steps that `schedule` chooses.
 
-    `on_trace_ready(p)` is called after each step that ends a round of the schedule, without one at the end.
+    `on_trace_ready(p)` is called after each step that ends a cycle of the schedule, without a schedule at the end.
     """
 
     def __init__(
@@ -153,17 +153,17 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begin to collect."""
+        """Start to collect."""
         _running.append(self)
 
     def stop(self) -> None:
-        """Collect no more."""
+        """Stop collecting."""
         _running.remove(self)
         if self._ready is not None and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self._ready(self)
 
     def step(self) -> None:
-        """The next step of the schedule begins."""
+        """Begin the next step of the schedule."""
         ended = self.current_action is ProfilerAction.RECORD_AND_SAVE
         self.step_num += 1
         self.current_action = self._schedule(self.step_num)
@@ -173,12 +173,12 @@ class profile:
             self._events = []
 
     def record(self, event: Event) -> None:
-        """Take the event, if this step is recorded."""
+        """Store the event if this step is recorded."""
         if self.enabled and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self._events.append(event)
 
     def events(self) -> EventList:
-        """All blocks, in the order in which they ended."""
+        """Return all blocks, in the order in which they ended."""
         return EventList(self._events)
 
     @property
@@ -188,22 +188,22 @@ class profile:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds in all blocks, those within others counted twice."""
+        """Total time of all blocks in microseconds; nested blocks count twice."""
         return self.total_average().cpu_time_total
 
     def total_average(self) -> Event:
-        """All blocks as one."""
+        """Return the sum of all blocks."""
         return self.events().total_average()
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
-        """The blocks one by one: see `key_averages().table()` for one row a name."""
+        """Format the blocks one by one; `key_averages().table()` has one row for each name."""
         return self.events().table(sort_by, row_limit, **kwargs)
 
     def __str__(self) -> str:
         return self.table()
 
     def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """One event for each name: how often it was met, and how long it took in all."""
+        """Return one event for each name, with its number of calls and its total time."""
         return self.events().key_averages()
 
     def export_chrome_trace(self, path: str) -> None:
@@ -213,7 +213,7 @@ class profile:
 
 
 class emit_nvtx:
-    """Marks for a profiler of CUDA devices, which nobody reads here: a block that runs as without."""
+    """Context that changes nothing, in place of marks for a profiler of CUDA devices."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         pass
@@ -231,7 +231,7 @@ emit_itt = emit_nvtx
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Which steps a profile records: after `skip_first`, `wait` not, `warmup` not, `active` yes; `repeat` times."""
+    """Return a schedule that skips `skip_first` steps, then repeats `wait`, `warmup` and recorded, `active` steps."""
 
     def action(step: int) -> ProfilerAction:
         step -= skip_first
@@ -249,7 +249,7 @@ def schedule(
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
-    """An `on_trace_ready` that writes a trace file into the folder."""
+    """Return an `on_trace_ready` that writes a trace file into the folder."""
 
     def write(finished: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
@@ -260,10 +260,10 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
 
 def kineto_available() -> bool:
-    """False: PyTorch's own profiler is not here."""
+    """Return False: PyTorch's own profiler is absent."""
     return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU's."""
+    """Return the activity of the CPU."""
     return {ProfilerActivity.CPU}

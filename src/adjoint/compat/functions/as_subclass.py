@@ -1,4 +1,4 @@
-"""Tensors as instances of a subclass: the same memory, and the history or none."""
+"""Conversion of tensors to a subclass, over the same memory, with or without history."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__: list[str] = []
 
 @method
 def as_subclass(self: Tensor, cls: Any) -> Any:
-    """The tensor as an instance of `cls`: a view of it, through which gradients flow. Raises TypeError for others."""
+    """Return a view of the tensor as an instance of `cls`, a subclass of Tensor. Raises TypeError for other classes."""
     _check_subclass(cls)
     return _set_class(rename_node(movement.reshape(self, shape=self.array.shape), "AliasBackward0"), cls)
 
 
 @method
 def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
-    """A leaf of class `cls` over the memory of `data`. Raises TypeError for what is no subclass of Tensor."""
+    """Return a leaf of class `cls` over the memory of `data`. Raises TypeError unless that is a subclass of Tensor."""
     _check_subclass(cls)
     out = _set_class(detach(data), cls)
     return out.requires_grad_() if require_grad else out

@@ -1,4 +1,4 @@
-"""Conditions that programs state: each raises an error of its kind where they do not hold."""
+"""Checks of conditions, each of which raises its kind of error."""
 
 from __future__ import annotations
 

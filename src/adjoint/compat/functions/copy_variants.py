@@ -1,4 +1,4 @@
-"""Views in memory of their own, and new tensors where other functions write in place."""
+"""Copies where other functions return views or write in place: `view_copy`, `fill`."""
 
 from __future__ import annotations
 
@@ -31,35 +31,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _alias(input: Tensor) -> Tensor:
-    return input
-
-
 def _slice_dim(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     d = one_dim(dim, input.ndim)
     bounds = slice(start, end, step).indices(input.array.shape[d])
     return movement.slice(input, bounds=tuple(bounds if i == d else (0, n, 1) for i, n in enumerate(input.array.shape)))
 
 
-def _view_size_or_dtype(input: Tensor, size: Any) -> Tensor:
-    if isinstance(size, Sequence):
-        return shape.view(input, size)
-    return input.view(size)
-
-
 def _make_copy_variant(view: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`view`, whose result, or each of whose results, is copied."""
+    """Return a function that copies the result of `view`, or each of its results."""
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        seen = view(input, *args, **kwargs)
-        return tuple(map(select.copy, seen)) if isinstance(seen, tuple) else select.copy(seen)
+        out = view(input, *args, **kwargs)
+        return tuple(map(select.copy, out)) if isinstance(out, tuple) else select.copy(out)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`{name.removesuffix('_copy')}` in memory of its own."
     return with_out(call)
 
 
-alias_copy = _make_copy_variant(_alias, "alias_copy")
+alias_copy = _make_copy_variant(lambda input: input, "alias_copy")
 as_strided_copy = _make_copy_variant(as_strided.as_strided, "as_strided_copy")
 detach_copy = _make_copy_variant(Tensor.detach, "detach_copy")
 diagonal_copy = _make_copy_variant(diag_tril.diagonal, "diagonal_copy")
@@ -77,18 +67,20 @@ unfold_copy = _make_copy_variant(as_strided.unfold, "unfold_copy")
 unsqueeze_copy = _make_copy_variant(shape.unsqueeze, "unsqueeze_copy")
 view_as_complex_copy = _make_copy_variant(numbers.view_as_complex, "view_as_complex_copy")
 view_as_real_copy = _make_copy_variant(numbers.view_as_real, "view_as_real_copy")
-view_copy = _make_copy_variant(_view_size_or_dtype, "view_copy")
+view_copy = _make_copy_variant(
+    lambda input, size: shape.view(input, size) if isinstance(size, Sequence) else input.view(size), "view_copy"
+)
 
 
 @public()
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A copy of `input` with `src` where `as_strided` of the copy would look."""
+    """Copy `input` and write `src` into the elements that `as_strided` selects."""
     return _scatter_into_view(input, src, lambda x: as_strided.as_strided(x, size, stride, storage_offset))
 
 
 @with_out
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """`value` put around the last dimensions, (before, after) for each, the last first; negative numbers cut off."""
+    """Pad the last dimensions with `value`, (before, after) for each, the last first; negative numbers crop."""
     from adjoint.functions.nn.pad import pad as padded
 
     return padded(input, pad, "constant", value)
@@ -96,7 +88,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 @with_out
 def fill(input: Tensor, value: Any) -> Tensor:
-    """One value, a number or a 0-d tensor, in the shape and type of `input`."""
+    """Return a tensor of the shape and type of `input`, filled with a number or a 0-d tensor."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return dtype_conversion.fill_(select.copy(input), value)
@@ -106,7 +98,7 @@ def empty_permuted(
     size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written, whose dimensions lie in memory in the order `physical_layout`.
+    """Return an uninitialized tensor whose dimensions lie in memory in the order `physical_layout`.
 
     Raises RuntimeError unless each dimension is named once.
     """
@@ -124,6 +116,6 @@ def empty_permuted(
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     kind = numpy_dtype(dtype) if dtype is not None else creation.empty(0).array.dtype
-    lying = poison_uninitialized(np.zeros([size[d] for d in order], kind))
-    made = constant(lying.transpose(np.argsort(order)) if order else lying)
-    return made.requires_grad_() if requires_grad else made
+    memory = poison_uninitialized(np.zeros([size[d] for d in order], kind))
+    out = constant(memory.transpose(np.argsort(order)) if order else memory)
+    return out.requires_grad_() if requires_grad else out

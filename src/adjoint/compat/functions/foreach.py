@@ -1,4 +1,4 @@
-"""Functions of lists of tensors, with a result for each: `_foreach_add_(params, grads, alpha=-0.1)` of optimizers."""
+"""Functions of lists of tensors, such as `_foreach_add_(params, grads, alpha=-0.1)` in optimizers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,8 @@ UNARY_NAMES = """
 """
 MULTI_ARGUMENT_NAMES = "add addcdiv addcmul clamp_max clamp_min div lerp mul pow sub"
 INPLACE_NAMES = [f"{name}_" for name in f"{UNARY_NAMES} {MULTI_ARGUMENT_NAMES}".split()]
-METHODS = {
-    name: name
-    for name in (
-        *f"{UNARY_NAMES} {MULTI_ARGUMENT_NAMES}".split(),
-        *INPLACE_NAMES,
-        "clone",
-        "max",
-        "mm",
-        "copy_",
-        "zero_",
-    )
-}
+OTHER_NAMES = "clone max mm copy_ zero_"
+METHODS = {name: name for name in (*f"{UNARY_NAMES} {MULTI_ARGUMENT_NAMES} {OTHER_NAMES}".split(), *INPLACE_NAMES)}
 METHODS |= {"maximum": "clamp_min", "maximum_": "clamp_min_", "minimum": "clamp_max", "minimum_": "clamp_max_"}
 SHARED_KEYWORDS = {"alpha", "non_blocking", "memory_format", "ord", "dtype"}
 __all__ = [f"_foreach_{name}" for name in (*METHODS, "norm", "powsum")]
@@ -36,17 +26,17 @@ __all__ = [f"_foreach_{name}" for name in (*METHODS, "norm", "powsum")]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    found = partial(map_over_lists, name.removeprefix("_foreach_"))
-    found.__name__ = name  # type: ignore[attr-defined]
-    globals()[name] = found
-    return found
+    function: Any = partial(map_over_lists, name.removeprefix("_foreach_"))
+    function.__name__ = name
+    globals()[name] = function
+    return function
 
 
 def map_over_lists(what: str, *args: Any, **kwargs: Any) -> Any:
-    """The results of `what` for each tensor of a list; the list itself if `what` writes into its tensors.
+    """Return the results of `what` for each tensor of a list; the list itself if `what` writes into its tensors.
 
     Other arguments are one for all, or lists with one for each. Raises RuntimeError for lists of other lengths and for
-    an empty one, TypeError for what is no list of tensors.
+    an empty one, TypeError for anything but a list of tensors.
     """
     settings = {name: kwargs.pop(name) for name in SHARED_KEYWORDS & kwargs.keys()}
     given = [*([kwargs.pop("self")] if "self" in kwargs else []), *args, *kwargs.values()]
@@ -69,7 +59,7 @@ def _find_function(what: str) -> Callable[..., Any]:
 
 
 def _check_tensor_list(what: str, given: Any) -> list[Tensor]:
-    """The list that says how many results there are."""
+    """Return the list, which sets the number of results, after a check."""
     if not isinstance(given, list | tuple):
         kind = type(given).__name__
         raise TypeError(f"_foreach_{what}(): argument 'self' (position 1) must be tuple of Tensors, not {kind}")
@@ -82,7 +72,7 @@ def _check_tensor_list(what: str, given: Any) -> list[Tensor]:
 
 
 def _broadcast_argument(what: str, place: int, given: Any, count: int) -> list[Any]:
-    """An argument for each of the tensors."""
+    """Return an argument for each of the tensors."""
     if isinstance(given, Tensor) and what.startswith("addc") and place == 3:
         given = given.tolist()
         if len(given) != count:

@@ -1,4 +1,4 @@
-"""Older ways to name a type and to make a tensor: `FloatTensor`, `Tensor.type`, `Tensor.new`."""
+"""Older names of dtypes and constructors: `FloatTensor`, `Tensor.type`, `Tensor.new`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
 
 
 class LegacyTensorType(type):
-    """The class of typed constructors: a tensor is an instance of the one of its dtype."""
+    """Metaclass of typed constructors: a tensor is an instance of the one of its dtype."""
 
     dtype: dtypes.dtype
 
     def __new__(cls, name: str, bases: tuple[Any, ...], fields: dict[str, Any]) -> Any:
-        """Raises TypeError where a program derives a class from one of these."""
+        """Raise TypeError for a class that is derived from one of these."""
         if bases:
             raise TypeError(f"type '{display_name.package}.{bases[0].__name__}' is not an acceptable base type")
         return super().__new__(cls, name, bases, fields)
@@ -38,7 +38,7 @@ class LegacyTensorType(type):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
-        """Zeros of the sizes given, or a copy of data, in this type; over the memory of a tensor or a storage."""
+        """Return zeros of the given sizes, a copy of data, or a tensor over the memory of a tensor or storage."""
         check_legacy_device(device)
         return _construct_legacy_tensor(data, cls.dtype)
 
@@ -67,10 +67,19 @@ def _construct_legacy_tensor(data: tuple[Any, ...], kind: dtypes.dtype) -> Tenso
 
 
 _NAMES = {
-    "BFloat16": dtypes.bfloat16, "Bool": dtypes.bool_, "Byte": dtypes.uint8, "Char": dtypes.int8,
-    "Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16, "Int": dtypes.int32,
-    "Long": dtypes.int64, "Short": dtypes.int16, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
-}  # fmt: skip
+    "BFloat16": dtypes.bfloat16,
+    "Bool": dtypes.bool_,
+    "Byte": dtypes.uint8,
+    "Char": dtypes.int8,
+    "Double": dtypes.float64,
+    "Float": dtypes.float32,
+    "Half": dtypes.float16,
+    "Int": dtypes.int32,
+    "Long": dtypes.int64,
+    "Short": dtypes.int16,
+    "ComplexFloat": dtypes.complex64,
+    "ComplexDouble": dtypes.complex128,
+}
 
 
 def _make_tensor_type(name: str) -> Any:
@@ -92,14 +101,14 @@ IntTensor, LongTensor, ShortTensor = _make_tensor_type("Int"), _make_tensor_type
 
 @method
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the tensor's type; or the tensor in another, named by a dtype, a constructor or its name."""
+    """Return the name of the tensor's type; or the tensor cast to a dtype, a constructor or the name of one."""
     if dtype is None:
         return next(f"{display_name.package}.{name}Tensor" for name, kind in _NAMES.items() if kind is self.dtype)
     return dtype_conversion.to(self, resolve_dtype(dtype))
 
 
 def resolve_dtype(named: Any) -> dtypes.dtype:
-    """The dtype named by itself, a constructor or its name. Raises ValueError for another name."""
+    """Return the dtype of a dtype, a constructor or the name of one. Raises ValueError for another name."""
     if isinstance(named, str):
         name = named.rpartition(".")[2].removesuffix("Tensor")
         if name not in _NAMES and name:
@@ -112,7 +121,7 @@ def resolve_dtype(named: Any) -> dtypes.dtype:
 
 @method
 def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
-    """Zeros of the sizes given, or a copy of data, in this tensor's type."""
+    """Return zeros of the given sizes, or a copy of data, in this tensor's type."""
     check_legacy_device(device)
     if size is not None:
         return creation.zeros(size, dtype=self.dtype)
@@ -124,7 +133,7 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written, of this dtype."""
+    """Return an uninitialized tensor of this dtype."""
     return creation.empty(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
@@ -133,7 +142,7 @@ def new_empty_strided(
     self: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`empty_strided`, of this dtype."""
+    """Call `empty_strided` with this dtype."""
     from adjoint.functions.shape.as_strided import empty_strided
 
     return empty_strided(size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)

@@ -1,4 +1,4 @@
-"""Functions that PyTorch once had: they raise, as there, and say what to call."""
+"""Functions that PyTorch has removed: they raise, as there, and name the replacement."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def _refuse(name: str, instead: str) -> NoReturn:
 
 @public()
 def eig(input: Any, eigenvectors: bool = False) -> NoReturn:
-    """Removed: raises RuntimeError, which points to `linalg.eig`."""
+    """Raise RuntimeError, which names `linalg.eig`."""
     _refuse("eig", "linalg.eig, which gives complex tensors")
 
 
 @public()
 def lstsq(input: Any, A: Any) -> NoReturn:
-    """Removed: raises RuntimeError, which points to `linalg.lstsq`."""
+    """Raise RuntimeError, which names `linalg.lstsq`."""
     _refuse("lstsq", "linalg.lstsq, which takes the matrix first")
 
 
 def matrix_rank(input: Any, tol: Any = None, symmetric: bool = False) -> NoReturn:
-    """Removed: raises RuntimeError, which points to `linalg.matrix_rank`."""
+    """Raise RuntimeError, which names `linalg.matrix_rank`."""
     _refuse("matrix_rank", "linalg.matrix_rank, whose `hermitian` was called `symmetric`")
 
 
 @public()
 def solve(input: Any, A: Any) -> NoReturn:
-    """Removed: raises RuntimeError, which points to `linalg.solve`."""
+    """Raise RuntimeError, which names `linalg.solve`."""
     _refuse("solve", "linalg.solve, which takes the matrix first and returns the solution alone")
 
 
 @public()
 def symeig(input: Any, eigenvectors: bool = False, upper: bool = True) -> NoReturn:
-    """Removed: raises RuntimeError, which points to `linalg.eigh`."""
+    """Raise RuntimeError, which names `linalg.eigh`."""
     _refuse("symeig", "linalg.eigh, which reads the lower triangle unless UPLO='U'")

@@ -1,4 +1,4 @@
-"""Settings that programs make for PyTorch: here the device is the CPU, and results have the same bits each time."""
+"""Settings of PyTorch: here the device is the CPU, and results have the same bits each time."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single non
 
 
 def _assert(condition: Any, message: str) -> None:
-    """Python's assert as a function."""
+    """Assert the condition."""
     assert condition, message
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """True where every kind of number of one dtype has its like in the other: not complex to real, float to integer."""
+    """Return whether the category of `from_` casts to that of `to`: not complex to real, nor float to integer."""
     ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
     source, target = (ranks[numpy_dtype(kind).kind] for kind in (from_, to))
     return source <= target
 
 
 def get_default_device() -> Any:
-    """The CPU, but in a block of the device "meta"."""
+    """Return the CPU, or "meta" in a block of that device."""
     return META if mode.tracer is META_INTERPRETER else Device("cpu")
 
 
 def set_default_device(device: Any) -> None:
-    """Where tensors are made whose device nobody names: the CPU, or "meta". Raises DeviceError for another device."""
+    """Create tensors on this device by default: the CPU, or "meta". Raises DeviceError for another device."""
     if is_meta(device):
         set_modes(tracer=META_INTERPRETER)
     elif mode.tracer is META_INTERPRETER:
@@ -56,7 +56,7 @@ def set_default_device(device: Any) -> None:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """`set_default_dtype` by a constructor or its name: `DoubleTensor`. Raises TypeError unless it is floating."""
+    """Set the default dtype by a constructor, or its name: `DoubleTensor`. Raises TypeError unless it is floating."""
     warn_user(
         "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",
@@ -81,17 +81,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` was told."""
+    """Return whether deterministic algorithms are required."""
     return determinism.required
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """What `use_deterministic_algorithms` was told of warnings."""
+    """Return whether algorithms that are not deterministic only warn."""
     return determinism.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """`use_deterministic_algorithms` by 0, 1, 2 or "default", "warn", "error". Raises RuntimeError for other values."""
+    """Set determinism by a level: 0, 1, 2 or "default", "warn", "error". Raises RuntimeError for other values."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (*LEVELS, *range(len(LEVELS))):
@@ -112,7 +112,7 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was told."""
+    """Return the value of `set_warn_always`."""
     return bool(_stored_settings["warn always"])
 
 
@@ -129,5 +129,5 @@ def set_num_interop_threads(n: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was told."""
+    """Return the value of `set_num_interop_threads`."""
     return int(_stored_settings["threads"])

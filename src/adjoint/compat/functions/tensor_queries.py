@@ -1,4 +1,4 @@
-"""What a tensor says of itself, and what the library's is not: no device but the CPU, no layout but strides."""
+"""Queries of a tensor's device, layout and memory: there is no device but the CPU, and no layout but strides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_storage(obj: Any, /) -> bool:
 
 
 def typename(obj: Any, /) -> str:
-    """The type of a tensor as `Tensor.type` gives it; of anything else its class, or itself if it has a name."""
+    """Return the type of a tensor as `Tensor.type` does; of anything else its class, or its own name if it has one."""
     if isinstance(obj, Tensor):
         kind: str = obj.type()
         return kind
@@ -81,13 +81,13 @@ def is_neg(input: Tensor) -> bool:
 
 @method
 def is_distributed(input: Tensor) -> bool:
-    """False: a tensor is in one process."""
+    """Return False: a tensor is in one process."""
     return False
 
 
 @method
 def is_nonzero(input: Tensor) -> bool:
-    """True if the one element is not zero. Raises RuntimeError for more or fewer elements."""
+    """Return whether the only element is not zero. Raises RuntimeError for more or fewer elements."""
     if input.numel() != 1:
         some = "no values" if not input.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {some} is ambiguous")
@@ -96,62 +96,62 @@ def is_nonzero(input: Tensor) -> bool:
 
 @method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """True if both have one shape."""
+    """Return whether both have the same shape."""
     return bool(input.array.shape == other.array.shape)
 
 
 @method
 def get_device(input: Tensor) -> int:
-    """-1: the CPU."""
+    """Return -1, the CPU."""
     return -1
 
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """True if both are the same memory, seen in the same way."""
+    """Return whether both see the same memory with the same shape and strides."""
     x, y = (t.numpy_view("is_set_to()") for t in (self, tensor))
     return bool(x.ctypes.data == y.ctypes.data and x.shape == y.shape and x.strides == y.strides)
 
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: there is no other device for which memory could be pinned."""
+    """Return False: there is no other device for which memory could be pinned."""
     return False
 
 
 @method
 def is_coalesced(self: Tensor) -> bool:
-    """False: the tensor is not sparse."""
+    """Return False: the tensor is not sparse."""
     return False
 
 
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: there is no other device for which memory could be pinned."""
+    """Return the tensor itself: there is no other device for which memory could be pinned."""
     return self
 
 
 @method
 def nelement(self: Tensor) -> int:
-    """Number of elements."""
+    """Return the number of elements."""
     return self.numel()
 
 
 @method
 def ndimension(self: Tensor) -> int:
-    """Number of dimensions."""
+    """Return the number of dimensions."""
     return self.ndim
 
 
 @method
 def storage_offset(self: Tensor) -> int:
-    """How many elements lie before the first one in the memory that the tensor is a view of."""
+    """Return the offset of the first element in the memory that the tensor is a view of."""
     return offset(self.numpy_view("storage_offset()"))
 
 
 @method
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions as they lie in memory, from the largest step to the smallest; those of one step stay in order.
+    """Return the dimensions as they lie in memory, from the largest stride to the smallest; ties stay in order.
 
     `ambiguity_check=True` raises RuntimeError where two dimensions have one step, or one has the size 1; a list of
     memory formats where the elements do not lie as exactly one of them says. Raises TypeError for any other check.
@@ -174,13 +174,13 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 @method
 def dense_dim(self: Tensor) -> int:
-    """Number of dimensions."""
+    """Return the number of dimensions."""
     return self.ndim
 
 
 @method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """Summed to a shape that broadcasts to this one. Raises RuntimeError if it does not."""
+    """Sum to a shape that broadcasts to this one. Raises RuntimeError if it does not."""
     wanted = parse_shape(size)
     lead = self.ndim - len(wanted)
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, self.array.shape[max(lead, 0) :], strict=False)):
@@ -191,31 +191,28 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 
 def _nbytes(self: Tensor) -> int:
-    """Bytes of all elements."""
+    """Return the size of all elements in bytes."""
     return self.numel() * self.element_size()
 
 
 def _itemsize(self: Tensor) -> int:
-    """Bytes of one element."""
+    """Return the size of one element in bytes."""
     return self.element_size()
 
 
 def _volatile(self: Tensor) -> bool:
-    """False; what it once meant is `no_grad`."""
+    """Return False. The setting was replaced by `no_grad`."""
     warn_user("volatile was removed (Variable.volatile is always False)", UserWarning)
     return False
 
 
-_PROPERTIES = {
-    "nbytes": _nbytes, "itemsize": _itemsize, "volatile": _volatile,
-}  # fmt: skip
-for _name, _of in _PROPERTIES.items():
-    setattr(Tensor, _name, property(_of))
+for _name, _getter in {"nbytes": _nbytes, "itemsize": _itemsize, "volatile": _volatile}.items():
+    setattr(Tensor, _name, property(_getter))
 
 
 @method
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor sees, as elements of its type."""
+    """Return the memory that the tensor sees, as elements of its type."""
     memory = owner(self.numpy_view("storage()"))
     kind = self.array.dtype
     return TypedStorage(memory if memory.dtype == kind else memory.reshape(-1, order="A").view(kind))
@@ -223,17 +220,17 @@ def storage(self: Tensor) -> TypedStorage:
 
 @method
 def storage_type(self: Tensor) -> Any:
-    """The constructor of its kind of storage: `FloatStorage`."""
+    """Return the constructor of its kind of storage, such as `FloatStorage`."""
     return next(made for made in TYPED_CONSTRUCTORS.values() if made.dtype is self.dtype)
 
 
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor sees, as bytes."""
+    """Return the memory that the tensor sees, as bytes."""
     return UntypedStorage(owner(self.numpy_view("untyped_storage()")))
 
 
 @method
 def to_dense(self: Tensor) -> Tensor:
-    """The tensor itself: it is dense."""
+    """Return the tensor itself: it is dense."""
     return self

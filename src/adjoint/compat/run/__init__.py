@@ -5,17 +5,15 @@ with `multiprocessing`.
 
 Modules, in reading order:
 
-- `foreign_torch_function`: Classes that are no tensors and have `__torch_function__`: from the first one on functions
-  and methods ask them too.
-- `missing_names`: What a program asked of `torch` that is not here: its name, the line that asked, and where to read
-  on.
-- `version`: The version that programs for PyTorch read and compare.
-- `import_hook`: `import torch` means adjoint: a finder which comes before all others, and knows `torch` and what is
-  below it.
-- `script_runner`: Run a program as Python itself would: its `__main__`, `sys.argv`, `sys.path`, and tracebacks that
-  begin in it.
-- `spawn_child`: The program's main module in a process that `multiprocessing` spawned: `import torch` is adjoint's
-  there too.
+- `foreign_torch_function`: Overrides by classes that are not tensors: once one defines `__torch_function__`,
+  functions and methods ask it.
+- `missing_names`: Errors for names of `torch` that are absent: the name, the line that asked, and where to read on.
+- `version`: Version of PyTorch that programs read and compare.
+- `import_hook`: The import hook that makes `import torch` mean adjoint: a finder of `torch` and its submodules,
+  before all others.
+- `script_runner`: Runner of programs: `__main__`, `sys.argv`, `sys.path` and tracebacks are as Python itself would
+  make them.
+- `spawn_child`: Main module of a process that `multiprocessing` spawned, in which `import torch` means adjoint too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Classes that are no tensors and have `__torch_function__`: from the first one on functions and methods ask them too.
+"""Overrides by classes that are not tensors: once one defines `__torch_function__`, functions and methods ask it.
 
-A subclass of Tensor makes itself known as it is defined. These do not, so class statements are watched for them.
+A subclass of Tensor registers itself when it is defined. Other classes do not, so class statements are watched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _build: Callable[..., Any] = builtins.__build_class__
 
 
 class ClassStatements:
-    """Stands for `builtins.__build_class__`, which Python calls for every class statement.
+    """Replacement of `builtins.__build_class__`, which Python calls for every class statement.
 
     Calls go on to Python's own with no frame of ours between, unless the statement defines `__torch_function__`:
     metaclasses look at the frame of the statement, by its depth.
@@ -27,7 +27,7 @@ class ClassStatements:
 
     @property
     def __call__(self) -> Callable[..., Any]:
-        """What makes the class; looked up ahead of every call."""
+        """Return the function that makes the class; Python looks it up before every call."""
         code = sys._getframe(1).f_code
         bodies = [body for body in code.co_consts if isinstance(body, CodeType)]
         return _build_overriding if any(map(_defines_torch_function, bodies)) else _build
@@ -39,11 +39,11 @@ def watch_class_statements() -> None:
 
 
 def _build_overriding(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
-    answers = _defines_torch_function(body.__code__)
-    if answers:
+    has_override = _defines_torch_function(body.__code__)
+    if has_override:
         patch_functions()  # ahead of the body: it may fill tables with public functions
     kind = _build(body, name, *bases, **kwargs)
-    if answers and isinstance(kind, type) and not issubclass(kind, Tensor):
+    if has_override and isinstance(kind, type) and not issubclass(kind, Tensor):
         dispatch_on_operands()
     return kind
 

@@ -1,9 +1,10 @@
-"""`import torch` means adjoint: a finder which comes before all others, and knows `torch` and what is below it."""
+"""The import hook that makes `import torch` mean adjoint: a finder of `torch` and its submodules, before all others."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -29,12 +30,8 @@ from adjoint.core.tensor.tensor import Tensor
 
 # Parts of adjoint whose names mean something else in PyTorch, or nothing.
 PARTS_NOT_IN_TORCH = frozenset({"array_api", "core", "data", "functions", "interop", "ops", "run"})
-RENAMED_CLASSES: tuple[type, ...] = (
-    Tensor,
-    Size,
-    dtype,
-    device,
-)  # classes that programs print, and ask for their module
+# classes that programs print, and ask for their module
+RENAMED_CLASSES: tuple[type, ...] = (Tensor, Size, dtype, device)
 
 
 def stand_in() -> None:
@@ -57,7 +54,7 @@ def stand_in() -> None:
 
 
 class Finder(MetaPathFinder):
-    """Finds `torch` and its submodules, and `functorch`, in adjoint."""
+    """Finder of `torch` and its submodules, and of `functorch`, in adjoint."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -67,24 +64,25 @@ class Finder(MetaPathFinder):
                 fullname, ExistingModuleLoader(_make_torch), origin=sys.modules["adjoint"].__file__, is_package=True
             )
         if fullname == "functorch":  # once a package of its own, now one of PyTorch's
-            return ModuleSpec(fullname, ExistingModuleLoader(_make_functorch), is_package=True)
+            make = partial(AliasModule, "functorch", ["adjoint.func", "adjoint.func.stateless"], {})
+            return ModuleSpec(fullname, ExistingModuleLoader(make), is_package=True)
         if not fullname.startswith("torch."):
             return None
-        found = _find_part("adjoint" + fullname.removeprefix("torch"))
-        if found is not None:
-            return ModuleSpec(fullname, ExistingModuleLoader(lambda: found), is_package=hasattr(found, "__path__"))
+        part = _find_part("adjoint" + fullname.removeprefix("torch"))
+        if part is not None:
+            return ModuleSpec(fullname, ExistingModuleLoader(lambda: part), is_package=hasattr(part, "__path__"))
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # an import; others only ask
             return ModuleSpec(fullname, ExistingModuleLoader(_absent_maker(fullname)), is_package=True)
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
-        """What `importlib.metadata.version("torch")` reads."""
+        """Yield the distribution whose version `importlib.metadata.version("torch")` reads."""
         if context is not None and context.name == "torch":
             yield TorchDistribution()
 
 
 class ExistingModuleLoader(Loader):
-    """Gives a module that exists already."""
+    """Loader of a module that exists already."""
 
     def __init__(self, make: Callable[[], ModuleType]) -> None:
         self.make = make
@@ -93,13 +91,13 @@ class ExistingModuleLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        made = self.make()
-        made.__spec__ = made.__spec__ or module.__spec__
-        sys.modules[module.__name__] = made  # the import system takes what stands here now
+        existing = self.make()
+        existing.__spec__ = existing.__spec__ or module.__spec__
+        sys.modules[module.__name__] = existing  # the import system takes what stands here now
 
 
 class TorchDistribution(Distribution):
-    """The package `torch`, as far as it has a version."""
+    """Metadata of the package `torch`: its version."""
 
     def read_text(self, filename: str) -> str | None:
         return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename == "METADATA" else None
@@ -109,7 +107,7 @@ class TorchDistribution(Distribution):
 
 
 def _find_part(name: str) -> ModuleType | None:
-    """adjoint's module of this name, or what its parent has under it; None without either."""
+    """Return adjoint's module of this name, or the module that its parent has as an attribute; None without either."""
     if name.split(".")[1] in PARTS_NOT_IN_TORCH:
         return None
     try:
@@ -123,7 +121,7 @@ def _find_part(name: str) -> ModuleType | None:
 
 
 def _absent_maker(name: str) -> Callable[[], ModuleType]:
-    """Makes a part of a part that is not here. Raises ModuleNotFoundError where there is no such whole."""
+    """Return a maker of a part of an absent module. Raises ModuleNotFoundError if its parent is not absent."""
     whole = sys.modules.get(name.rpartition(".")[0])
     if not isinstance(whole, AbsentModule):
         raise missing_module(name)
@@ -132,7 +130,7 @@ def _absent_maker(name: str) -> Callable[[], ModuleType]:
 
 
 def _make_torch() -> ModuleType:
-    """The module `torch`: adjoint's names, PyTorch's version."""
+    """Make the module `torch`: adjoint's names, PyTorch's version."""
     adjoint = sys.modules["adjoint"]
     torch = ModuleType("torch", adjoint.__doc__)
     names = vars(torch)
@@ -158,18 +156,12 @@ def _make_torch() -> ModuleType:
         names[name] = found = report_as_torch(found) if is_adjoint_module(found) else found
         return found
 
-    names.update(
-        torch=torch, __getattr__=find_or_raise, __dir__=lambda: sorted({*names, *dir(adjoint)} - PARTS_NOT_IN_TORCH),
-        __version__=VERSION, __path__=[], __file__=adjoint.__file__,
-    )  # fmt: skip
+    names.update(torch=torch, __version__=VERSION, __path__=[], __file__=adjoint.__file__, __getattr__=find_or_raise)
+    names["__dir__"] = lambda: sorted({*names, *dir(adjoint)} - PARTS_NOT_IN_TORCH)
     return torch
 
 
-def _make_functorch() -> ModuleType:
-    return AliasModule("functorch", ["adjoint.func", "adjoint.func.stateless"], {})
-
-
 def _star_import_names(adjoint: ModuleType) -> list[str]:
-    """What `from torch import *` brings: no submodules."""
+    """Return the names that `from torch import *` brings: no submodules."""
     public = [name for name in dir(adjoint) if not name.startswith("_") and name not in PARTS_NOT_IN_TORCH]
     return [name for name in public if not isinstance(getattr(adjoint, name), ModuleType)]

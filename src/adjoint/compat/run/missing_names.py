@@ -1,4 +1,4 @@
-"""What a program asked of `torch` that is not here: its name, the line that asked, and where to read on."""
+"""Errors for names of `torch` that are absent: the name, the line that asked, and where to read on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _torch_names: dict[ModuleType, str] = {}
 
 
 def report_as_torch(module: ModuleType) -> ModuleType:
-    """Let `module`, a part of adjoint, and the parts that it names, speak of themselves as PyTorch's. Returns it."""
+    """Let `module` of adjoint, and the modules that it names, use PyTorch's names in errors. Returns it."""
     if module in _torch_names:
         return module
     _torch_names[module] = name = torch_name(module.__name__)
@@ -41,7 +41,7 @@ def report_as_torch(module: ModuleType) -> ModuleType:
 
 
 def missing_name(name: str, attribute: str, module: ModuleType, asking: FrameType) -> AttributeError | ImportError:
-    """The error of `torch.name`, which `hasattr` takes for no, or of `from torch import name`, an ImportError."""
+    """Return the error of `torch.name`, an AttributeError, or of `from torch import name`, an ImportError."""
     if attribute.startswith("__"):  # Python itself asks for these
         return AttributeError(f"module {name!r} has no attribute {attribute!r}", name=attribute, obj=module)
     told = describe_missing(f"{name}.{attribute}", asking)
@@ -51,7 +51,7 @@ def missing_name(name: str, attribute: str, module: ModuleType, asking: FrameTyp
 
 
 def missing_module(name: str) -> ModuleNotFoundError:
-    """The error of `import torch.name`."""
+    """Return the error of `import torch.name`."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (user_frame(frame) is not frame or "importlib" in frame.f_code.co_filename):
         frame = frame.f_back
@@ -59,16 +59,16 @@ def missing_module(name: str) -> ModuleNotFoundError:
 
 
 def describe_missing(name: str, asking: FrameType) -> str:
-    """The sentence that names what is missing and the line that asked for it."""
+    """Return the sentence that says which name is missing, and which line asked for it."""
     where = f"{asking.f_code.co_filename}:{asking.f_lineno}"
     return f"adjoint, in place of PyTorch, has no {name} ({where}); {COVERAGE_HINT}"
 
 
 def is_adjoint_module(value: Any) -> bool:
-    """Whether `value` is one of adjoint's modules."""
+    """Return whether `value` is one of adjoint's modules."""
     return isinstance(value, ModuleType) and value.__name__.startswith("adjoint.")
 
 
 def torch_name(name: str) -> str:
-    """`torch.nn` of "adjoint.nn"."""
+    """Convert "adjoint.nn" to "torch.nn"."""
     return f"torch{name.removeprefix('adjoint')}"

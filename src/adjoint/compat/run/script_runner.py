@@ -1,4 +1,4 @@
-"""Run a program as Python itself would: its `__main__`, `sys.argv`, `sys.path`, and tracebacks that begin in it."""
+"""Runner of programs: `__main__`, `sys.argv`, `sys.path` and tracebacks are as Python itself would make them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT, MODULE = "ADJOINT_RUN_SCRIPT", "ADJOINT_RUN_MODULE"  # tell a spawned pr
 
 
 class MainSpec(ModuleSpec):
-    """The spec of a program's `__main__`: `multiprocessing` imports its name in what it spawns."""
+    """Spec of a program's `__main__`, whose name `multiprocessing` imports in the processes that it spawns."""
 
     def __init__(self, package: str | None) -> None:
         super().__init__("adjoint.compat.run.spawn_child", None)
@@ -34,7 +34,7 @@ class MainSpec(ModuleSpec):
 
     @property
     def parent(self) -> str | None:
-        """The package that the program's relative imports start from."""
+        """Package that the program's relative imports start from."""
         return self.package
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 
 
 def rerun_main() -> dict[str, Any]:
-    """The names of the main module, run in a spawned process, under the name `__mp_main__`."""
+    """Run the main module in a spawned process as `__mp_main__`, and return its names."""
     stand_in()
     name = os.environ.get(MODULE)
     code, module = _module(name, "__mp_main__") if name else _script(os.environ[SCRIPT], "__mp_main__")
@@ -90,7 +90,7 @@ def _run(code: CodeType, module: ModuleType) -> int:
 
 
 def _script(path: str, name: str) -> tuple[CodeType, ModuleType]:
-    """A file's code and the module to run it in. What is beside it can be imported."""
+    """Return a file's code and the module to run it in. Modules beside it can be imported."""
     path = os.path.abspath(path)
     if os.path.isdir(path):
         folder, path = path, os.path.join(path, "__main__.py")
@@ -104,7 +104,7 @@ def _script(path: str, name: str) -> tuple[CodeType, ModuleType]:
 
 
 def _module(name: str, main: str) -> tuple[CodeType, ModuleType]:
-    """The code of an importable module, or of a package's `__main__`, and the module to run it in."""
+    """Return the code of a module, or of a package's `__main__`, and the module to run it in."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         name = f"{name}.__main__"
@@ -120,22 +120,20 @@ def _module(name: str, main: str) -> tuple[CodeType, ModuleType]:
 
 def _main_module(name: str, path: str, package: str | None, loader: Any) -> ModuleType:
     module = ModuleType(name)
-    vars(module).update(
-        __file__=path, __package__=package, __loader__=loader, __spec__=MainSpec(package), __cached__=None,
-        __builtins__=builtins, __annotations__={},
-    )  # fmt: skip
+    vars(module).update(__file__=path, __package__=package, __loader__=loader, __spec__=MainSpec(package))
+    vars(module).update(__cached__=None, __builtins__=builtins, __annotations__={})
     return module
 
 
 def _trim_traceback(trace: TracebackType | None) -> TracebackType | None:
-    """`trace` from the program's first line on, without what this package did for its last."""
+    """Remove the frames of this package from both ends of a traceback."""
     while trace is not None and _is_own_frame(trace):
         trace = trace.tb_next
-    last, at = trace, trace
-    while at is not None:
-        if not _is_own_frame(at):
-            last = at
-        at = at.tb_next
+    last = entry = trace
+    while entry is not None:
+        if not _is_own_frame(entry):
+            last = entry
+        entry = entry.tb_next
     if last is not None:
         last.tb_next = None
     return trace
@@ -146,7 +144,7 @@ def _is_own_frame(trace: TracebackType) -> bool:
 
 
 def _note_missing_method(error: BaseException, trace: TracebackType | None) -> None:
-    """Say of a method that tensors lack that it may be PyTorch's."""
+    """Add a note to the error for a method that tensors lack."""
     if not isinstance(error, AttributeError) or trace is None or not isinstance(error.obj, Tensor | type):
         return
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)

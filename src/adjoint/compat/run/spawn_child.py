@@ -1,4 +1,4 @@
-"""The program's main module in a process that `multiprocessing` spawned: `import torch` is adjoint's there too."""
+"""Main module of a process that `multiprocessing` spawned, in which `import torch` means adjoint too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version that programs for PyTorch read and compare."""
+"""Version of PyTorch that programs read and compare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TORCH_VERSION = "2.13.0"  # the PyTorch whose words adjoint speaks
 
 
 class Version(str):
-    """A string which orders as versions do: "2.13.0" comes after "2.2". Compares with strings and with tuples."""
+    """String that is ordered as versions are: "2.13.0" comes after "2.2". It compares with strings and tuples."""
 
     __slots__ = ()
 
@@ -42,14 +42,14 @@ VERSION = Version(f"{TORCH_VERSION}+adjoint")
 
 
 def _compare_releases(version: str, other: Any, order: Callable[[Any, Any], Any]) -> bool:
-    """Whether the release numbers stand in this order; NotImplemented where `other` is no version."""
+    """Compare the release numbers; return NotImplemented if `other` is no version."""
     if isinstance(other, str | tuple) or hasattr(other, "release"):
         return order(_release_numbers(version), _release_numbers(other))
     return NotImplemented
 
 
 def _release_numbers(version: Any) -> tuple[int, ...]:
-    """`(2, 13)` of "2.13.0+adjoint", of `(2, 13)` and of packaging's Version: without the zeros at its end."""
+    """Return (2, 13) for "2.13.0+adjoint", for (2, 13) and for packaging's Version, without trailing zeros."""
     if isinstance(version, str):
         numbers = [int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version, maxsplit=1)[0])]
     else:

@@ -1,7 +1,6 @@
-"""`adjoint.distributed`: the group of processes that a program is part of, which has one member here.
+"""`adjoint.distributed`: process groups, which have one member here.
 
-Programs that ask first find that nothing is set up. Those that set up a group of one process get it: what they
-exchange with the others is what they have.
+Nothing is set up at first. A program that sets up a group of one process gets it, and collectives return what it has.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _backend: list[str] = []  # the name of the group's, once it is set up
 
 
 class ReduceOp(Enum):
-    """How values of several processes become one."""
+    """Reductions of the values of several processes."""
 
     SUM = 0
     AVG = 1
@@ -38,47 +37,47 @@ class ReduceOp(Enum):
 
 
 class ProcessGroup:
-    """This process alone."""
+    """Group of this process alone."""
 
     def rank(self) -> int:
-        """0."""
+        """Return 0."""
         return 0
 
     def size(self) -> int:
-        """1."""
+        """Return 1."""
         return 1
 
 
 class Work:
-    """An exchange that has ended."""
+    """Collective that has ended."""
 
     def wait(self, timeout: Any = None) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def is_completed(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
 class group:
-    """The group that is set up, as `group.WORLD`; None until it is."""
+    """Namespace of the group that is set up: `group.WORLD`, None until then."""
 
     WORLD: ProcessGroup | None = None
 
 
 def is_available() -> bool:
-    """False: there is one process."""
+    """Return False: there is one process."""
     return False
 
 
 def is_initialized() -> bool:
-    """True between `init_process_group` and `destroy_process_group`."""
+    """Return whether `init_process_group` was called, and `destroy_process_group` was not."""
     return bool(_backend)
 
 
 def _return_false() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
@@ -90,10 +89,10 @@ def init_process_group(
     backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1,
     rank: int = -1, store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
 ) -> None:  # fmt: skip
-    """Set up the group of this process alone; of several processes NotImplementedError is raised.
+    """Set up the group of this process. Raises NotImplementedError for several processes.
 
-    The numbers come from $RANK and $WORLD_SIZE unless they are given. Raises ValueError without either, or if it is
-    set up.
+    Rank and size come from $RANK and $WORLD_SIZE unless they are given. Raises ValueError without either, or if the
+    group is set up.
     """
     if _backend:
         raise ValueError("trying to initialize the default process group twice!")
@@ -116,7 +115,7 @@ def _resolve_env_int(name: str, given: int) -> int:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """The group is no more. Raises AssertionError if there is none."""
+    """Remove the group. Raises AssertionError if there is none."""
     if not _backend:
         raise AssertionError("Process group cannot be None")
     _backend.clear()
@@ -124,22 +123,22 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def get_rank(group: Any = None) -> int:
-    """0. Raises ValueError until the group is set up, as all that follow."""
+    """Return 0. Raises ValueError until the group is set up, as the functions below do."""
     return _require_group(0)
 
 
 def get_world_size(group: Any = None) -> int:
-    """1."""
+    """Return 1."""
     return _require_group(1)
 
 
 def get_backend(group: Any = None) -> str:
-    """The name given to `init_process_group`."""
+    """Return the name given to `init_process_group`."""
     return _require_group(_backend)[0]
 
 
 def new_group(*args: Any, **kwargs: Any) -> ProcessGroup:
-    """This process alone."""
+    """Return a group of this process alone."""
     return _require_group(ProcessGroup())
 
 
@@ -151,15 +150,15 @@ def _exchange(name: str, doc: str) -> Callable[..., Work | None]:
     return exchange
 
 
-barrier = _exchange("barrier", "Nothing to wait for.")
-all_reduce = _exchange("all_reduce", "The tensor as it is: there is nothing to add to it.")
-reduce = _exchange("reduce", "The tensor as it is: there is nothing to add to it.")
-broadcast = _exchange("broadcast", "The tensor as it is.")
-broadcast_object_list = _exchange("broadcast_object_list", "The objects as they are.")
+barrier = _exchange("barrier", "Do nothing: there is no other process.")
+all_reduce = _exchange("all_reduce", "Leave the tensor as it is: there is nothing to add.")
+reduce = _exchange("reduce", "Leave the tensor as it is: there is nothing to add.")
+broadcast = _exchange("broadcast", "Leave the tensor as it is.")
+broadcast_object_list = _exchange("broadcast_object_list", "Leave the objects as they are.")
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """The tensor, written into the one of the list."""
+    """Write the tensor into the only one of the list."""
     _require_group(None)
     only: Any = tensor_list[0]
     only.copy_(tensor)
@@ -167,7 +166,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """The object, put into the list."""
+    """Put the object into the list."""
     _require_group(None)
     object_list[0] = obj
 
@@ -175,14 +174,14 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """The tensor, written into the one of the list."""
+    """Write the tensor into the only one of the list."""
     return all_gather(gather_list or [tensor], tensor, group, async_op)
 
 
 def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """The one of the list, written into the tensor."""
+    """Write the only tensor of the list into `tensor`."""
     return all_gather([tensor], (scatter_list or [tensor])[0], group, async_op)
 
 

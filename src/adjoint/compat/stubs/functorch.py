@@ -1,4 +1,4 @@
-"""Modules apart from their parameters, as tuples: the names by which programs written for functorch know them."""
+"""Modules separated from their parameters, under the names of functorch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.nn.module.module import Module
 from adjoint.transforms.functional_call import functional_call, stack_module_state
 
-__all__ = ["FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "make_functional",
-           "make_functional_with_buffers"]  # fmt: skip
+__all__ = [
+    "FunctionalModule",
+    "FunctionalModuleWithBuffers",
+    "combine_state_for_ensemble",
+    "make_functional",
+    "make_functional_with_buffers",
+]
 Tensors = tuple[Tensor, ...]
 
 
 class FunctionalModuleWithBuffers(Module):
-    """f(params, buffers, *args): the output of a module with these parameters and buffers."""
+    """Module without state: f(params, buffers, *args) is the output with these parameters and buffers."""
 
     def __init__(self, stateless_model: Any) -> None:
         super().__init__()
@@ -30,14 +35,14 @@ class FunctionalModuleWithBuffers(Module):
 
 
 class FunctionalModule(FunctionalModuleWithBuffers):
-    """f(params, *args): the output of a module with these parameters."""
+    """Module without state: f(params, *args) is the output with these parameters."""
 
     def forward(self, params: Iterable[Tensor], *args: Any, **kwargs: Any) -> Any:
         return super().forward(params, (), *args, **kwargs)
 
 
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, Tensors]:
-    """The module as a function of its parameters, and a copy of these.
+    """Return the module as a function of its parameters, and a copy of these.
 
     With `disable_autograd_tracking` the copies require no gradient. Raises RuntimeError if there are buffers.
     """
@@ -52,13 +57,13 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
 def make_functional_with_buffers(
     model: Any, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """The module as a function of its parameters and buffers, and a copy of these."""
+    """Return the module as a function of its parameters and buffers, and a copy of these."""
     function = FunctionalModuleWithBuffers(deepcopy(model))
     return function, _parameters(function, disable_autograd_tracking), tuple(function.stateless_model.buffers())
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """A function for all of the modules, under vmap, and their parameters and buffers, each stacked and detached.
+    """Return a function for all of the modules, under vmap, and their parameters and buffers, stacked and detached.
 
     Raises RuntimeError for no models, and where classes or modes differ.
     """
@@ -69,7 +74,7 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[FunctionalModuleW
 
 
 def _parameters(function: FunctionalModuleWithBuffers, plain: bool) -> Tensors:
-    """Parameters for the caller; the function's own need no gradient."""
+    """Return parameters for the caller; the function's own need no gradient."""
     own = function.stateless_model
     params = tuple(deepcopy(param).requires_grad_(param.requires_grad and not plain) for param in own.parameters())
     own.requires_grad_(False)

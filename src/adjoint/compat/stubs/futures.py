@@ -1,4 +1,4 @@
-"""`adjoint.futures`: results that come later, which a thread gives and others wait for."""
+"""`adjoint.futures`: results that one thread sets and others wait for."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A result that `set_result` or `set_exception` gives once. `devices` is accepted: there is one."""
+    """Result that is set once, by `set_result` or `set_exception`. `devices` is accepted and ignored."""
 
     def __init__(self, *, devices: Any = None) -> None:
         self._promise: Promise[T] = Promise()
 
     def done(self) -> bool:
-        """Whether there is a result or an error."""
+        """Return whether there is a result or an error."""
         return self._promise.done()
 
     def wait(self) -> T:
-        """The result, once it is there. Raises the error that was set instead."""
+        """Wait for the result and return it. Raises the error that was set instead."""
         return self._promise.result()
 
     def value(self) -> T:
-        """The result. Raises RuntimeError if it is not there yet, and the error that was set instead."""
+        """Return the result. Raises RuntimeError if it is not there yet, and the error that was set instead."""
         if not self.done():
             raise RuntimeError("Future.value: the future is not completed: ask done() first, or wait()")
         return self._promise.result()
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
-        """The future of callback(self), which runs once self is done: at once if it is done already."""
+        """Return the future of callback(self), which runs once self is done: at once if it is done already."""
         after: Future[Any] = Future()
 
         def go_on(_: Any) -> None:
@@ -49,14 +49,14 @@ class Future(Generic[T]):
         self._promise.add_done_callback(lambda _: callback(self))
 
     def set_result(self, result: T) -> None:
-        """Give the result. Raises RuntimeError if there is one already, or an error."""
+        """Set the result. Raises RuntimeError if there is one already, or an error."""
         try:
             self._promise.set_result(result)
         except InvalidStateError:
             raise RuntimeError("Future.set_result: the future is completed already") from None
 
     def set_exception(self, result: Exception) -> None:
-        """Give an error in place of a result. Raises AssertionError for what is none, RuntimeError if it is done."""
+        """Set an error. Raises AssertionError for anything but an exception, RuntimeError if the future is done."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         try:
@@ -66,7 +66,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """The future of all of them, done as the last of them is."""
+    """Return the future of all of them, which is done when the last of them is."""
     together: Future[list[Future[Any]]] = Future()
     left = list(futures)
     if not left:
@@ -83,5 +83,5 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """The results of all of them. Raises the first error among them."""
+    """Return the results of all of them. Raises the first error among them."""
     return [future.wait() for future in collect_all(futures).wait()]

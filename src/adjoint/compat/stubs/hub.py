@@ -1,4 +1,4 @@
-"""`adjoint.hub`: files of parameters that PyTorch has downloaded before; nothing is downloaded here."""
+"""`adjoint.hub`: files of parameters that PyTorch has downloaded; nothing is downloaded here."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _chosen: dict[str, str] = {}
 
 
 def get_dir() -> str:
-    """The folder of such files: what `set_dir` was told, else `hub` in $TORCH_HOME, else PyTorch's in the cache."""
-    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
+    """Return the folder of the files: that of `set_dir`, else `hub` in $TORCH_HOME, else PyTorch's in the cache."""
+    default_home = os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")
+    return _chosen.get("dir") or os.path.join(os.path.expanduser(os.getenv("TORCH_HOME", default_home)), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
@@ -27,16 +28,11 @@ def set_dir(d: str | os.PathLike[str]) -> None:
     _chosen["dir"] = os.path.expanduser(os.fspath(d))
 
 
-def _get_torch_home() -> str:
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
-
-
 def load_state_dict_from_url(
     url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
     file_name: str | None = None, weights_only: bool = False,
 ) -> Any:  # fmt: skip
-    """The contents of the file that PyTorch has downloaded from there. Raises NotImplementedError if it has not."""
+    """Load the file that PyTorch has downloaded from `url`. Raises NotImplementedError if there is none."""
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
     if not os.path.exists(path):
@@ -45,7 +41,7 @@ def load_state_dict_from_url(
 
 
 class tqdm:
-    """A loop, or a block, whose progress is not shown: what PyTorch has where the package tqdm is missing."""
+    """Loop, or context, whose progress is not shown, as PyTorch has without the package tqdm."""
 
     def __init__(self, iterable: Any = (), *args: Any, **kwargs: Any) -> None:
         self.iterable = iterable
@@ -60,27 +56,27 @@ class tqdm:
         pass
 
     def update(self, n: int = 1) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def load(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError, as the two below: nothing is downloaded."""
+    """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.load: {_REASON}")
 
 
 def list(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError."""
+    """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.list: {_REASON}")
 
 
 def help(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError."""
+    """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.help: {_REASON}")
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:
-    """Raises NotImplementedError."""
+    """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.download_url_to_file: {_REASON}")

@@ -1,4 +1,4 @@
-"""`adjoint.jit`: PyTorch's compiler of a part of Python. Functions and modules stay the Python that they are."""
+"""`adjoint.jit`: PyTorch's compiler of a subset of Python. Functions and modules stay plain Python here."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ _noted: set[str] = set()
 
 
 class ScriptModule(Module):
-    """A module: the base of classes whose methods PyTorch compiles."""
+    """Base of modules whose methods PyTorch compiles."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch makes of a module that it compiles: nothing here is one."""
+    """Module that PyTorch has compiled: nothing here is one."""
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function that it compiles: nothing here is one."""
+    """Function that PyTorch has compiled: nothing here is one."""
 
 
 class Error(RuntimeError):
-    """An error of compiled code: nothing here raises it."""
+    """Error of compiled code; nothing here raises it."""
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """`obj` itself; the first call says so in a warning."""
+    """Return `obj` itself; the first call warns."""
     _note("script")
     return obj
 
 
 def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """`func` itself; the first call says so in a warning."""
+    """Return `func` itself; the first call warns."""
     _note("trace")
     return func
 
 
 def trace_module(mod: Any, *args: Any, **kwargs: Any) -> Any:
-    """The module itself; the first call says so in a warning."""
+    """Return the module itself; the first call warns."""
     _note("trace_module")
     return mod
 
 
 def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
-    """The module itself. Raises RuntimeError for one in training, as there is nothing to freeze in it yet."""
+    """Return the module itself. Raises RuntimeError for a module in training mode."""
     if mod.training:
         raise RuntimeError(
             "Freezing module in training mode is not yet supported. Please call .eval() on your module before freezing."
@@ -67,17 +67,17 @@ def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """The module itself."""
+    """Return the module itself."""
     return mod
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """A decorator, with or without arguments, that changes nothing."""
-    return drop if callable(drop) else _same
+    """Decorate a function without a change, with or without arguments."""
+    return drop if callable(drop) else unused
 
 
 def unused(fn: Any) -> Any:
-    """The function itself."""
+    """Return the function itself."""
     return fn
 
 
@@ -86,88 +86,84 @@ _overload = _overload_method = _script_if_tracing = unused
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """Return the value."""
     return the_value
 
 
 def Attribute(value: Any, type: Any) -> Any:
-    """The value."""
+    """Return the value."""
     return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """As Python's; of a generic type such as `list[int]` its class counts."""
+    """Return Python's `isinstance`; a generic type such as `list[int]` counts as its class."""
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     return _isinstance(obj, tuple(getattr(kind, "__origin__", None) or kind for kind in kinds))
 
 
 def is_scripting() -> bool:
-    """False: the Python code itself runs."""
+    """Return False: the Python code itself runs."""
     return False
 
 
 def is_tracing() -> bool:
-    """False: the Python code itself runs."""
+    """Return False: the Python code itself runs."""
     return False
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-    """Runs the function at once; `wait` gives its result."""
+    """Run the function at once; `wait` returns its result."""
     done: Future[Any] = Future()
     done.set_result(func(*args, **kwargs))
     return done
 
 
 def wait(future: Future[Any]) -> Any:
-    """The result of `fork`."""
+    """Return the result of `fork`."""
     return future.wait()
 
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:
-    """Nothing: `adjoint.compile` chooses itself."""
+    """Do nothing: `adjoint.compile` decides by itself."""
     return []
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Nothing: oneDNN is not used."""
+    """Do nothing: oneDNN is not used."""
 
 
 def onednn_fusion_enabled() -> bool:
-    """False: oneDNN is not used."""
+    """Return False: oneDNN is not used."""
     return False
 
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A block that runs as without."""
+    """Return a context that changes nothing."""
     yield
 
 
 @contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """A block that runs as without."""
+    """Return a context that changes nothing."""
     yield
 
 
 class CompilationUnit:
-    """Source text of PyTorch's language. Raises NotImplementedError."""
+    """Source text of PyTorch's language, which raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse("CompilationUnit")
 
 
 def save(m: Any, f: str | os.PathLike[str], _extra_files: Any = None) -> NoReturn:
-    """Raises NotImplementedError: save the `state_dict` instead."""
+    """Raise NotImplementedError: save the `state_dict` instead."""
     _refuse("save")
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> NoReturn:
-    """Raises NotImplementedError: load a `state_dict` instead."""
+    """Raise NotImplementedError: load a `state_dict` instead."""
     _refuse("load")
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _note(name: str) -> None:

@@ -1,4 +1,4 @@
-"""`adjoint.multiprocessing`: Python's, whose queues and processes take tensors; each process has a copy of its own."""
+"""`adjoint.multiprocessing`: Python's, whose queues and processes take tensors; each process gets its own copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _strategy = ["file_descriptor"]
 
 
 class ProcessRaisedException(Exception):
-    """A process that `spawn` started has failed."""
+    """Failure of a process that `spawn` started."""
 
 
 def spawn(
@@ -33,7 +33,7 @@ def start_processes(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:  # fmt: skip
-    """`spawn`, by any of Python's ways to start a process."""
+    """Call `spawn` with any of Python's start methods."""
     context: Any = multiprocessing.get_context(start_method)
     processes = [context.Process(target=fn, args=(i, *args), daemon=daemon) for i in range(nprocs)]
     for process in processes:
@@ -49,16 +49,16 @@ def start_processes(
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Note the name. Raises AssertionError for one that is not among `get_all_sharing_strategies()`."""
+    """Store the name. Raises AssertionError for one that is not among `get_all_sharing_strategies()`."""
     assert new_strategy in get_all_sharing_strategies()
     _strategy[0] = new_strategy
 
 
 def get_sharing_strategy() -> str:
-    """What `set_sharing_strategy` was told."""
+    """Return the name that was set."""
     return _strategy[0]
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that PyTorch has for how processes share memory."""
+    """Return PyTorch's names of the ways in which processes share memory."""
     return {"file_descriptor", "file_system"}

@@ -1,4 +1,4 @@
-"""`adjoint.random`: the default generator's functions under the name of their module."""
+"""`adjoint.random`: functions of the default generator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
-    """A block after which the default generator is where it was before."""
+    """Context that restores the state of the default generator at its end."""
     state = get_rng_state() if enabled else None
     try:
         yield
@@ -34,5 +34,5 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu"
 
 
 def thread_safe_generator() -> Generator | None:
-    """The generator of this thread where it is a worker of a data loader: None, as loaders here have no threads."""
+    """Return None: the generator of a data loader's thread, and loaders here have no threads."""
     return None

@@ -1,4 +1,4 @@
-"""SparseAdam, for gradients that name few of a parameter's rows: there are none such here."""
+"""SparseAdam, the optimizer for sparse gradients, of which there are none here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adjoint.optim.step.param_groups import Group, describe_parameter, parameter
 
 
 class SparseAdam(Optimizer):
-    """Refuses every dense gradient, as PyTorch's does; there are no sparse ones here, and Adam takes its place.
+    """Optimizer that refuses every dense gradient, as PyTorch's does. There are no sparse ones here: use Adam.
 
     Raises ValueError for numbers out of range and for complex parameters, and RuntimeError in `step`.
     """
@@ -27,11 +27,12 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(params, self.collect_defaults(locals()))
-        found = [[i, k] for i, g in enumerate(self.param_groups) for k, p in enumerate(g["params"]) if p.is_complex()]
-        if found:
-            i, k = found[0]
+        parameters = [(i, k, p) for i, g in enumerate(self.param_groups) for k, p in enumerate(g["params"])]
+        complex_indices = [[i, k] for i, k, p in parameters if p.is_complex()]
+        if complex_indices:
+            i, k = complex_indices[0]
             raise ValueError(
-                f"Complex params at indices {found}: SparseAdam does not support complex parameters, "
+                f"Complex params at indices {complex_indices}: SparseAdam does not support complex parameters, "
                 f"such as {describe_parameter(self.param_groups[i], k)}"
             )
 

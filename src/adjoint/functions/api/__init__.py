@@ -2,21 +2,18 @@
 
 Modules, in reading order:
 
-- `compute_dtype`: In which precision a function computes: bfloat16 in float32 from end to end, and what autocast asks
-  for.
-- `dim_args`: Dimensions as people write them, counted from either end, brought to one form.
+- `compute_dtype`: Precision in which a function computes: bfloat16 in float32 from end to end, and the dtype of
+  autocast.
+- `dim_args`: Normalization of dimension arguments, which may count from either end.
 - `lazy_index`: Functions and methods that few programs use: their modules are imported when a name is first asked
   for.
-- `legacy_overloads`: Products added to a tensor as programs of old call them: the factors beta and alpha ahead of
-  what they scale.
-- `memory_format`: The order in which elements lie in memory: copies keep it, and random numbers fill memory in it, as
-  in PyTorch.
-- `out`: Which types `out=` may have: any that its result can be brought to, and of some functions fewer.
-- `return_types`: Pairs of values and the places they came from, named and printed after the function that gave them.
-- `publish`: Publishing a function: as a function, as a Tensor method, as an in-place method, under both standards'
-  keywords.
-- `channels_last`: Functions of images whose channels come last in memory: what they give, and its gradients, lies so
-  too.
+- `legacy_overloads`: Legacy overloads of `addmm` and its kin: positional factors beta and alpha before the tensors
+  that they scale.
+- `memory_format`: Memory order of elements: copies keep it, and random numbers fill memory in it, as in PyTorch.
+- `out`: The argument `out=`: its checks of dtype, memory and gradients, and the write.
+- `return_types`: Named tuples of values and indices, printed under the name of the function that returned them.
+- `publish`: Publication of functions: as Tensor methods and in-place methods, with the keywords of both standards.
+- `channels_last`: Functions of images whose channels come last in memory: results and gradients do so too.
 - `lazy_table`: Names of adjoint.functions that load their modules on demand: made by tools/lazy_names.py, not to be
   edited.
 """

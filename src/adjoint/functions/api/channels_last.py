@@ -1,4 +1,4 @@
-"""Functions of images whose channels come last in memory: what they give, and its gradients, lies so too."""
+"""Functions of images whose channels come last in memory: results and gradients do so too."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Order = tuple[int, ...]
 
 
 def preserve_channels_last(function: Function) -> Function:
-    """`function`, whose results and gradients lie channels last where one of the images or weights it is given does.
+    """Let results and gradients of `function` be channels last if one of its images or weights is.
 
-    It computes in row-major order all the same, and so gives the same numbers. This is for eager calls: between the ops
-    of a compiled step values lie as its kernels read them.
+    It still computes in row-major order, with the same numbers. This is for eager calls: the kernels of a compiled step
+    choose the order of values between ops.
     """
 
     @wraps(function)
@@ -48,7 +48,7 @@ def preserve_channels_last(function: Function) -> Function:
 
 
 def _rank_of_images(values: Iterable[Any]) -> int:
-    """The rank of the first tensor that lies channels last, 0 if there is none."""
+    """Return the rank of the first tensor that is channels last, 0 if there is none."""
     for x in values:
         if isinstance(x, Tensor):
             array = x.array
@@ -60,8 +60,8 @@ def _rank_of_images(values: Iterable[Any]) -> int:
 
 
 def _convert_to_order(out: Any, order: Order) -> Any:
-    """`out` in that order, under the name of the node it has; as it is where it lies so or has another rank."""
+    """Convert `out` to that order, and keep the name of its node. Tensors of that order or of another rank stay."""
     if not isinstance(out, Tensor) or out.ndim != len(order) or is_channels_last(out.array):
         return out
-    made = copy_in_order(out, order=order, back=tuple(range(len(order))))
-    return made if out.node is None else rename_node(made, out.node.name())
+    ordered = copy_in_order(out, order=order, back=tuple(range(len(order))))
+    return ordered if out.node is None else rename_node(ordered, out.node.name())

@@ -1,7 +1,7 @@
-"""In which precision a function computes: bfloat16 in float32 from end to end, and what autocast asks for.
+"""Precision in which a function computes: bfloat16 in float32 from end to end, and the dtype of autocast.
 
-A function that is composed of ops rounds to bfloat16 after each of them. One that PyTorch computes as a whole is
-declared here to round once, at its end.
+A function that is composed of ops rounds to bfloat16 after each of them. These decorators let a function that PyTorch
+computes as a whole round once, at its end.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ RUNNING_STATISTICS = frozenset({"running_mean", "running_var"})  # which a funct
 
 
 def in_float32(function: Function) -> Function:
-    """`function`, which on tensors of bfloat16 computes in float32 and rounds its results once."""
+    """Let `function` compute in float32 on tensors of bfloat16, and round its results once."""
     return _with_compute_dtype(function, follows_autocast=False, by_input=False)
 
 
 def float16_in_float32(function: Function) -> Function:
-    """As `in_float32`, on tensors of float16 too; the results have the input's type, whatever that of the others."""
+    """Do as `in_float32`, on tensors of float16 too; the results have the type of the first argument."""
     return _with_compute_dtype(function, follows_autocast=False, by_input=True)
 
 
 def autocast_float32(function: Function) -> Function:
-    """As `in_float32`; and where autocast is on, it computes in float32 and its results are float32."""
+    """Do as `in_float32`; under autocast, compute in float32 and return float32."""
     return _with_compute_dtype(function, follows_autocast=True, by_input=False)
 
 
 def autocast_lower(function: Function) -> Function:
-    """`function`, which where autocast is on computes in its type: products, whose sums are float32 all the same."""
+    """Let `function` compute in the type of autocast: for matrix products, whose sums are float32 anyway."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -77,8 +77,8 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
         kwargs = {name: x if name in RUNNING_STATISTICS else _upcast_tensor(x) for name, x in kwargs.items()}
         return _round_results(function(*args, **kwargs))
 
-    call.parameters = names  # type: ignore[attr-defined]
     published: Any = call
+    published.parameters = names
     return published
 
 

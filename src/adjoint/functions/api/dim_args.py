@@ -1,4 +1,4 @@
-"""Dimensions as people write them, counted from either end, brought to one form."""
+"""Normalization of dimension arguments, which may count from either end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALL_DIMS_BY_RANK = tuple(tuple(range(rank)) for rank in range(9))  # all dimensi
 
 
 def one_dim(dim: int, rank: int) -> int:
-    """`dim` counted from the front. Raises IndexError outside [-rank, rank)."""
+    """Count `dim` from the front. Raises IndexError outside [-rank, rank)."""
     if type(dim) is int and 0 <= dim < rank:
         return dim
     bound = rank or 1  # a 0-d tensor is taken as one dimension, as PyTorch does
@@ -24,7 +24,7 @@ def one_dim(dim: int, rank: int) -> int:
 
 
 def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
-    """Sorted dimensions from the front; all of them for None or an empty sequence. Raises RuntimeError on repeats."""
+    """Return sorted dimensions from the front; all for None or an empty sequence. Raises RuntimeError on repeats."""
     if type(dim) is int and -rank <= dim < rank:
         return (dim % rank,)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
@@ -33,7 +33,7 @@ def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
 
 
 def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
-    """Sorted dimensions from the front, none for an empty sequence. Raises RuntimeError on repeats."""
+    """Return sorted dimensions from the front, none for an empty sequence. Raises RuntimeError on repeats."""
     dims = sorted(one_dim(d, rank) for d in (dim if isinstance(dim, Iterable) else (dim,)))
     for before, after in pairwise(dims):
         if before == after:
@@ -42,7 +42,7 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
 
 
 def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape given as separate integers or as one sequence."""
+    """Return a shape that is given as separate integers or as one sequence."""
     for n in shape:
         if type(n) is not int:
             break
@@ -55,7 +55,7 @@ def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def parse_named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
-    """A shape given one by one, as a sequence, or as `size=`, the one word that may stand in `named`."""
+    """Return a shape that is given one by one, as a sequence, or as `size=`, the only keyword allowed."""
     if not named:
         return parse_shape(given)
     shape = named.pop("size", None)
@@ -65,7 +65,7 @@ def parse_named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int
 
 
 def per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[int, ...]:
-    """A setting for `rank` dimensions from one number for all or one for each."""
+    """Return a setting for each of `rank` dimensions, from one number for all or one for each."""
     values = (value,) * rank if isinstance(value, int) else tuple(value)
     if len(values) == 1:
         values *= rank

@@ -1,4 +1,4 @@
-"""Products added to a tensor as programs of old call them: the factors beta and alpha ahead of what they scale."""
+"""Legacy overloads of `addmm` and its kin: positional factors beta and alpha before the tensors that they scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_leading_factors(function: Function) -> Function:
-    """`function(input, x, y, *, beta, alpha)`, which takes beta and alpha by place among its tensors as well."""
+    """Let `function(input, x, y, *, beta, alpha)` take beta and alpha by position as well."""
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:

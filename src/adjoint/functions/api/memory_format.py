@@ -1,4 +1,4 @@
-"""The order in which elements lie in memory: copies keep it, and random numbers fill memory in it, as in PyTorch."""
+"""Memory order of elements: copies keep it, and random numbers fill memory in it, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Draw = Callable[[tuple[int, ...]], Tensor]
 
 
 def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
-    """What `draw` gives for the shape of `like`, its numbers in the order of `like`'s memory."""
+    """Draw random numbers in the shape of `like`, in the order of its memory."""
     shape: Any = like.array.shape
     if type(like.array) is MetaArray:
         with meta_scope():
@@ -32,9 +32,9 @@ def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
 
 
 def dim_order_for_copy(like: Tensor, memory_format: Any = None) -> tuple[int, ...]:
-    """The order in which the dimensions of a copy lie: as `memory_format` says, else as those of `like`.
+    """Return the order of the dimensions of a copy: as `memory_format` says, else as in `like`.
 
-    () for that in which they are counted. Raises RuntimeError for a format of another number of dimensions.
+    () means row-major order. Raises RuntimeError for a format of another rank.
     """
     if memory_format is None or memory_format is preserve_format:
         return tuple(_resolve_memory_order(like) or ())
@@ -45,7 +45,7 @@ def dim_order_for_copy(like: Tensor, memory_format: Any = None) -> tuple[int, ..
 
 
 def _resolve_memory_order(x: Tensor) -> Sequence[int] | None:
-    """`memory_order`; where sizes of 1 leave open whether channels lie last, the strides of those dimensions tell."""
+    """Return `memory_order`; strides decide if sizes of 1 leave open whether channels lie last."""
     order, rank = memory_order(x), x.ndim
     if order is None and rank in CHANNELS_LAST and is_channels_last(tensors.strided_stand_in(x)):
         return CHANNELS_LAST[rank]
@@ -53,7 +53,7 @@ def _resolve_memory_order(x: Tensor) -> Sequence[int] | None:
 
 
 def memory_order(x: Tensor) -> list[int] | None:
-    """The dimensions of `x` from that of the largest steps to that of the smallest; None if they come in that order."""
+    """Return the dimensions of `x` from the largest stride to the smallest; None if they come in that order."""
     array = x.array
     if type(array) is np.ndarray and array.flags.c_contiguous:
         return None

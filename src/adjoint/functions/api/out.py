@@ -1,4 +1,4 @@
-"""Which types `out=` may have: any that its result can be brought to, and of some functions fewer."""
+"""The argument `out=`: its checks of dtype, memory and gradients, and the write."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ BOOL_RESULT_ONLY = frozenset({"isneginf", "isposinf", "signbit"})
 
 
 def add_out_dtype(out: Any, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """The named arguments of a function that sums in the type of its `out`, with that type.
+    """Add `dtype=` to the arguments of a function that sums in the type of its `out`.
 
-    Raises RuntimeError where another was asked for.
+    Raises RuntimeError if another was asked for.
     """
     if name not in ACCUMULATE_IN_OUT_DTYPE:
         return named
@@ -56,12 +56,12 @@ def add_out_dtype(out: Any, name: str, given: tuple[Any, ...], named: dict[str, 
 
 
 def _cpp_type_name(kind: dtype) -> str:
-    """As C++ spells the type, where that differs."""
+    """Return the name of the type in C++, if it differs."""
     return CPP_TYPE_NAMES.get(kind.name, kind.name)
 
 
 def check_out_dtype(name: str, at: int, several: bool, got: dtype, have: dtype) -> None:
-    """Raise RuntimeError where result number `at`, of type `got`, cannot be written into `out`, of type `have`."""
+    """Raise RuntimeError if result number `at`, of type `got`, cannot be written into `out`, of type `have`."""
     complaint = _out_dtype_error(name, at, several, got, have)
     if complaint is not None:
         raise RuntimeError(complaint)
@@ -114,21 +114,18 @@ def _out_dtype_error(name: str, at: int, several: bool, got: dtype, have: dtype)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-MAX_OVERLAP_WORK: Any = 10_000  # places that are looked at before memory is taken to overlap
-# what they write at a place is not what they read there
-OUT_MUST_NOT_ALIAS = frozenset(
-    {"cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"}
-)
-RANGE_FUNCTIONS = frozenset(
-    {"arange", "linspace", "logspace", "range"}
-)  # fill an `out` of as many elements in any shape
+MAX_OVERLAP_WORK: Any = 10_000  # of np.shares_memory, after which memory is taken to overlap
+# they read elements after they have written others
+OUT_MUST_NOT_ALIAS = ["cat", "concat", "concatenate", "gather", "kthvalue", "masked_select", "median", "take"]
+# they fill an `out` of as many elements in any shape
+RANGE_FUNCTIONS = frozenset({"arange", "linspace", "logspace", "range"})
 
 
 def write_out(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`function(*args, **kwargs)` written into `out`, a tensor or as many as there are results, which is returned.
+    """Write `function(*args, **kwargs)` into `out`, a tensor or one for each result, and return it.
 
-    Raises RuntimeError where a gradient would be wanted, and for a result that the type of `out` cannot take. Warns
-    where `out` has elements and another shape: it gets the shape of the result.
+    Raises RuntimeError if a gradient is required, or if the type of `out` cannot hold the result. Warns if `out` has
+    elements and another shape: it gets the shape of the result.
     """
     name = function.__name__
     targets = list(out) if isinstance(out, (tuple, list)) else [out]
@@ -239,7 +236,7 @@ def _collect_tensors(values: Any) -> list[Tensor]:
 
 
 def with_out(function: Function) -> Function:
-    """`function`, which takes `out=` too."""
+    """Let `function` take `out=` too."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Publishing a function: as a function, as a Tensor method, as an in-place method, under both standards' keywords."""
+"""Publication of functions: as Tensor methods and in-place methods, with the keywords of both standards."""
 
 from __future__ import annotations
 
@@ -22,16 +22,11 @@ from adjoint.ops.mutation.inplace import write_in_place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
-NO_OVERLAP_METHODS = frozenset({  # read their operands while they write
-    "index_add_", "index_copy_", "index_fill_", "index_put_", "masked_scatter_", "put_", "scatter_", "scatter_add_",
-    "scatter_reduce_",
-})  # fmt: skip
-INPLACE_UFUNCS = {
-    "add_": np.add,
-    "sub_": np.subtract,
-    "mul_": np.multiply,
-    "div_": np.divide,
-}  # what methods of two come to
+# they read their operands while they write
+NO_OVERLAP_METHODS = """
+    index_add_ index_copy_ index_fill_ index_put_ masked_scatter_ put_ scatter_ scatter_add_ scatter_reduce_
+"""
+INPLACE_UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}
 TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
 
@@ -97,10 +92,10 @@ def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
 
 
 def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`function` as a method that writes its result into its first argument and returns that."""
+    """Make a method that writes the result of `function` into its first argument and returns that."""
     plain = name.removesuffix("_")
     about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
-    if name in NO_OVERLAP_METHODS:
+    if name in NO_OVERLAP_METHODS.split():
         function = _with_overlap_check(function, name)
     ufunc = getattr(function, "ufunc", INPLACE_UFUNCS.get(name))
 
@@ -128,7 +123,7 @@ def _with_overlap_check(function: Callable[..., Any], name: str) -> Callable[...
 
 
 def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`in_place`, as Python's operator: an operand of a foreign type is left to its own class."""
+    """Make an in-place operator, which leaves an operand of a foreign type to its class."""
     write_into = in_place(function, name)
 
     def call(self: Tensor, other: Any) -> Any:
@@ -140,7 +135,7 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
 
 
 def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Any) -> bool:
-    """Whether x, which is no view, has become ufunc(x, other): where neither has history, or none is recorded."""
+    """Write ufunc(x, other) into x and return True if x is no view, and no history exists or is recorded."""
     silent = nondefault.count and not (mode.recording or mode.extra or nondefault.inferred)
     if not silent and (nondefault.count or x.node is not None):
         return False
@@ -169,9 +164,9 @@ def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Any) -> bool:
 
 
 def rename_node(out: Tensor, kind: str, **settings: Any) -> Tensor:
-    """`out`, the result of several ops, whose last node is called as PyTorch calls the one node it has for them.
+    """Name the last node of `out`, the result of several ops, as PyTorch names its only node.
 
-    The node shows the `settings`, as if they were parameters of its op.
+    The node shows the `settings` as parameters of its op.
     """
     if isinstance(out.node, Node):
         out.node.__class__ = named_node_class(kind)
@@ -181,7 +176,7 @@ def rename_node(out: Tensor, kind: str, **settings: Any) -> Tensor:
 
 
 def _copy_if_overlapping(x: Any, written: Tensor) -> Any:
-    """`x` in memory of its own where it would be written: what hooks on saved tensors pack must keep its values."""
+    """Copy `x` if its memory would be written: values that hooks on saved tensors pack must not change."""
     if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
         return x
     out = shallow_copy(x)

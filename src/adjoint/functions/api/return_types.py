@@ -1,4 +1,4 @@
-"""Pairs of values and the places they came from, named and printed after the function that gave them."""
+"""Named tuples of values and indices, printed under the name of the function that returned them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 
 
 class Extreme(NamedTuple):
-    """Values, and where they were."""
+    """Values and their indices."""
 
     values: Tensor
     indices: Tensor
@@ -19,66 +19,66 @@ class Extreme(NamedTuple):
 
 
 def format_fields(pair: Any, name: str) -> str:
-    """The fields of a named tuple, one a line, behind the name of the function that gave it."""
+    """Format the fields of a named tuple, one a line, after the name of the function that returned it."""
     fields = ",\n".join(f"{field}={value!r}" for field, value in zip(pair._fields, pair, strict=True))
     return f"{display_name.package}.return_types.{name}(\n{fields})"
 
 
 class max(Extreme):
-    """Of `max` along a dimension."""
+    """Result of `max` along a dimension."""
 
     __slots__ = ()
 
 
 class min(Extreme):
-    """Of `min` along a dimension."""
+    """Result of `min` along a dimension."""
 
     __slots__ = ()
 
 
 class sort(Extreme):
-    """Of `sort`."""
+    """Result of `sort`."""
 
     __slots__ = ()
 
 
 class topk(Extreme):
-    """Of `topk`."""
+    """Result of `topk`."""
 
     __slots__ = ()
 
 
 class kthvalue(Extreme):
-    """Of `kthvalue`."""
+    """Result of `kthvalue`."""
 
     __slots__ = ()
 
 
 class median(Extreme):
-    """Of `median` along a dimension."""
+    """Result of `median` along a dimension."""
 
     __slots__ = ()
 
 
 class nanmedian(Extreme):
-    """Of `nanmedian` along a dimension."""
+    """Result of `nanmedian` along a dimension."""
 
     __slots__ = ()
 
 
 class mode(Extreme):
-    """Of `mode`."""
+    """Result of `mode`."""
 
     __slots__ = ()
 
 
 class cummax(Extreme):
-    """Of `cummax`."""
+    """Result of `cummax`."""
 
     __slots__ = ()
 
 
 class cummin(Extreme):
-    """Of `cummin`."""
+    """Result of `cummin`."""
 
     __slots__ = ()

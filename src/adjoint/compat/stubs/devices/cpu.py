@@ -1,4 +1,4 @@
-"""`adjoint.cpu`: what programs ask of the CPU as a device."""
+"""`adjoint.cpu`: the CPU as a device."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = [
 
 
 class Stream(NoStream):
-    """The order in which the CPU works: there is one."""
+    """Stream of the CPU, the only one."""
 
 
 class StreamContext(NoStream):
-    """`with stream(s)`: the block runs as without."""
+    """Context of a stream: its block runs unchanged."""
 
     def __init__(self, stream: Any = None) -> None:
         super().__init__(None)
@@ -26,38 +26,38 @@ class StreamContext(NoStream):
 
 
 def is_available() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def is_initialized() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """1: the CPU is one device."""
+    """Return 1: the CPU is one device."""
     return 1
 
 
 def current_device() -> str:
-    """The name of the device."""
+    """Return the name of the device."""
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """Nothing: there is one device."""
+    """Do nothing: there is one device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Nothing: each call has ended when it returns."""
+    """Do nothing: each call has ended when it returns."""
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The one stream."""
+    """Return the only stream."""
     return Stream()
 
 
 def stream(stream: Any) -> StreamContext:
-    """A block that runs as without."""
+    """Return a context that changes nothing."""
     return StreamContext()

@@ -1,4 +1,4 @@
-"""`adjoint.cuda`: what programs ask of a CUDA device. There is none: `is_available()` is False."""
+"""`adjoint.cuda`: CUDA devices, of which there is none: `is_available()` is False."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from adjoint.compat.stubs.devices.absent import nvtx  # noqa: F401  programs nam
 from adjoint.compat.stubs.devices.cpu import StreamContext
 from adjoint.core.dtype.device import DeviceError  # noqa: F401  programs name it as torch.cuda.DeviceError
 
+NONE_ANSWERS = """
+    empty_cache manual_seed manual_seed_all reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats
+    seed seed_all set_rng_state set_rng_state_all
+"""
+FALSE_ANSWERS = "is_available is_bf16_supported is_current_stream_capturing is_initialized is_tf32_supported"
+ZERO_ANSWERS = """
+    device_count max_memory_allocated max_memory_cached max_memory_reserved memory_allocated memory_cached
+    memory_reserved
+"""
 ANSWERS: dict[str, Any] = {
-    "device_count": 0, "empty_cache": None, "get_arch_list": [], "get_gencode_flags": "", "get_rng_state_all": [],
-    "is_available": False, "is_bf16_supported": False, "is_current_stream_capturing": False, "is_initialized": False,
-    "is_tf32_supported": False, "manual_seed": None, "manual_seed_all": None, "max_memory_allocated": 0,
-    "max_memory_cached": 0, "max_memory_reserved": 0, "memory_allocated": 0, "memory_cached": 0, "memory_reserved": 0,
-    "memory_stats": {}, "reset_max_memory_allocated": None, "reset_max_memory_cached": None,
-    "reset_peak_memory_stats": None, "seed": None, "seed_all": None, "set_rng_state": None, "set_rng_state_all": None,
-}  # fmt: skip
+    **dict.fromkeys(NONE_ANSWERS.split()),
+    **dict.fromkeys(FALSE_ANSWERS.split(), False),
+    **dict.fromkeys(ZERO_ANSWERS.split(), 0),
+    "get_arch_list": [],
+    "get_gencode_flags": "",
+    "get_rng_state_all": [],
+    "memory_stats": {},
+}
 REFUSED = """
     can_device_access_peer current_blas_handle current_device current_stream
     default_stream get_device_capability get_device_name get_device_properties get_rng_state get_sync_debug_mode
@@ -36,18 +46,18 @@ has_magma = False
 
 
 class OutOfMemoryError(RuntimeError):
-    """The memory of a device is used up: nothing here raises it."""
+    """Error for exhausted memory of a device; nothing here raises it."""
 
 
 def __getattr__(name: str) -> Any:
-    """`cuda.FloatTensor` and its kin: classes without instances."""
+    """Return a class without instances for names such as `FloatTensor`."""
     if not name.endswith("Tensor") or name.startswith("_"):
         raise AttributeError(f"module 'adjoint.cuda' has no attribute {name!r}")
     return absent_classes("adjoint.cuda", name, "CUDA")[name]
 
 
 class device(NoStream):
-    """`with device(index)`: the block runs on the CPU."""
+    """Context of a device by its index: the block runs on the CPU."""
 
     def __init__(self, device: Any = None) -> None:
         super().__init__(device)
@@ -56,9 +66,9 @@ class device(NoStream):
 
 
 class device_of(device):
-    """`with device_of(tensor)`: the block runs on the CPU, where the tensor is."""
+    """Context of a tensor's device: the block runs on the CPU, where the tensor is."""
 
 
 def stream(stream: Any) -> StreamContext:
-    """A block that runs as without."""
+    """Return a context that changes nothing."""
     return StreamContext(stream)

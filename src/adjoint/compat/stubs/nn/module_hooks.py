@@ -1,4 +1,4 @@
-"""`Module` and the hooks for all modules, under the name by which programs written for PyTorch import them.
+"""`torch.nn.modules.module`: `Module` and the hooks for all modules.
 
 `_global_forward_hooks` and the like, read or set here, are the dictionaries of `global_hooks`.
 """
@@ -41,7 +41,7 @@ _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 
 
 class GlobalHooksModule(ModuleType):
-    """A module whose names with PREFIX are attributes of `global_hooks`."""
+    """Module whose names with the prefix are attributes of `global_hooks`."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(GLOBAL_HOOK_PREFIX) and hasattr(global_hooks, name.removeprefix(GLOBAL_HOOK_PREFIX)):
@@ -57,7 +57,7 @@ class GlobalHooksModule(ModuleType):
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
-    """The text with so many spaces before each line but the first."""
+    """Indent each line but the first."""
     return s_.replace("\n", "\n" + numSpaces * " ")
 
 

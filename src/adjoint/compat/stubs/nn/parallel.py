@@ -1,4 +1,4 @@
-"""Modules that PyTorch spreads over devices or processes, of which there is one; and a container of old."""
+"""Modules that PyTorch distributes over devices or processes, of which there is one; and the deprecated `Container`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Container", "DataParallel", "SyncBatchNorm"]
 
 
 class DataParallel(Module):
-    """Calls the module, which it holds as `module`: there is one device."""
+    """Module that calls its `module`: there is one device."""
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
@@ -27,29 +27,33 @@ class DataParallel(Module):
 
 
 class DistributedDataParallel(DataParallel):
-    """Calls the module, which it holds as `module`: there is one process, whose gradients are those of all."""
+    """Module that calls its `module`: there is one process, which has all gradients."""
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, **kwargs: Any) -> None:
         super().__init__(module)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block that runs as without."""
+        """Return a context that changes nothing."""
         yield
 
 
 def data_parallel(
-    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
     module_kwargs: Any = None,
-) -> Any:  # fmt: skip
-    """What the module returns."""
+) -> Any:
+    """Call the module."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
 def parallel_apply(
     modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
 ) -> list[Any]:
-    """What each module returns for its input, a tuple of arguments or the only one. Raises AssertionError."""
+    """Call each module with its input, a tuple of arguments or a single one. Raises AssertionError."""
     if len(modules) != len(inputs):
         raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
     given = [kwargs or {} for kwargs in kwargs_tup or [None] * len(modules)]
@@ -60,12 +64,12 @@ def parallel_apply(
 
 
 def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
-    """The module, once for each device: all are this one."""
+    """Return the module itself once for each device."""
     return [network] * len(devices)
 
 
 class SyncBatchNorm(BatchNorm):
-    """(N, C, …): batch normalisation over all processes, of which there is one."""
+    """Batch normalisation (N, C, …) over all processes, of which there is one."""
 
     ranks = tuple(range(2, 65))
 
@@ -86,31 +90,26 @@ class SyncBatchNorm(BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module, each batch normalisation in it replaced by a SyncBatchNorm with its parameters and statistics."""
-        out: Any = module
-        if _is_batch_norm(module):
-            given: Any = module
-            out = cls(
-                given.num_features, given.eps, given.momentum, given.affine, given.track_running_stats, process_group,
-                bias=given.bias is not None,
-            )  # fmt: skip
-            if given.affine:
-                out.weight, out.bias = given.weight, given.bias
-            out.running_mean, out.running_var = given.running_mean, given.running_var
-            out.num_batches_tracked = given.num_batches_tracked
-            out.training = given.training
+        """Replace each batch normalisation in the module by a SyncBatchNorm with its parameters and statistics."""
+        out = module
+        if isinstance(module, BatchNorm) and type(module).__name__.startswith(("BatchNorm", "SyncBatchNorm")):
+            old: Any = module
+            tracked = old.track_running_stats
+            new = cls(old.num_features, old.eps, old.momentum, old.affine, tracked, bias=old.bias is not None)
+            new.process_group = process_group
+            if old.affine:
+                new.weight, new.bias = old.weight, old.bias
+            new.running_mean, new.running_var = old.running_mean, old.running_var
+            new.num_batches_tracked = old.num_batches_tracked
+            new.training = old.training
+            out = new
         for name, child in module.named_children():
             out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        made: Module = out
-        return made
-
-
-def _is_batch_norm(module: Module) -> bool:
-    return isinstance(module, BatchNorm) and type(module).__name__.startswith(("BatchNorm", "SyncBatchNorm"))
+        return out
 
 
 class Container(Module):
-    """A module with the given parts, under an old name, with a warning."""
+    """Module with the given submodules; deprecated, with a warning."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Parts of `torch.utils` that exist for programs alone.
+"""Stand-ins for parts of `torch.utils`.
 
 Modules, in reading order:
 
-- `benchmark`: `adjoint.utils.benchmark`: how long a statement takes.
-- `dataloader`: Loaders, under the name by which programs written for PyTorch import them.
-- `tensorboard`: `adjoint.utils.tensorboard`: writing what TensorBoard shows, by the package tensorboardX.
+- `benchmark`: `adjoint.utils.benchmark`: a timer of statements.
+- `dataloader`: `torch.utils.data.dataloader`: loaders, and types for annotations.
+- `tensorboard`: `adjoint.utils.tensorboard`: a writer of TensorBoard's files, by the package tensorboardX.
 """

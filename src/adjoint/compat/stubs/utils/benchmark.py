@@ -1,4 +1,4 @@
-"""`adjoint.utils.benchmark`: how long a statement takes."""
+"""`adjoint.utils.benchmark`: a timer of statements."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds of one statement, for each run."""
+        """Return the seconds of one statement, for each run."""
         return [seconds / self.number_per_run for seconds in self.raw_times]
 
     @property
     def median(self) -> float:
-        """Seconds of one statement in the median run."""
+        """Return the seconds of one statement in the median run."""
         return statistics.median(self.times)
 
     @property
     def mean(self) -> float:
-        """Seconds of one statement in the mean."""
+        """Return the seconds of one statement in the mean."""
         return statistics.fmean(self.times)
 
     @property
     def iqr(self) -> float:
-        """Seconds between the first and the third quartile."""
+        """Return the seconds between the first and the third quartile."""
         if len(self.raw_times) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -47,7 +47,7 @@ class Measurement:
 
 
 class Timer:
-    """Times a statement, `stmt`, after `setup`, with these globals."""
+    """Timer of a statement, `stmt`, after `setup`, with these globals."""
 
     def __init__(
         self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Any = timeit.default_timer,
@@ -58,12 +58,12 @@ class Timer:
         self._label = ": ".join(filter(None, (label, sub_label, description))) or stmt
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """One run of `number` statements."""
+        """Time one run of `number` statements."""
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._label)
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
-        """Runs, of as many statements as take a millisecond, until `min_run_time` seconds are over."""
+        """Time runs of as many statements as take a millisecond, until `min_run_time` seconds are over."""
         number, seconds = 1, self._timer.timeit(1)
         while seconds < 1e-3:
             number *= 10

@@ -1,4 +1,4 @@
-"""Loaders, under the name by which programs written for PyTorch import them."""
+"""`torch.utils.data.dataloader`: loaders, and types for annotations."""
 
 from __future__ import annotations
 

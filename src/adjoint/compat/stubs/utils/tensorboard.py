@@ -1,4 +1,4 @@
-"""`adjoint.utils.tensorboard`: writing what TensorBoard shows, by the package tensorboardX."""
+"""`adjoint.utils.tensorboard`: a writer of TensorBoard's files, by the package tensorboardX."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _make_writer(base: Any) -> Any:
-    """The writer, whose `add_…` take tensors, parameters too, where tensorboardX knows those of PyTorch only."""
+    """Make the writer, whose `add_…` methods take tensors and parameters of adjoint."""
     adds = [name for name in dir(base) if name.startswith("add_") and not name.endswith("_graph")]
     return type(base.__name__, (base,), {name: _with_arrays(getattr(base, name)) for name in adds})
 
@@ -40,7 +40,7 @@ def _with_arrays(add: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_arrays(value: Any) -> Any:
-    """`value` with arrays in place of tensors, and numbers in place of those without dimensions."""
+    """Replace tensors in `value` by arrays, and those without dimensions by numbers."""
     if isinstance(value, Tensor):
         array = value.detach().cpu().numpy()
         return array if array.ndim else array[()]
