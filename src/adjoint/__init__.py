@@ -20,12 +20,10 @@ Modules, in reading order:
   results.
 - `linalg`: `adjoint.linalg`: linear algebra on stacks of matrices.
 - `fft`: `adjoint.fft`: discrete Fourier transforms.
-- `special`: `adjoint.special`: Bessel functions, orthogonal polynomials, zeta, and others beyond mathematics'
-  everyday ones.
-- `signal`: `adjoint.signal`: what is done to signals, as `torch.signal` has it.
-- `func`: Functions of functions, as `torch.func` has them: derivatives and batches that compose, and modules as
-  functions.
-- `library`: `adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
+- `special`: `adjoint.special`: special functions, such as Bessel functions, orthogonal polynomials and zeta.
+- `signal`: `adjoint.signal`: windows of signals, as `torch.signal` has them.
+- `func`: `adjoint.func`: transforms that compose, as in `torch.func`: derivatives, `vmap`, and modules as functions.
+- `library`: `adjoint.library`: custom ops with names and gradients of their own, as `torch.library` has them.
 - `compiler`: The compiler: a Python step becomes native code by tracing, rewriting, fusion and lowering.
 - `compat`: PyTorch's names that nothing else here needs, from one table.
 """

@@ -1,4 +1,4 @@
-"""Functions of functions, as `torch.func` has them: derivatives and batches that compose, and modules as functions."""
+"""`adjoint.func`: transforms that compose, as in `torch.func`: derivatives, `vmap`, and modules as functions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`adjoint.library`: functions known by name, `custom_op`, with gradients of their own.
+"""`adjoint.library`: custom ops with names and gradients of their own, as `torch.library` has them.
 
-What programs register for other devices, for shapes alone or for PyTorch's dispatcher is taken and not used: ops run
-on the CPU, and their shapes are those of their results.
+Functions that programs register for other devices, for shapes or for PyTorch's dispatcher are accepted and not used:
+ops run on the CPU, and their shapes are those of their results.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _known: dict[str, CustomOpDef] = {}
 
 
 class Ops(ModuleType):
-    """`ops.space.op`: the op called "space::op"."""
+    """Namespace of ops: `ops.space.op` is the op called "space::op"."""
 
     def load_library(self, path: Any) -> NoReturn:
-        """Raises OSError: libraries of ops are built for PyTorch."""
+        """Raise OSError: libraries of ops are built for PyTorch."""
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
 
 
 class OpByName:
-    """A function of PyTorch's by its name, `ops.aten.add`, or with that of a variant: calls the tensor's method."""
+    """Function of PyTorch by its name, such as `ops.aten.add`, or of a variant: it calls the tensor's method."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ vars(ops).update(aten=OpByName("aten"), prims=OpByName("prims"))
 
 
 class CustomOpDef:
-    """A function under a name, without history until `register_autograd` tells its gradient."""
+    """Named function, which records no history until `register_autograd` defines its gradient."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
@@ -63,31 +63,31 @@ class CustomOpDef:
 
     @property
     def default(self) -> CustomOpDef:
-        """Itself: programs name the only variant of an op."""
+        """The op itself: programs name the only variant of an op."""
         return self
 
     def overloads(self) -> list[str]:
-        """The names of its variants: one."""
+        """Return the names of its variants, of which there is one."""
         return ["default"]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = self._signature.bind(*args, **kwargs)
-        given.apply_defaults()
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
         if self._differentiable is not None:
-            return self._differentiable.apply(*given.arguments.values())
+            return self._differentiable.apply(*bound.arguments.values())
         with no_grad():
-            return self._function(*given.args, **given.kwargs)
+            return self._function(*bound.args, **bound.kwargs)
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
-        """Its gradients: `backward(ctx, *grads)`, of what `setup_context(ctx, inputs, output)` keeps."""
+        """Define the gradients: `backward(ctx, *grads)` reads what `setup_context(ctx, inputs, output)` saved."""
         function, signature = self._function, self._signature
 
         class Differentiable(Function):
             @staticmethod
             def forward(ctx: Any, *values: Any) -> Any:
-                given = signature.bind_partial()
-                given.arguments.update(zip(signature.parameters, values, strict=True))
-                output = function(*given.args, **given.kwargs)
+                bound = signature.bind_partial()
+                bound.arguments.update(zip(signature.parameters, values, strict=True))
+                output = function(*bound.args, **bound.kwargs)
                 if setup_context is not None:
                     setup_context(ctx, values, output)
                 return output
@@ -100,11 +100,11 @@ class CustomOpDef:
         self._differentiable = Differentiable
 
     def register_fake(self, fn: Any = None, /) -> Any:
-        """The function, which is not used: shapes are those of the results."""
+        """Return the function, which is not used: shapes are those of the results."""
         return fn
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
-        """A function to call on these devices: used if the CPU is one of them."""
+        """Set the function to call on these devices; it is used if the CPU is one of them."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
         if device_types is None or "cpu" in ([device_types] if isinstance(device_types, str) else device_types):
@@ -115,33 +115,33 @@ class CustomOpDef:
 
 
 def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
-    """The function as an op called `name`, "space::op", which `ops.space.op` is too; without one, a decorator."""
+    """Make an op called `name`, "space::op", of a function; without one, a decorator. `ops.space.op` is the op too."""
     if fn is None:
         return lambda function: custom_op(name, function)
-    made = _known[name] = CustomOpDef(name, fn)
+    op = _known[name] = CustomOpDef(name, fn)
     space, short = name.split("::", 1)
     spaces: Any = vars(ops)
-    setattr(spaces.setdefault(space, SimpleNamespace()), short, made)
-    return made
+    setattr(spaces.setdefault(space, SimpleNamespace()), short, op)
+    return op
 
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
-    """`register_autograd` of an op, or of the one with that name; of PyTorch's own it is not used."""
-    known = _find_op(op)
-    if known is not None:
-        known.register_autograd(backward, setup_context=setup_context)
+    """Call `register_autograd` of an op, or of the one with that name; for PyTorch's own ops it is ignored."""
+    custom = _find_op(op)
+    if custom is not None:
+        custom.register_autograd(backward, setup_context=setup_context)
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, **_: Any) -> Any:
-    """`register_kernel` of an op, or of the one with that name; of PyTorch's own it is not used."""
-    known = _find_op(op)
-    if known is not None:
-        return known.register_kernel(device_types, func)
+    """Call `register_kernel` of an op, or of the one with that name; for PyTorch's own ops it is ignored."""
+    custom = _find_op(op)
+    if custom is not None:
+        return custom.register_kernel(device_types, func)
     return _identity if func is None else func
 
 
 def register_fake(op: Any, func: Any = None, /, **_: Any) -> Any:
-    """The function, which is not used; without one, a decorator."""
+    """Return the function, which is not used; without one, a decorator."""
     return _identity if func is None else func
 
 
@@ -149,41 +149,41 @@ impl_abstract = register_vmap = register_fake
 
 
 def define(qualname: Any, *args: Any, **_: Any) -> Any:
-    """Nothing: an op is known once it has a function."""
+    """Do nothing: an op is known once it has a function."""
 
 
 def impl(qualname: Any, types: Any, func: Any = None, **_: Any) -> Any:
-    """The function, which is not used; without one, a decorator."""
+    """Return the function, which is not used; without one, a decorator."""
     return _identity if func is None else func
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
-    """`custom_op`."""
+    """Call `custom_op`."""
     return custom_op(name, fn, mutates_args=mutates_args)
 
 
 def wrap_triton(kernel: Any, /) -> Any:
-    """The kernel itself."""
+    """Return the kernel itself."""
     return kernel
 
 
 def infer_schema(prototype_function: Any, /, **_: Any) -> str:
-    """The parameters of a function as text."""
+    """Return the parameters of a function as text."""
     return str(inspect.signature(prototype_function))
 
 
 class Library:
-    """A space of names for ops, in PyTorch's terms: what is registered in it is taken and not used."""
+    """Namespace for ops in PyTorch's dispatcher: registrations are accepted and not used."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, *args: Any, **kwargs: Any) -> str:
-        """The name in the schema."""
+        """Return the name in the schema."""
         return schema.partition("(")[0]
 
     def impl(self, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     fallback = impl
 

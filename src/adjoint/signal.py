@@ -1,4 +1,4 @@
-"""`adjoint.signal`: what is done to signals, as `torch.signal` has it."""
+"""`adjoint.signal`: windows of signals, as `torch.signal` has them."""
 
 from adjoint.functions.signal import torch_windows as windows
 

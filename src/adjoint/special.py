@@ -1,4 +1,4 @@
-"""`adjoint.special`: Bessel functions, orthogonal polynomials, zeta, and others beyond mathematics' everyday ones."""
+"""`adjoint.special`: special functions, such as Bessel functions, orthogonal polynomials and zeta."""
 
 from adjoint.functions.elementwise.special import *
 from adjoint.functions.elementwise.special import __all__

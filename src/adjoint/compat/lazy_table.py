@@ -16,7 +16,10 @@ METHODS: dict[str, str] = {
     """,
 }
 FUNCTIONS: dict[str, str] = {
-    "functions.checks": "_check _check_index _check_is_size _check_not_implemented _check_type _check_value",
+    "functions.checks": """
+        _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_type
+        _check_value
+    """,
     "functions.copy_variants": """
         alias_copy as_strided_copy constant_pad_nd detach_copy diagonal_copy empty_permuted expand_copy fill
         permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy
@@ -45,10 +48,10 @@ FUNCTIONS: dict[str, str] = {
     """,
     "functions.removed": "matrix_rank",
     "functions.settings": """
-        _assert _assert_async are_deterministic_algorithms_enabled can_cast get_default_device
-        get_deterministic_debug_mode get_num_interop_threads is_deterministic_algorithms_warn_only_enabled
-        is_warn_always_enabled set_default_device set_default_tensor_type set_deterministic_debug_mode
-        set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
+        are_deterministic_algorithms_enabled can_cast get_default_device get_deterministic_debug_mode
+        get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled
+        set_default_device set_default_tensor_type set_deterministic_debug_mode set_flush_denormal
+        set_num_interop_threads set_warn_always use_deterministic_algorithms
     """,
     "functions.sym_int": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "functions.tensor_queries": "is_floating_point is_storage is_tensor numel typename",

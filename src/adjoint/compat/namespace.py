@@ -218,9 +218,11 @@ ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.sp
 
 # Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
 DECORATORS = {
-    "distributed.elastic.multiprocessing.errors": "record", "fx": "wrap", "onnx": "register_custom_op_symbolic",
+    "distributed.elastic.multiprocessing.errors": "record",
+    "fx": "wrap",
+    "onnx": "register_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
-}  # fmt: skip
+}
 PREDICATES = {"_subclasses.fake_tensor": "is_fake", "onnx": "is_in_onnx_export"}
 
 # `__torch_function__` is asked by the functions of these modules; PyTorch prefixes their names.

@@ -65,7 +65,7 @@ def register() -> type:
     """Make the class of backend that einops will find. Raises ImportError without einops."""
     from einops import _backends
 
-    class AdjointBackend(_backends.AbstractBackend):  # type: ignore[misc]
+    class AdjointBackend(_backends.AbstractBackend):
         """Backend of einops for tensors."""
 
         framework_name = "adjoint"
@@ -135,19 +135,19 @@ def layers() -> Any:
     from adjoint import nn
     from adjoint.functions.linalg.einsum import einsum
 
-    class Rearrange(RearrangeMixin, nn.Module):  # type: ignore[misc]
+    class Rearrange(RearrangeMixin, nn.Module):
         """`einops.rearrange` as a module."""
 
         def forward(self, input: Tensor) -> Any:
             return self._apply_recipe(input)
 
-    class Reduce(ReduceMixin, nn.Module):  # type: ignore[misc]
+    class Reduce(ReduceMixin, nn.Module):
         """`einops.reduce` as a module."""
 
         def forward(self, input: Tensor) -> Any:
             return self._apply_recipe(input)
 
-    class EinMix(_EinmixMixin, nn.Module):  # type: ignore[misc]
+    class EinMix(_EinmixMixin, nn.Module):
         """An einsum of the input and a weight, with a bias: a module."""
 
         def _create_parameters(

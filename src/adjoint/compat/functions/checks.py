@@ -5,9 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_type", "_check_value"]
+__all__ = [
+    "_assert",
+    "_assert_async",
+    "_check",
+    "_check_index",
+    "_check_is_size",
+    "_check_not_implemented",
+    "_check_type",
+    "_check_value",
+]
 
 Message = Callable[[], Any] | None
+
+
+def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError if a tensor of one element is zero."""
+    if not input:
+        raise RuntimeError(assert_msg)
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Assert the condition."""
+    assert condition, message
 
 
 def _check(cond: bool, message: Message = None) -> None:

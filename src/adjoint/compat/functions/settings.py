@@ -14,25 +14,14 @@ from adjoint.core.runtime.mode import mode, set_modes
 from adjoint.core.tensor.shape_tracer import META_INTERPRETER
 
 __all__ = [
-    "_assert", "_assert_async", "are_deterministic_algorithms_enabled", "can_cast", "get_default_device",
-    "get_deterministic_debug_mode", "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled",
-    "is_warn_always_enabled", "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
-    "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms",
+    "are_deterministic_algorithms_enabled", "can_cast", "get_default_device", "get_deterministic_debug_mode",
+    "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
+    "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode", "set_flush_denormal",
+    "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 LEVELS = ("default", "warn", "error")
 _stored_settings: dict[str, Any] = {"warn always": False, "threads": 1}
-
-
-def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
-    """Raise RuntimeError if a tensor of one element is zero."""
-    if not input:
-        raise RuntimeError(assert_msg)
-
-
-def _assert(condition: Any, message: str) -> None:
-    """Assert the condition."""
-    assert condition, message
 
 
 def can_cast(from_: Any, to: Any) -> bool:

@@ -15,9 +15,11 @@ __all__ = [
 ]  # fmt: skip
 
 _ABSENT = {
-    "__module__": "adjoint", "__slots__": (), "reason": "sizes are Python's numbers",
+    "__module__": "adjoint",
+    "__slots__": (),
+    "reason": "sizes are Python's numbers",
     "__doc__": "Nothing is an instance: sizes are Python's numbers.",
-}  # fmt: skip
+}
 SymBool, SymFloat, SymInt = (MissingClass(name, (), dict(_ABSENT)) for name in ("SymBool", "SymFloat", "SymInt"))
 
 

@@ -21,11 +21,11 @@ __all__ = [
     "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "typename",
 ]  # fmt: skip
 
-ABSENT_BACKEND_FLAGS = (
-    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
-    "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
-)  # fmt: skip
-for _name in ABSENT_BACKEND_FLAGS:
+ABSENT_BACKEND_FLAGS = """
+    is_cuda is_ipu is_maia is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla
+    is_xpu
+"""
+for _name in ABSENT_BACKEND_FLAGS.split():
     setattr(Tensor, _name, False)
 for _name, _value in {"layout": strided, "name": None}.items():
     setattr(Tensor, _name, _value)

@@ -20,22 +20,26 @@ from adjoint.ops.mutation.inplace import write_in_place
 # computed in the type of `out`
 ACCUMULATE_IN_OUT_DTYPE = frozenset({"cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"})
 # `out` has the type of the result
-REQUIRE_RESULT_DTYPE = frozenset({
-    "aminmax", "ceil", "fix", "floor", "frac", "gather", "kthvalue", "masked_select", "median",
-    "nanmedian", "neg", "negative", "round", "sgn", "sign", "sort", "take", "topk", "trunc",
-})  # fmt: skip
+_REQUIRE_RESULT_DTYPE = """
+    aminmax ceil fix floor frac gather kthvalue masked_select median nanmedian neg negative round sgn sign sort take
+    topk trunc
+"""
+REQUIRE_RESULT_DTYPE = frozenset(_REQUIRE_RESULT_DTYPE.split())
 PAIRS_REQUIRING_RESULT_DTYPE = frozenset({"max", "min"})  # that too, of their pairs
 # of linear algebra: those that say so of their results, and those that say so of `out`
+_UNNAMED_RESULTS = "cholesky_inverse cholesky_solve cond householder_product matrix_power matrix_rank pinv tensorinv"
 SAFE_CAST_RESULTS: dict[str, tuple[str, ...]] = {
-    "cholesky_inverse": (), "cholesky_solve": (), "cond": (), "eig": ("eigenvalues", "eigenvectors"),
-    "eigvals": ("eigenvalues",), "geqrf": ("a", "tau"), "householder_product": (), "matrix_power": (),
-    "matrix_rank": (), "pinv": (), "tensorinv": (), "tensorsolve": (),
-}  # fmt: skip
-LINALG_EXPECTED_OUT = frozenset({
-    "cholesky", "cholesky_ex", "det", "eigh", "eigvalsh", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
-    "lu", "lu_factor", "lu_factor_ex", "lu_solve", "qr", "slogdet", "solve", "solve_ex", "svd", "svdvals",
-    "triangular_solve",
-})  # fmt: skip
+    **dict.fromkeys(_UNNAMED_RESULTS.split(), ()),
+    "tensorsolve": (),
+    "eig": ("eigenvalues", "eigenvectors"),
+    "eigvals": ("eigenvalues",),
+    "geqrf": ("a", "tau"),
+}
+_LINALG_EXPECTED_OUT = """
+    cholesky cholesky_ex det eigh eigvalsh inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu lu_factor lu_factor_ex
+    lu_solve qr slogdet solve solve_ex svd svdvals triangular_solve
+"""
+LINALG_EXPECTED_OUT = frozenset(_LINALG_EXPECTED_OUT.split())
 CPP_TYPE_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int"}
 BOOL_RESULT_ONLY = frozenset({"isneginf", "isposinf", "signbit"})
 

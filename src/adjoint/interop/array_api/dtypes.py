@@ -34,10 +34,14 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 KINDS: dict[str, tuple[dtype, ...]] = {
-    "bool": (bool_,), "signed integer": SIGNED, "unsigned integer": UNSIGNED, "integral": (*SIGNED, *UNSIGNED),
-    "real floating": (float32, float64), "complex floating": (complex64, complex128),
+    "bool": (bool_,),
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": (*SIGNED, *UNSIGNED),
+    "real floating": (float32, float64),
+    "complex floating": (complex64, complex128),
     "numeric": (*SIGNED, *UNSIGNED, float32, float64, complex64, complex128),
-}  # fmt: skip
+}
 
 
 class FloatLimits(NamedTuple):

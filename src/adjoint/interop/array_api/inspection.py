@@ -24,11 +24,13 @@ class __array_namespace_info__:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
         """Return the types that Python numbers get."""
-        wide = default.floating is float64
+        complex_type = complex128 if default.floating is float64 else complex64
         return {
-            "real floating": default.floating, "complex floating": complex128 if wide else complex64, "integral": int64,
+            "real floating": default.floating,
+            "complex floating": complex_type,
+            "integral": int64,
             "indexing": int64,
-        }  # fmt: skip
+        }
 
     def devices(self) -> list[device]:
         """Return all devices: the CPU."""

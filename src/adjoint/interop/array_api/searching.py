@@ -24,6 +24,8 @@ __all__ = [
 ]  # fmt: skip
 
 INDEX_DTYPE = np.dtype(np.int64)
+_index: Any = indexing.index
+_index_op = _index.op
 
 
 class UniqueAllResult(NamedTuple):
@@ -69,15 +71,15 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The positions of the elements that are not zero, one vector for each dimension. Raises ValueError for 0-d."""
     if not x.ndim:
         raise ValueError("nonzero: a 0-d tensor has no positions")
-    found: tuple[Tensor, ...] = masked_nonzero.nonzero(x, as_tuple=True)
-    return found
+    positions: tuple[Tensor, ...] = masked_nonzero.nonzero(x, as_tuple=True)
+    return positions
 
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Positions at which each of x2 would be put into the sorted vector x1: before ("left") or after its equals."""
     ordered, values = promote_operands("searchsorted", x1, x2)
-    places = None if sorter is None else cast_to(sorter, INDEX_DTYPE)
-    return sort_quantile_unique.searchsorted(ordered, values, side=side, sorter=places)
+    order = None if sorter is None else cast_to(sorter, INDEX_DTYPE)
+    return sort_quantile_unique.searchsorted(ordered, values, side=side, sorter=order)
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
@@ -108,19 +110,19 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
         raise ValueError(f"take: a tensor of {x.ndim} dimensions needs an axis")
     d = one_dim(0 if axis is None else axis, x.ndim)
     size = x.array.shape[d]
-    at = cast_to(indices, INDEX_DTYPE)
-    indexing.check_range(at, size, f"take: index {{}} is out of bounds for axis {d} of size {size}")
-    return apply(indexing.index.op, (x, at), {"pattern": (None,) * d + (0,)})  # type: ignore[attr-defined]
+    positions = cast_to(indices, INDEX_DTYPE)
+    indexing.check_range(positions, size, f"take: index {{}} is out of bounds for axis {d} of size {size}")
+    return apply(_index_op, (x, positions), {"pattern": (None,) * d + (0,)})
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """out[i…] = x[i…] with `indices[i…]` for the index along `axis`; other dimensions broadcast."""
     d = one_dim(axis, x.ndim)
     size = x.array.shape[d]
-    at = cast_to(indices, INDEX_DTYPE)
-    indexing.check_range(at, size, f"take_along_axis: index {{}} is out of bounds for axis {d} of size {size}")
-    counted: Any = select.where(comparison.lt(at, 0), at + size, at)
-    return gather.take_along_dim(x, counted, d)
+    positions = cast_to(indices, INDEX_DTYPE)
+    indexing.check_range(positions, size, f"take_along_axis: index {{}} is out of bounds for axis {d} of size {size}")
+    from_front: Any = select.where(comparison.lt(positions, 0), positions + size, positions)
+    return gather.take_along_dim(x, from_front, d)
 
 
 def unique_all(x: Tensor, /) -> UniqueAllResult:
@@ -129,22 +131,23 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
     _, first, inverse, counts = np.unique(
         flat.numpy_view("unique()"), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    at = constant(first.astype(INDEX_DTYPE))
-    values = apply(indexing.index.op, (flat, at), {"pattern": (0,)})  # type: ignore[attr-defined]
-    which, many = (constant(array.astype(INDEX_DTYPE)) for array in (inverse.reshape(x.array.shape), counts))
-    return UniqueAllResult(values, at, which, many)
+    positions = constant(first.astype(INDEX_DTYPE))
+    values = apply(_index_op, (flat, positions), {"pattern": (0,)})
+    elements = constant(inverse.reshape(x.array.shape).astype(INDEX_DTYPE))
+    multiplicities = constant(counts.astype(INDEX_DTYPE))
+    return UniqueAllResult(values, positions, elements, multiplicities)
 
 
 def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """The distinct elements, and how many each has."""
-    found = unique_all(x)
-    return UniqueCountsResult(found.values, found.counts)
+    unique = unique_all(x)
+    return UniqueCountsResult(unique.values, unique.counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """The distinct elements, and which one each element is."""
-    found = unique_all(x)
-    return UniqueInverseResult(found.values, found.inverse_indices)
+    unique = unique_all(x)
+    return UniqueInverseResult(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:

@@ -46,9 +46,20 @@ class Flags(ModuleType):
 
 _ATTENTION = ("cudnn", "flash", "math", "mem_efficient")
 
-cudnn = Flags("cudnn", enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
-              fp32_precision="none", is_available=False, version=None, is_acceptable=False,
-              conv={"fp32_precision": "tf32"}, rnn={"fp32_precision": "tf32"})  # fmt: skip
+cudnn = Flags(
+    "cudnn",
+    enabled=True,
+    benchmark=False,
+    benchmark_limit=10,
+    deterministic=False,
+    allow_tf32=True,
+    fp32_precision="none",
+    is_available=False,
+    version=None,
+    is_acceptable=False,
+    conv={"fp32_precision": "tf32"},
+    rnn={"fp32_precision": "tf32"},
+)
 cuda = Flags(
     "cuda", is_built=False, preferred_linalg_library="default", preferred_blas_library="default",
     can_use_flash_attention=False, can_use_efficient_attention=False, can_use_cudnn_attention=False,
@@ -62,9 +73,16 @@ cuda = Flags(
 )  # fmt: skip
 mps = Flags("mps", is_available=False, is_built=False, is_macos_or_newer=False, is_macos13_or_newer=False)
 mkl = Flags("mkl", is_available=False)
-mkldnn = Flags("mkldnn", is_available=False, enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none",
-               is_acl_available=False, conv={"fp32_precision": "none"}, matmul={"fp32_precision": "none"},
-               rnn={"fp32_precision": "none"})  # fmt: skip
+mkldnn = Flags(
+    "mkldnn",
+    is_available=False,
+    enabled=True,
+    deterministic=False,
+    allow_tf32=True,
+    fp32_precision="none",
+    is_acl_available=False,
+    **{part: {"fp32_precision": "none"} for part in ("conv", "matmul", "rnn")},
+)
 openmp = Flags("openmp", is_available=False)
 opt_einsum = Flags("opt_einsum", is_available=False, enabled=True, strategy="auto", get_opt_einsum=None)
 quantized = Flags("quantized", engine="none", supported_engines=[])
