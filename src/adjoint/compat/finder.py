@@ -32,7 +32,10 @@ PACKAGE = __name__.partition(".")[0]
 NAMES = PYTORCH_NAMES | FUNCTIONS
 ROWS = {*MODULES, *RENAMED, *ABSENT}
 PARENTS = {name.rpartition(".")[0] for name in (*ROWS, *NAMES)} - {""} | {*FOLDERS}
-PACKAGES = {row[:end] for row in ROWS for end, letter in enumerate(row) if letter == "."}  # modules with rows below
+PACKAGES: set[str] = set()  # modules with rows below
+for _row in ROWS:
+    while (_row := _row.rpartition(".")[0]) and _row not in PACKAGES:
+        PACKAGES.add(_row)
 CHILDREN: dict[str, set[str]] = {}  # what a module lists: PyTorch's names directly below it; those of 0.1 are hidden
 for _row in (*MODULES, *ABSENT, *NAMES):
     _parent, _, _name = _row.rpartition(".")
