@@ -58,8 +58,8 @@ def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) ->
             "leaf variable has been moved into the graph interior: its memory was written through another tensor that "
             "sees it"
         )
-    retained = {tensor: g for tensor, g in gradients.kept if tensor not in resting}
-    gradients.kept.clear()
+    retained = {tensor: g for tensor, g in gradients.retained_grads if tensor not in resting}
+    gradients.retained_grads.clear()
     with _store_lock:
         stores = [_make_store(tensor, found, node, gradients) for tensor, node in resting.items()]
         stores += [_make_store(tensor, retained, tensor, gradients) for tensor in retained]

@@ -38,9 +38,9 @@ class GraphTask:
     """
 
     __slots__ = (
-        "__weakref__", "input_buffers", "pending_edges", "on_arrays", "where_masks", "callbacks", "captured_grads",
-        "capture_only", "create_graph",
-        "kept", "opened", "retain_graph", "running", "owned_buffers", "needed_nodes", "capture_nodes",
+        "__weakref__", "callbacks", "capture_nodes", "capture_only", "captured_grads", "create_graph", "input_buffers",
+        "needed_nodes", "on_arrays", "owned_buffers", "pending_edges", "retain_graph", "retained_grads", "running",
+        "unpacked_values", "where_masks",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +52,7 @@ class GraphTask:
         self.input_buffers: dict[Any, Any] = {}
         self.where_masks: dict[Any, Any] = {}
         self.callbacks: list[Callable[[], Any]] = []
-        self.opened: tuple[Any, Any] = (None, None)  # the last node that kept packed values, and these values
+        self.unpacked_values: tuple[Any, Any] = (None, None)  # of the last node that saved packed values
         self.owned_buffers: set[Any] = set()
         self.capture_nodes: set[Any] | None = None if targets is None else set(targets)
         self.running = (
@@ -64,7 +64,7 @@ class GraphTask:
             None if self.capture_nodes is None or self.running is None else self.running | self.capture_nodes
         )
         self.captured_grads: dict[Any, Any] = {}
-        self.kept: list[tuple[Tensor, Any]] = []
+        self.retained_grads: list[tuple[Tensor, Any]] = []
         for node, g in roots:
             if self.needed_nodes is None or node in self.needed_nodes:
                 self.add_gradient(node, g.array if self.on_arrays else g)
@@ -152,7 +152,7 @@ class GraphTask:
         if hooks is not None:
             keeper = hooks.retaining_tensor and hooks.retaining_tensor()
             if keeper is not None:
-                self.kept.append((keeper, g))
+                self.retained_grads.append((keeper, g))
         if self.capture_nodes is not None and node in self.capture_nodes:
             self.captured_grads[node] = g
         return g

@@ -29,12 +29,12 @@ def unpack_node_values(gradients: GraphTask, node: Node) -> Any:
     saved = check_saved(node)
     if type(saved) is not SavedValues:
         return saved
-    if gradients.opened[0] is not node:
-        gradients.opened = (
+    if gradients.unpacked_values[0] is not node:
+        gradients.unpacked_values = (
             node,
             SavedValues(CachedUnpack(value) if isinstance(value, PackedValue) else value for value in saved),
         )
-    return gradients.opened[1]
+    return gradients.unpacked_values[1]
 
 
 class CachedUnpack(PackedValue):

@@ -50,9 +50,8 @@ class BackwardCFunction(GraphNode):
     op = None
     _forward_cls: UserFunction
     __slots__ = (
-        "__weakref__", "_output_nodes", "_specs", "at", "code", "context", "dtype", "tensor_args", "hooks", "order",
-        "outputs",
-        "parents", "no_grad_outputs", "shape",
+        "__weakref__", "_output_nodes", "_specs", "at", "code", "context", "dtype", "hooks", "no_grad_outputs", "order",
+        "outputs", "parents", "shape", "tensor_args",
     )  # fmt: skip
     code: CodeType
     hooks: NodeHooks | None
