@@ -174,10 +174,8 @@ class GradScaler:
         """Return the scale, its factors, and the number of iterations since it changed; {} if not enabled."""
         if not self._enabled:
             return {}
-        return {
-            "scale": self._scale, "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval, "_growth_tracker": self._growth_tracker,
-        }  # fmt: skip
+        names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
+        return {name: vars(self)[f"_{name}"] for name in names} | {"_growth_tracker": self._growth_tracker}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a `state_dict`. Raises RuntimeError for an empty one."""

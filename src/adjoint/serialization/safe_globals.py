@@ -23,19 +23,13 @@ SafeGlobal = Any  # a class or function, or a pair of one and the name under whi
 BLOCKED_MODULES = {"sys", "os", "posix", "nt"}  # PyTorch's list, whatever users allow
 # `builtins` under the name that pickles of protocol 2 have for it, and the like
 PYTHON2_MODULE_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+TYPES = {kind.name: kind for kind in (*types.DTYPES.values(), types.bfloat16)}
+STORAGE_PREFIXES = "Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble"
+STORAGE_TYPE_NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
 STORAGE_DTYPES = {
-    "BoolStorage": types.bool_, "ByteStorage": types.uint8, "CharStorage": types.int8, "ShortStorage": types.int16,
-    "IntStorage": types.int32, "LongStorage": types.int64, "HalfStorage": types.float16,
-    "BFloat16Storage": types.bfloat16, "FloatStorage": types.float32, "DoubleStorage": types.float64,
-    "ComplexFloatStorage": types.complex64, "ComplexDoubleStorage": types.complex128,
-}  # fmt: skip
-TYPES = {
-    kind.name: kind
-    for kind in (
-        types.bool_, types.uint8, types.uint16, types.uint32, types.uint64, types.int8, types.int16, types.int32,
-        types.int64, types.float16, types.bfloat16, types.float32, types.float64, types.complex64, types.complex128,
-    )
-}  # fmt: skip
+    f"{prefix}Storage": TYPES[name]
+    for prefix, name in zip(STORAGE_PREFIXES.split(), STORAGE_TYPE_NAMES.split(), strict=True)
+}
 # What Python or a pickle calls by itself, and what would make an instance more than data
 ACTING_METHODS = ("__del__", "__setstate__", "__new__")
 HEAP_TYPE_FLAG = 1 << 9  # CPython sets this flag of a type on the heap

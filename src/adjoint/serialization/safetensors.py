@@ -25,10 +25,9 @@ from adjoint.serialization.atomic import Chunk, read_into
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Path: TypeAlias = str | os.PathLike[str]
 
-DTYPES = {
-    "F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1",
-    "U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "b1", "C64": "c8",
-}  # fmt: skip
+NUMBER_SIZES = {"F": (8, 4, 2), "I": (8, 4, 2, 1), "U": (8, 4, 2, 1)}
+DTYPES = {f"{kind}{8 * size}": f"{kind.lower()}{size}" for kind, sizes in NUMBER_SIZES.items() for size in sizes}
+DTYPES |= {"BOOL": "b1", "C64": "c8"}
 NAMES = {code: name for name, code in DTYPES.items()}
 METADATA_KEY = "__metadata__"
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit

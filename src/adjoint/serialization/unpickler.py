@@ -19,13 +19,10 @@ MARK = object()
 MAX_COPIES_PER_BYTE = 3
 ENTRY_COST = 4  # what an entry of a dict or set is counted as, which takes more memory than one of a tuple
 NUMBER_FORMATS = {"J": "<i", "K": "<B", "M": "<H", "G": ">d"}
-SIZED_FORMATS = {  # what follows is a length in this format, and so many bytes
-    "X": "<I", "\x8c": "<B", "\x8d": "<Q", "U": "<B", "T": "<I", "C": "<B", "B": "<I", "\x8e": "<Q", "\x96": "<Q",
-    "\x8a": "<B", "\x8b": "<I",
-}  # fmt: skip
-CONSTANT_OPCODES: dict[str, Callable[[], Any]] = {
-    "N": lambda: None, "\x88": lambda: True, "\x89": lambda: False, ")": tuple, "]": list, "}": dict, "\x8f": set,
-}  # fmt: skip
+# A length in one of these formats follows the opcode, and then so many bytes
+SIZED_FORMATS = dict.fromkeys("\x8cUC\x8a", "<B") | dict.fromkeys("XTB\x8b", "<I") | dict.fromkeys("\x8d\x8e\x96", "<Q")
+CONSTANT_OPCODES: dict[str, Callable[[], Any]] = {")": tuple, "]": list, "}": dict, "\x8f": set}
+CONSTANT_OPCODES |= {"N": lambda: None, "\x88": lambda: True, "\x89": lambda: False}
 TEXT_OPCODES = "X\x8c\x8d"
 BYTE_TEXT_OPCODES = "UT"
 LONG_OPCODES = "\x8a\x8b"

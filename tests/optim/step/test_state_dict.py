@@ -22,6 +22,11 @@ def groups(params: list[Any]) -> list[dict[str, Any]]:
     return [{"params": params[:1], "lr": 0.2}, {"params": params[1:]}]
 
 
+def assert_same_continuation(torch: Any, ours: Any, params: list[Any], reference: Any, theirs: list[Any]) -> None:
+    here = walk(ours, params, ad.tensor, "float64", range(7, 14))
+    assert_same_path(here, walk(reference, theirs, torch.tensor, "float64", range(7, 14)), "float64")
+
+
 @each
 def test_from_pytorch(name: str, options: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
@@ -32,11 +37,7 @@ def test_from_pytorch(name: str, options: dict[str, Any]) -> None:
     ours.load_state_dict(reference.state_dict())
     for p, q in zip(params, theirs, strict=True):
         p.data = ad.tensor(q.detach().numpy())
-    assert_same_path(
-        walk(ours, params, ad.tensor, "float64", range(7, 14)),
-        walk(reference, theirs, torch.tensor, "float64", range(7, 14)),
-        "float64",
-    )
+    assert_same_continuation(torch, ours, params, reference, theirs)
 
 
 @each
@@ -52,11 +53,7 @@ def test_to_pytorch(name: str, options: dict[str, Any]) -> None:
     with torch.no_grad():
         for p, q in zip(params, theirs, strict=True):
             q.copy_(torch.tensor(p.detach().numpy()))
-    assert_same_path(
-        walk(ours, params, ad.tensor, "float64", range(7, 14)),
-        walk(reference, theirs, torch.tensor, "float64", range(7, 14)),
-        "float64",
-    )
+    assert_same_continuation(torch, ours, params, reference, theirs)
 
 
 @each
