@@ -62,12 +62,12 @@ class SGD(Optimizer):
 
     def update(self, group: Group) -> None:
         options = OptionReader(group)
-        maximize, nesterov = options.flag("maximize"), options.flag("nesterov")
+        lr, maximize, nesterov = options.number("lr"), options.flag("maximize"), options.flag("nesterov")
         weight_decay, decays = options.optional("weight_decay")
         momentum, has_momentum = options.optional("momentum")
         dampening, dampens = options.optional("dampening")
         special = dampens or options.flag("differentiable")
-        numbers = (-options.number("lr"), weight_decay, momentum, 1 - dampening)
+        numbers = (-lr, weight_decay, momentum, 1 - dampening)
         for p in params_with_grad(group):
             buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
             small = None if maximize or nesterov or first else SMALL_KERNELS[buffer is not None]
