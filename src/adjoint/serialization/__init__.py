@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `atomic`: Atomic replacement of files, and loops that write or read all bytes.
+- `atomic`: Atomic replacement of files.
 - `safetensors`: Safetensors: named arrays as plain data, an 8-byte length, a JSON header of that length, then every
   tensor's bytes.
 - `zip_archive`: ZIP archives of uncompressed records, the container of PyTorch's files: written aligned, read with

@@ -1,4 +1,4 @@
-"""Atomic replacement of files, and loops that write or read all bytes."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO, Protocol, cast
-
-import numpy as np
 
 if sys.platform != "win32":
     import fcntl
 
 Chunk = bytes | memoryview
-
-
-class _SupportsReadInto(Protocol):
-    def readinto(self, buffer: memoryview, /) -> int | None: ...
-
 
 
 TEMPORARY = re.compile(r"\.adjoint-save-[0-9a-f]{16}\.tmp")
@@ -72,17 +64,6 @@ def write_all(write: Callable[[memoryview], int | None], chunk: Chunk) -> None:
     while rest:
         taken = write(rest)
         rest = rest[len(rest) if taken is None else taken :]
-
-
-def read_into(file: BinaryIO, array: np.ndarray[Any, Any]) -> bool:
-    """Fill a contiguous array with the next bytes of a file; False if the file ends before."""
-    rest = array.reshape(-1).view(np.uint8).data
-    while rest:
-        taken = cast("_SupportsReadInto", file).readinto(rest)
-        if not taken:
-            return False
-        rest = rest[taken:]
-    return True
 
 
 def _permissions(target: str) -> int | None:

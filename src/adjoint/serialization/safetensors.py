@@ -20,7 +20,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from adjoint.serialization.atomic import Chunk, read_into
+from adjoint.serialization.atomic import Chunk
+from adjoint.serialization.zip_archive import read_into
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Path: TypeAlias = str | os.PathLike[str]

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from adjoint.core.dtype.dtype import uint8
-from adjoint.serialization.atomic import read_into
 from adjoint.serialization.load_options import assumed_byte_order, writes_through
 from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
 from adjoint.serialization.safe_globals import (
@@ -25,7 +24,7 @@ from adjoint.serialization.safe_globals import (
 )
 from adjoint.serialization.tensor_rebuild import LoadedStorage, rebuild_parameter, rebuilders
 from adjoint.serialization.unpickler import Rules, unpickle
-from adjoint.serialization.zip_archive import Archive, FileError
+from adjoint.serialization.zip_archive import Archive, FileError, read_into
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a stream; then come PROTOCOL, facts of the system, and the value
 PROTOCOL = 1001

@@ -12,11 +12,11 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from adjoint.serialization.atomic import Chunk, read_into
+from adjoint.serialization.atomic import Chunk
 
 ALIGNMENT = 64
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
@@ -31,6 +31,10 @@ ENCRYPTED, SIZES_FOLLOW, UTF8 = 1, 8, 0x800
 
 class FileError(pickle.UnpicklingError, RuntimeError, ValueError):
     """A file that is not sound, or holds what is not allowed; the message names the file and what is wrong."""
+
+
+class _SupportsReadInto(Protocol):
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
 
 
 class Record(NamedTuple):
@@ -90,6 +94,17 @@ class Archive:
                 f"record {name!r}: its bytes do not have the checksum {record.crc:08x}: the file is damaged"
             )
         return array if array.flags.aligned else array.copy()
+
+
+def read_into(file: BinaryIO, array: np.ndarray[Any, Any]) -> bool:
+    """Fill a contiguous array with the next bytes of a file; False if the file ends before."""
+    rest = array.reshape(-1).view(np.uint8).data
+    while rest:
+        taken = cast("_SupportsReadInto", file).readinto(rest)
+        if not taken:
+            return False
+        rest = rest[taken:]
+    return True
 
 
 def checksum_records(records: Mapping[str, Record]) -> bytes:
