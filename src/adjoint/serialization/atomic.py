@@ -16,7 +16,6 @@ if sys.platform != "win32":
 
 Chunk = bytes | memoryview
 
-
 TEMPORARY = re.compile(r"\.adjoint-save-[0-9a-f]{16}\.tmp")
 
 

@@ -16,6 +16,7 @@ from adjoint.core.runtime.lazy_import import module_name_slot
 from adjoint.core.tensor.memory_format import strided
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.serialization.unpickler import check_key
 from adjoint.serialization.zip_archive import FileError
 
 SafeGlobal = Any  # a class or function, or a pair of one and the name under which files have it
@@ -173,31 +174,6 @@ def full_name(module: str, name: str) -> str:
     if module.partition(".")[0] in BLOCKED_MODULES:
         raise FileError(f"unsupported GLOBAL {module}.{name} whose module {module} is blocked: it could run code")
     return f"{module}.{name}"
-
-
-def check_key(value: Any) -> int:
-    """Count the parts beyond one of a dict's key: its hash must be quick, and run no code. FileError for others."""
-    if type(value) is str:
-        return 0
-    if type(value) is int:
-        return value.bit_length() // 512
-    rest, seen = [(value, 0)], 0
-    while rest:
-        part, depth = rest.pop()
-        seen += 1
-        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < MAX_KEY_PARTS:
-            rest.extend((item, depth + 1) for item in part)
-        elif (
-            type(part) not in KEY_TYPES
-            and not isinstance(part, (types.dtype, type))
-            and not (isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__)  # of an optimizer's state
-        ):
-            raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
-    return seen - 1
-
-
-MAX_KEY_PARTS = 200  # of tuples within tuples
-KEY_TYPES = {type(None), bool, int, float, complex, str, bytes, device, Size}
 
 
 def _make_ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
