@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import binary, unary
+from adjoint.ops.elementwise.comparison import logical_and
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
 from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.transcendental import log
 
 BOOL = np.dtype(np.bool_)
 RELU = SmallArrayKernel("relu")
@@ -142,18 +145,13 @@ def _pow_dx(g: Any, x: Any, y: Any) -> Any:
 
 def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
-    from adjoint.ops.elementwise.comparison import logical_and
-    from adjoint.ops.elementwise.transcendental import log
-
     of_complex = is_complex(g)
     exponent = real(y) if of_complex else y
     if isinstance(x, (int, float, complex)):
         if x == 0:
             return where(exponent >= 0, 0.0, g * (out * -math.inf))
         if of_complex or isinstance(x, complex):
-            from cmath import log as complex_log
-
-            return g * (out * complex_log(x))
+            return g * (out * cmath.log(x))
         return g * (out * (math.log(x) if x > 0 else math.nan))
     zero = logical_and(x == 0, exponent >= 0)
     base = where(zero, 1.0, x)

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.ops.linalg.matrices import same_spec, transpose_matrix
 from adjoint.ops.movement.movement import cat, slice
+from adjoint.ops.special.chebyshev import parse_numbers
 
 # Of Padé's approximants of these degrees, the largest norm for which the error is a rounding error of float64, from
 # Higham, "The scaling and squaring method for the matrix exponential revisited", 2005, table 2.3.
@@ -20,10 +21,10 @@ COEFFICIENTS: dict[int, tuple[float, ...]] = {
     7: (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
     9: (17643225600.0, 8821612800.0, 2075673600.0, 302702400.0, 30270240.0, 2162160.0, 110880.0, 3960.0, 90.0, 1.0),
 }
-COEFFICIENTS_13 = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
+COEFFICIENTS_13 = parse_numbers("""
+64764752532480000.0 32382376266240000.0 7771770303897600.0 1187353796428800.0 129060195264000.0 10559470521600.0
+670442572800.0 33522128640.0 1323241920.0 40840800.0 960960.0 16380.0 182.0 1.0
+""")
 
 
 def _blocks(a: Any, b: Any, c: Any, d: Any) -> Any:

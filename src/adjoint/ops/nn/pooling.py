@@ -38,10 +38,9 @@ SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the inp
     native=SECONDS_PER_ELEMENT,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x_shape, size, stride, padding, dilation, extra: window_sum_input(
-        g, lengths=x_shape[len(x_shape) - len(size) :], size=size, stride=stride, padding=padding, dilation=dilation,
-        extra=extra,
+        g, lengths=x_shape[-len(size) :], size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
-)  # fmt: skip
+)
 def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)

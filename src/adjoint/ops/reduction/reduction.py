@@ -15,9 +15,19 @@ from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.op.unary_call import make_one_input_call
-from adjoint.ops.elementwise.comparison import eq
+from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.movement.movement import expand, flip, numel, reshape, reshape_unshared
+from adjoint.ops.movement.movement import (
+    expand,
+    flip,
+    inverse,
+    numel,
+    pad,
+    permute,
+    reshape,
+    reshape_unshared,
+    slice,
+)
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
@@ -96,11 +106,10 @@ def share_among_winners(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
     return g * (ones / sum(ones, axes=axes, keepdims=True))
 
 
-def _is_extreme(x: Any, out: Any) -> Any:
-    """True where an element equals the extreme, or both are NaN."""
-    from adjoint.ops.elementwise.comparison import isnan, logical_and, logical_or
-
-    return logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
+def _extreme_dx(g: Any, x: Any, out: Any, axes: tuple[int, ...]) -> Any:
+    """g divided equally among the elements that equal the extreme, or are NaN if it is."""
+    is_extreme = logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
+    return share_among_winners(is_extreme, g, axes)
 
 
 @reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
@@ -135,19 +144,13 @@ def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     return row_major(add_reduce(x, axis=axes, keepdims=keepdims), keepdims) / _count(x.shape, axes)
 
 
-@reduction_op(
-    combine="maximum", identity=-np.inf, node="AmaxBackward0",
-    dx=lambda g, x, out, axes: share_among_winners(_is_extreme(x, out), g, axes),
-)  # fmt: skip
+@reduction_op(combine="maximum", identity=-np.inf, node="AmaxBackward0", dx=_extreme_dx)
 def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Largest element along `axes`; ties share the gradient equally."""
     return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-@reduction_op(
-    combine="minimum", identity=np.inf, node="AminBackward0",
-    dx=lambda g, x, out, axes: share_among_winners(_is_extreme(x, out), g, axes),
-)  # fmt: skip
+@reduction_op(combine="minimum", identity=np.inf, node="AminBackward0", dx=_extreme_dx)
 def min(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Smallest element along `axes`; ties share the gradient equally."""
     return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
@@ -161,8 +164,6 @@ def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
     """The product of all the other elements along `axes`: products from both sides, so zeros need no care."""
-    from adjoint.ops.movement.movement import inverse, permute
-
     kept = tuple(i for i in range(len(x.shape)) if i not in axes)
     order = kept + axes
     front = tuple(x.shape[i] for i in kept)
@@ -175,8 +176,6 @@ def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
 
 def _products_before(x: Any) -> Any:
     """Π of the elements to the left of each, along the last axis: log₂ n steps of doubling, each differentiable."""
-    from adjoint.ops.movement.movement import pad, slice
-
     n = x.shape[-1]
     lead = tuple((0, s, 1) for s in x.shape[:-1])
     still = tuple((0, 0) for _ in x.shape[:-1])
