@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -31,15 +32,10 @@ def _windows_spec(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spe
 )
 def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
     """(…, D₁…Dₙ) seen as (…, P₁…Pₙ, size₁…sizeₙ): the elements under a window at each position. A view."""
-    n = len(size)
-    lead, steps = x.shape[: x.ndim - n], x.strides[x.ndim - n :]
-    places = tuple(map(count_windows, x.shape[x.ndim - n :], size, stride, dilation))
-    return np.lib.stride_tricks.as_strided(
-        x,
-        (*lead, *places, *size),
-        (*x.strides[: x.ndim - n], *map(int.__mul__, steps, stride), *map(int.__mul__, steps, dilation)),
-        writeable=False,
-    )
+    lead, steps = x.strides[: x.ndim - len(size)], x.strides[x.ndim - len(size) :]
+    shape = _windows_spec(x, size=size, stride=stride, dilation=dilation).shape
+    strides = (*lead, *map(int.__mul__, steps, stride), *map(int.__mul__, steps, dilation))
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
 @primitive(
@@ -55,13 +51,19 @@ def fold(x: Any, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Any:
     out: Any = np.zeros(shape, x.dtype)
     lead = len(shape) - n
     places, size = x.shape[lead : lead + n], x.shape[lead + n :]
+    for taps, where in zip(np.ndindex(*size), tap_slices(places, size, stride, dilation), strict=True):
+        out[(..., *where)] += x[(..., *taps)]
+    return out
+
+
+def tap_slices(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
+    """Yield, for each tap of a window, the slices of the input that it sees at the places of `shape`."""
+    places = shape[len(shape) - len(size) :]
     for taps in product(*map(range, size)):
-        where = tuple(
+        yield tuple(
             slice(tap * d, tap * d + s * (p - 1) + 1, s)
             for tap, d, s, p in zip(taps, dilation, stride, places, strict=True)
         )
-        out[(..., *where)] += x[(..., *taps)]
-    return out
 
 
 def _window_rank(windowed: Sizes, shape: Sizes) -> int:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.ops.movement.sliding_windows import Sizes, count_windows
+from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices
 
 
 def pooled_shape(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
@@ -46,7 +44,7 @@ def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: 
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, 0)
     out = np.zeros(shape, x.dtype)
-    for where in _taps(shape, size, stride, dilation):
+    for where in tap_slices(shape, size, stride, dilation):
         out += framed[(..., *where)]
     return out
 
@@ -69,7 +67,7 @@ def window_sum_input(
     """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
     lead = g.shape[: g.ndim - len(size)]
     framed = _padded_zeros((*lead, *lengths), padding, extra, g.dtype)
-    for where in _taps(g.shape, size, stride, dilation):
+    for where in tap_slices(g.shape, size, stride, dilation):
         framed[(..., *where)] += g
     return _crop_padding(framed, lengths, padding)
 
@@ -89,7 +87,7 @@ def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Si
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     best: Any = None
     hollow = _has_nan(x)
-    for where in _taps(shape, size, stride, dilation):
+    for where in tap_slices(shape, size, stride, dilation):
         tap = framed[(..., *where)]
         if best is None:
             best = tap.copy()
@@ -112,7 +110,7 @@ def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
     framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     winners = _winners(x, size, stride, padding, dilation, extra)
-    for i, where in enumerate(_taps(g.shape, size, stride, dilation)):
+    for i, where in enumerate(tap_slices(g.shape, size, stride, dilation)):
         framed[(..., *where)] += _zero_unchosen(g, winners == i)
     return _crop_padding(framed, x.shape[x.ndim - len(size) :], padding)
 
@@ -132,7 +130,7 @@ def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, d
     winners = _winners(x, size, stride, padding, dilation, extra)
     framed = _pad_input(values, padding, extra, 0)
     out: Any = np.zeros(winners.shape, values.dtype)
-    for i, where in enumerate(_taps(winners.shape, size, stride, dilation)):
+    for i, where in enumerate(tap_slices(winners.shape, size, stride, dilation)):
         _replace(out, framed[(..., *where)], winners == i)
     return out
 
@@ -179,7 +177,7 @@ def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
     hollow = _has_nan(x)
     best: Any = None
     found: Any = None
-    for i, where in enumerate(_taps(shape, size, stride, dilation)):
+    for i, where in enumerate(tap_slices(shape, size, stride, dilation)):
         tap = framed[(..., *where)]
         if best is None:
             best, found = tap.copy(), None if inside is None else inside[where]
@@ -221,16 +219,6 @@ def _has_nan(x: Any) -> bool:
 
 def _lowest(dtype: Any) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def _taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
-    """Yield the slices of a framed input that each tap sees at the places of `shape`."""
-    places = shape[len(shape) - len(size) :]
-    for taps in product(*map(range, size)):
-        yield tuple(
-            slice(tap * d, tap * d + s * (p - 1) + 1, s)
-            for tap, d, s, p in zip(taps, dilation, stride, places, strict=True)
-        )
 
 
 def _pad_input(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
