@@ -89,8 +89,10 @@ def _add_rows(out: Any, rows: Any, x: Any) -> Any:
 def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
     """Index arrays of `indices` along `axis`, and of each element's own position along the other dimensions."""
     rank = indices.ndim
-    grid = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
-    return (*grid[:axis], indices, *grid[axis + 1 :])
+    grid: list[Any] = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
+    if grid:  # a scalar has no dimension to index
+        grid[axis] = indices
+    return tuple(grid)
 
 
 @primitive(
