@@ -19,7 +19,6 @@ from adjoint.compiler.trace.step_outputs import OutputRef, ResultTable, StepEffe
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
-from adjoint.core.tensor.tensor import Tensor
 
 
 class FinishedTrace(NamedTuple):
@@ -29,7 +28,7 @@ class FinishedTrace(NamedTuple):
     outcome: StepEffects
     joint_gradient: JointGradient | None
     specs: list[Value]
-    parents: list[Tensor | int]  # whose gradients the backward half gives: arguments by their number
+    parents: Sequence[object]  # tensors whose gradients the backward half gives: arguments by their number
     symbols: list[Value | None]  # of these
 
 
@@ -48,9 +47,9 @@ def finish_trace(
         return FinishedTrace(tracer.graph, outcome, None, specs, [], [])
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
-    tensors = [leaf.reference() for leaf in past.leaves]
+    tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
     parents = [numbers.get(id(t), t) for t in tensors]
-    return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])  # type: ignore[arg-type]
+    return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
 
 
 def build(traced: FinishedTrace) -> CompiledEntry:

@@ -103,7 +103,7 @@ class StepTrace:
                 given.append(x)
             elif i in self.scalar_arguments:
                 name = f"x{len(given)}"
-                number = self.tracer.arithmetic.add_source(name, x, lambda _, n=name: n, f"argument {i}")  # type: ignore[misc]
+                number = self.tracer.arithmetic.add_source(name, x, partial(_local_name, name), f"argument {i}")
                 leaves[i] = number.specialize() if self.specialize_arguments else number
                 given.append(number)
         return leaves, given
@@ -287,6 +287,11 @@ def find_dynamic_sources(changes: list[Any]) -> dict[Any, Source]:
             if type(now) in (int, float) and type(guard.expected_value) is type(now):
                 found[guard.place.key] = guard.place
     return found
+
+
+def _local_name(name: str, _: Callable[[Any], str]) -> str:
+    """Return the expression for a number that each call has in a local variable."""
+    return name
 
 
 def _replay_update(

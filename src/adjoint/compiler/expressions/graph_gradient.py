@@ -9,12 +9,12 @@ import numpy as np
 
 from adjoint.autograd.engine.engine import run_grad
 from adjoint.compiler.expressions.builder import DETACH, Expression
-from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import Leaf, Node, next_sequence_nr
 from adjoint.core.graph.not_implemented import Undifferentiable
 from adjoint.core.graph.source_location import Site
-from adjoint.core.op.spec import describe
+from adjoint.core.op.spec import Spec, describe
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.elementwise.select import cast
@@ -61,7 +61,7 @@ def _root_gradient(graph: Graph, root: Value, given: Any) -> Value:
     seed: Value = given.array if isinstance(given.array, Value) else graph.constant(given.array)
     if seed.dtype == root.dtype:
         return seed
-    return graph.add(cast.op, (seed,), {"dtype": root.dtype}, root, None)  # type: ignore[attr-defined, arg-type]
+    return graph.add(op_of(cast), (seed,), {"dtype": root.dtype}, Spec(root.shape, root.dtype), None)
 
 
 def append_gradients(graph: Graph, seeds: dict[Value, Value], targets: Iterable[Value]) -> dict[Value, Value]:

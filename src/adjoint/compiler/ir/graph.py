@@ -322,6 +322,12 @@ def _format_inputs(value: Value, names: dict[Value, str]) -> Iterable[str]:
             yield f"{key}={format_literal(param)}"
 
 
+def op_of(function: Any) -> Op:
+    """Return the op that a function of `adjoint.ops` applies."""
+    op: Op = function.op
+    return op
+
+
 def spec_of(value: Value) -> Spec:
     """The spec that its op promises for an equation."""
     promised: Spec = value.op.spec(*_input_specs(value), **value.params)

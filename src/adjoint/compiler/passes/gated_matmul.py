@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.kernels.matmul.plan import MAX_UNROLLED_REGISTERS
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import from_dtype
@@ -53,7 +53,7 @@ def gated_mm(x: Any, y: Any, *, unit: int, lanes: int) -> Any:
     return product.reshape(rows, unit // lanes, columns // unit, lanes).swapaxes(1, 2).reshape(rows, columns)
 
 
-GATED_MM: Any = gated_mm.op  # type: ignore[attr-defined]
+GATED_MM = op_of(gated_mm)
 
 
 def interleave_gates(graph: Graph) -> Graph:

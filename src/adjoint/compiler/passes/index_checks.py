@@ -8,11 +8,10 @@ or that is a constant in range, needs none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Constant, Graph, Value
+from adjoint.compiler.ir.graph import Constant, Graph, Value, op_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.indexing.indexing import require
@@ -41,7 +40,7 @@ def insert_index_checks(graph: Graph) -> Graph:
     return out
 
 
-REQUIRE_OP: Any = require.op  # type: ignore[attr-defined]
+GE, LT, LOGICAL_AND, ALL, REQUIRE_OP = map(op_of, (ge, lt, logical_and, all, require))
 FIRST_INDEX_INPUT = {"index": 1, "put_index": 2, "index_add": 1}  # the first input that is an index
 
 
@@ -80,11 +79,11 @@ def _narrow_range(known: dict[Value, tuple[int, int]], indices: Value, low: int,
 
 def _add_check(out: Graph, v: Value, indices: Value, axis: int, size: int) -> None:
     spec = Spec(indices.shape, BOOL_DTYPE)
-    above = out.add(ge.op, (indices, -size), {}, spec, v.origin)  # type: ignore[attr-defined]
-    below = out.add(lt.op, (indices, size), {}, spec, v.origin)  # type: ignore[attr-defined]
-    holds = out.add(logical_and.op, (above, below), {}, spec, v.origin)  # type: ignore[attr-defined]
+    above = out.add(GE, (indices, -size), {}, spec, v.origin)
+    below = out.add(LT, (indices, size), {}, spec, v.origin)
+    holds = out.add(LOGICAL_AND, (above, below), {}, spec, v.origin)
     every = {"axes": tuple(range(len(indices.shape))), "keepdims": False}
-    holds = out.add(all.op, (holds,), every, Spec((), BOOL_DTYPE), v.origin)  # type: ignore[attr-defined]
+    holds = out.add(ALL, (holds,), every, Spec((), BOOL_DTYPE), v.origin)
     complaint = f"index {{}} is out of bounds for axis {axis} with size {size}"
     params = {"low": -size, "size": size, "complaint": complaint, "error": IndexError}
     out.add(REQUIRE_OP, (holds, indices), params, Spec((), BOOL_DTYPE), v.origin)

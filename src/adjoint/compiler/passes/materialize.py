@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from adjoint.compiler.ir.graph import Graph, Value
+from adjoint.compiler.ir.graph import Graph, Value, op_of
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import copy
 
-COPY_OP: Any = copy.op  # type: ignore[attr-defined]
+COPY_OP = op_of(copy)
 WHOLE_ARRAY_FAMILIES = ("convolution", "pooling")  # whose kernels take whole arrays
 BFLOAT16_OPS = ("cast", "copy", "where")  # what kernels do with bfloat16, of which they compute nothing
 GENERATED_FAMILIES = ("full", "iota")  # values which a kernel makes from the index, without memory

@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.spec import Spec
+from adjoint.ops.linalg.matmul import mm
+from adjoint.ops.movement.movement import cat, permute, reshape
+
+MM, CAT, PERMUTE, RESHAPE = map(op_of, (mm, cat, permute, reshape))
 
 ProductForm = Callable[[Value, Value, dict[Value, Value], Rewriter], Value | None]
 
@@ -76,9 +80,7 @@ def _as_one_product(v: Value, product: Value, renamed: dict[Value, Value], rewri
     beside = _permute(renamed[a], (rows, *stack, columns), v.origin, rewriter)
     left = _reshape(beside, (a.shape[-2], prod(a.shape[:-2]) * a.shape[-1]), v.origin, rewriter)
     right = _reshape(renamed[b], (prod(b.shape[:-1]), b.shape[-1]), v.origin, rewriter)
-    from adjoint.ops.linalg.matmul import mm
-
-    return rewriter.make(Value(mm.op, (left, right), {}, Spec(v.shape, v.dtype), product.origin))  # type: ignore[attr-defined]
+    return rewriter.make(Value(MM, (left, right), {}, Spec(v.shape, v.dtype), product.origin))
 
 
 class SumTerms(NamedTuple):
@@ -153,12 +155,10 @@ def _is_sum(v: Value) -> bool:
 
 
 def _as_long_product(v: Value, terms: SumTerms, renamed: dict[Value, Value], rewriter: Rewriter) -> Value:
-    from adjoint.ops.linalg.matmul import mm
-
     left = _concatenate([renamed[p.operands[0]] for p in terms.products], 1, v.origin, rewriter)
     right = _concatenate([renamed[p.operands[1]] for p in terms.products], 0, v.origin, rewriter)
     spec = Spec(v.shape, v.dtype)
-    total = rewriter.make(Value(mm.op, (left, right), {}, spec, terms.products[0].origin))  # type: ignore[attr-defined]
+    total = rewriter.make(Value(MM, (left, right), {}, spec, terms.products[0].origin))
     for x in terms.others:
         total = rewriter.make(Value(v.op, (total, renamed[x]), {}, spec, v.origin))
     return total
@@ -166,15 +166,13 @@ def _as_long_product(v: Value, terms: SumTerms, renamed: dict[Value, Value], rew
 
 def _concatenate(parts: Sequence[Value], axis: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     """Matrices joined along an axis; transposed ones as they lie in memory."""
-    from adjoint.ops.movement.movement import cat
-
     if all(p.op is not None and p.op.name == "permute" for p in parts):
         whole = _concatenate([p.operands[0] for p in parts], 1 - axis, origin, rewriter)
         return _permute(whole, (1, 0), origin, rewriter)
     sizes = [p.shape[axis] for p in parts]
     shape = (sum(sizes), parts[0].shape[1]) if axis == 0 else (parts[0].shape[0], sum(sizes))
     spec = Spec(shape, parts[0].dtype)
-    return rewriter.make(Value(cat.op, tuple(parts), {"axis": axis}, spec, origin))  # type: ignore[attr-defined]
+    return rewriter.make(Value(CAT, tuple(parts), {"axis": axis}, spec, origin))
 
 
 def _is_product(v: Value) -> bool:
@@ -187,13 +185,9 @@ def _swap_last_axes(rank: int) -> tuple[int, ...]:
 
 
 def _permute(x: Value, axes: tuple[int, ...], origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
-    from adjoint.ops.movement.movement import permute
-
     spec = Spec(tuple(x.shape[a] for a in axes), x.dtype)
-    return rewriter.make(Value(permute.op, (x,), {"axes": axes}, spec, origin))  # type: ignore[attr-defined]
+    return rewriter.make(Value(PERMUTE, (x,), {"axes": axes}, spec, origin))
 
 
 def _reshape(x: Value, shape: tuple[int, ...], origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
-    from adjoint.ops.movement.movement import reshape
-
-    return rewriter.make(Value(reshape.op, (x,), {"shape": shape}, Spec(shape, x.dtype), origin))  # type: ignore[attr-defined]
+    return rewriter.make(Value(RESHAPE, (x,), {"shape": shape}, Spec(shape, x.dtype), origin))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value
+from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value, op_of
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
 from adjoint.compiler.trace.symbolic_strides import dense_dim_order, strides_unless_contiguous
@@ -19,7 +19,7 @@ from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement.movement import permute
 
-PERMUTE_OP: Any = permute.op  # type: ignore[attr-defined]
+PERMUTE_OP = op_of(permute)
 
 
 class OutputRef(NamedTuple):

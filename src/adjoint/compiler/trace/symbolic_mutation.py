@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any, Protocol
 
-from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.spec import Spec
@@ -17,7 +17,7 @@ from adjoint.ops.elementwise.select import copy
 from adjoint.ops.mutation.view_update import put_steps, replay_view
 
 Steps = tuple[ViewStep, ...]
-COPY = copy.op  # type: ignore[attr-defined]
+COPY = op_of(copy)
 
 
 class SymbolicMemory(Protocol):

@@ -23,6 +23,7 @@ from adjoint.compiler.ir.graph import (
     TraceError,
     Value,
     ValueOrigin,
+    op_of,
 )
 from adjoint.compiler.trace.guards import ProbeGuard
 from adjoint.compiler.trace.symbolic_mutation import own_gradient, write_symbol
@@ -45,7 +46,7 @@ from adjoint.ops.mutation.view_update import replay_view
 
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
-CAST_OP = cast.op  # type: ignore[attr-defined]
+CAST_OP = op_of(cast)
 FAMILIES_WITH_LITERALS = (
     "unary",
     "binary",

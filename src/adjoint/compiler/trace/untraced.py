@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Called = TypeVar("Called", bound=Callable[..., object])
 
@@ -29,4 +29,4 @@ def without_frame_tracing(function: Called) -> Called:
         finally:
             sys.settrace(watching)
 
-    return call  # type: ignore[return-value]
+    return cast("Called", call)
