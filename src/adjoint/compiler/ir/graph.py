@@ -329,15 +329,12 @@ def op_of(function: Any) -> Op:
 
 
 def spec_of(value: Value) -> Spec:
-    """The spec that its op promises for an equation."""
-    promised: Spec = value.op.spec(*_input_specs(value), **value.params)
-    return promised
-
-
-def _input_specs(value: Value) -> list[Spec]:
-    """Return the inputs' specs, as an op's `spec` takes them; a number has the type of the operands."""
+    """Return the spec that its op promises for an equation; a number among the inputs has the operands' type."""
     common = next((v.dtype for v in value.operands if v.dtype.kind != "b"), value.dtype)
-    return [Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in value.inputs if x is not None]
+    inputs = (x for x in value.inputs if x is not None)
+    specs = (Spec(x.shape, x.dtype) if isinstance(x, Value) else Spec((), common) for x in inputs)
+    promised: Spec = value.op.spec(*specs, **value.params)
+    return promised
 
 
 def _format_source(source: Source) -> str:

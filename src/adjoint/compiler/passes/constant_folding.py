@@ -44,14 +44,11 @@ def simplify_inputs(value: Value) -> tuple[Any, ...]:
             continue
         number = _find_literal(value, i, inputs) if value.op.name in OPS_WITH_LITERALS else None
         narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
-        if narrow is not x and _broadcast_shape([*inputs[:i], narrow, *inputs[i + 1 :]]) == value.shape:
+        shapes = (y.shape for y in [*inputs[:i], narrow, *inputs[i + 1 :]] if isinstance(y, Value))
+        if narrow is not x and broadcast_shapes(*shapes) == value.shape:
             inputs[i] = narrow
             changed = True
     return tuple(inputs) if changed else value.inputs
-
-
-def _broadcast_shape(inputs: list[Any]) -> tuple[int, ...]:
-    return broadcast_shapes(*(x.shape for x in inputs if isinstance(x, Value)))
 
 
 def _find_literal(value: Value, i: int, inputs: list[Any]) -> Any:

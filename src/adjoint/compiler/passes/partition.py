@@ -50,7 +50,8 @@ class BackwardGraph(NamedTuple):
 
 def trace_backward(tracer: Tracer, results: list[Tensor]) -> TracedBackward:
     """The gradient of those results whose history is still there, and which these are; or why there is none."""
-    wanted = [i for i, r in enumerate(results) if r.node is not None and _has_saved_values(r.node)]
+    nodes = {i: _reachable_nodes([r.node]) for i, r in enumerate(results) if r.node is not None}
+    wanted = [i for i, before in nodes.items() if all(getattr(n, "saved", None) is not FREED for n in before)]
     try:
         return TracedBackward(*_trace_gradient(tracer, results, wanted), {})
     except RuntimeError:
@@ -73,7 +74,8 @@ def _backward_error(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeErr
 
 def _trace_gradient(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[JointGradient | None, list[int]]:
     """The gradient of these results. The graph stays as it was if there is none."""
-    leaves = list(_reachable_leaves([results[i].node for i in wanted]))
+    nodes = _reachable_nodes([results[i].node for i in wanted])
+    leaves = [n for n in nodes if type(n) is Leaf and n.reference() is not None]
     if not leaves:
         return None, []
     graph = tracer.graph
@@ -104,14 +106,6 @@ def _drop_equations(graph: Graph, before: int, incoming: list[Value]) -> None:
             gone.add(v)
     graph.equations[before:] = [v for v in graph.equations[before:] if v not in gone]
     graph.inputs[:] = [v for v in graph.inputs if v not in gone]
-
-
-def _has_saved_values(node: Any) -> bool:
-    return all(getattr(n, "saved", None) is not FREED for n in _reachable_nodes([node]))
-
-
-def _reachable_leaves(nodes: list[Any]) -> list[Leaf]:
-    return [n for n in _reachable_nodes(nodes) if type(n) is Leaf and n.reference() is not None]
 
 
 def _reachable_nodes(nodes: list[Any]) -> list[Any]:

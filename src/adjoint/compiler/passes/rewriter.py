@@ -42,7 +42,9 @@ class Rewriter:
     def input(self, value: Value) -> Value:
         """The input, or an equal constant that the graph has already."""
         if isinstance(value.source, Constant) and value.nbytes <= MAX_INTERNED_CONSTANT_BYTES:
-            known = self.made.setdefault(_constant_key(value.source.array), value)
+            array = value.source.array
+            key = array.dtype, array.shape, np.ascontiguousarray(array).tobytes()
+            known = self.made.setdefault(key, value)
             if known is not value:
                 return known
         self.out.inputs.append(value)
@@ -113,32 +115,19 @@ def _equation_key(value: Value) -> Any:
     inputs: Any = tuple([x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs])
     if value.op.name in COMMUTATIVE_OPS:
         inputs = frozenset(inputs)
-    return value.op, inputs, _freeze_params(value.params), value.dtype, value.shape
-
-
-def _constant_key(array: Any) -> Any:
-    return array.dtype, array.shape, np.ascontiguousarray(array).tobytes()
+    params = [(k, _freeze_param(v)) for k, v in sorted(value.params.items()) if k not in COSMETIC_PARAMS]
+    return value.op, inputs, tuple(params), value.dtype, value.shape
 
 
 COSMETIC_PARAMS = frozenset({"called"})  # parameters that name an equation, and change nothing
-
-
-def _freeze_params(params: dict[str, Any]) -> Any:
-    return (
-        tuple([(k, _freeze_param(v)) for k, v in sorted(params.items()) if k not in COSMETIC_PARAMS]) if params else ()
-    )
 
 
 def _freeze_param(v: Any) -> Any:
     """Return a key for a parameter: a number's digits, since 0.0 equals -0.0 and True equals 1."""
     if isinstance(v, (int, float)):
         return type(v), repr(v)
-    return v if _is_hashable(v) else id(v)
-
-
-def _is_hashable(v: Any) -> bool:
     try:
         hash(v)
     except TypeError:
-        return False
-    return True
+        return id(v)
+    return v

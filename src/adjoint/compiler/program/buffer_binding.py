@@ -86,7 +86,8 @@ class Binding:
         self._engine = load([compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()])
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
         self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
-        self._tables = {g: _make_table(k) for g, k in kernels.items()}
+        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in kernels.items()}
+        self._tables = {g: (ctypes.c_void_p * count)() for g, count in rows.items()}
         self._tables.update((g, (ctypes.c_void_p * 1)()) for g in fusion.order if g.call)
         self._fill_tables()
 
@@ -319,10 +320,6 @@ class Binding:
 def _array_at(array: Any, offset: int, v: Value) -> Any:
     """Bytes from `offset` on as an array of the value's shape and type."""
     return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
-
-
-def _make_table(kernel: Kernel) -> Any:
-    return (ctypes.c_void_p * (kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)))()
 
 
 def _collect_readers(fusion: Fusion) -> ReadersByValue:

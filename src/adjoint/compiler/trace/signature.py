@@ -34,7 +34,9 @@ class VaryingIntegers:
         varying = self._varying_numbers(leaves, structure)
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
         kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
-        return (structure, kinds, _first_aliases(given), mode.recording, mode.autocast), given
+        first: dict[int, int] = {}  # for each tensor the number of the first one with the same memory
+        aliases = tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
+        return (structure, kinds, aliases, mode.recording, mode.autocast), given
 
     def _varying_numbers(self, leaves: list[Any], structure: Any) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
@@ -45,12 +47,6 @@ class VaryingIntegers:
             if known.get(i, x) != x:
                 known[i] = None
         return {i for i in integers if known.get(i) is None}
-
-
-def _first_aliases(given: list[Any]) -> tuple[int, ...]:
-    """Return for each tensor the number of the first one with the same memory."""
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
 
 
 def _argument_key(leaf: Any) -> Any:

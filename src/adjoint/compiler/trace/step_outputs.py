@@ -171,11 +171,8 @@ class ResultTable:
         view = view_of(x) if x.node is None else None
         if view is None:
             return None, ()
-        seen = view.base.node is None and self._is_visible_outside(view.base)
-        return (view.base, view.steps) if seen else (None, ())
-
-    def _is_visible_outside(self, tensor: Tensor) -> bool:
-        return id(tensor) in self._returned or id(tensor) in self._arguments or id(tensor) in self._states
+        is_outside = any(id(view.base) in known for known in (self._returned, self._arguments, self._states))
+        return (view.base, view.steps) if view.base.node is None and is_outside else (None, ())
 
 
 def collect_effects(tracer: Tracer, result: Any, given: list[Any]) -> tuple[StepEffects, ResultTable]:
@@ -214,9 +211,8 @@ def _rely_on_strides(tracer: Tracer) -> None:
 
 
 def _strides_of(tensor: Tensor) -> Any:
-    return (
-        strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
-    )  # not yet told, in the trace itself
+    """Return a tensor's strides unless it is contiguous; None in the trace itself, where it holds a symbol."""
+    return strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
 
 
 def _collect_gradients(tracer: Tracer, given: list[Any], outcome: StepEffects) -> None:

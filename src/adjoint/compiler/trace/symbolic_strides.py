@@ -99,7 +99,8 @@ class SymbolicStrides:
         if is_view(v):
             return _strides_after_view(v, laid[0])
         if v.op.name == "copy_in_order":
-            return _unless_row_major(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
+            strides = _dense_in_order(v.shape, tuple(-v.params["order"].index(d) for d in range(len(v.shape))))
+            return None if _is_same_strides(v.shape, strides, dense_strides(v.shape)) else strides
         if laid.count(None) == len(laid) or v.size < 2:
             return None
         made = _run_on_sample(v, dict(zip(v.operands, laid, strict=True)))
@@ -152,11 +153,6 @@ def _dense_in_order(shape: Sizes, strides: Sizes) -> Sizes:
     order = sorted(range(len(shape)), key=lambda d: -strides[d] if shape[d] > 1 else 0)
     dense = dense_strides(tuple(shape[d] for d in order))
     return tuple(dense[order.index(d)] for d in range(len(shape)))
-
-
-def _unless_row_major(shape: Sizes, strides: Sizes) -> Sizes | None:
-    found = _dense_in_order(shape, strides)
-    return None if _is_same_strides(shape, found, dense_strides(shape)) else found
 
 
 def _follows_operands(v: Value) -> bool:

@@ -38,7 +38,9 @@ def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
         if dtype_kind(x) == "b":
             yield any(logical_and(here, x), axes=(axis,), keepdims=True)
         else:
-            yield max(where(here, x, _least(x.array.dtype)), axes=(axis,), keepdims=True)
+            dtype = x.array.dtype
+            least = -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+            yield max(where(here, x, least), axes=(axis,), keepdims=True)
 
 
 @rule
@@ -80,7 +82,3 @@ def _positions(indices: Any, size: int, axis: int, rank: int) -> Any:
         shape=tuple(size if d == axis else 1 for d in range(rank)),
     )
     return eq(cast(indices, dtype=POSITION_DTYPE), column)
-
-
-def _least(dtype: Any) -> Any:
-    return -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
