@@ -13,9 +13,9 @@ from adjoint.compiler.passes.constant_folding import fold_constant, simplify_inp
 from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
 from adjoint.core.op.spec import Spec
 
-COMMUTATIVE_OPS = frozenset({
-    "add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
-})  # fmt: skip
+COMMUTATIVE_OPS = frozenset(
+    {"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"}
+)
 MAX_INTERNED_CONSTANT_BYTES = 64  # bytes up to which equal constants are looked for
 MAX_MERGED_ORIGINS = 8  # places in the user's program that an equation remembers
 

@@ -85,8 +85,8 @@ def push_null(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 
 
 @handles(
-    "PUSH_EXC_INFO", "LOAD_CLOSURE", "LOAD_BUILD_CLASS", "LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT", "LOAD_LOCALS",
-)  # fmt: skip
+    "PUSH_EXC_INFO", "LOAD_CLOSURE", "LOAD_BUILD_CLASS", "LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT", "LOAD_LOCALS"
+)
 def push_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A value of no interest."""
     a.push(UNKNOWN)
