@@ -20,4 +20,6 @@ Modules, in reading order:
   need several.
 - `kernel_kinds`: The equations that have a kernel of their own kind: which kind that is, and what of them it accepts.
 - `lowerings`: Lowering of groups to kernels, by the kind of their root.
+- `index_arithmetic`: Arithmetic on indices, which are registers or numbers known now: no instruction where none is
+  needed.
 """

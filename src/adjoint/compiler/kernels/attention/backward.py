@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.attention.forward import first_row, head_index, offset_to_head, write_units
+from adjoint.compiler.kernels.attention.forward import first_row, offset_to_head, write_units
 from adjoint.compiler.kernels.attention.plan import (
     AttentionPlan,
     AttentionScratch,
@@ -29,6 +29,7 @@ from adjoint.compiler.kernels.attention.tile_matmul import (
     store_tile,
 )
 from adjoint.compiler.kernels.attention.transpose import write_transposed
+from adjoint.compiler.kernels.index_arithmetic import unravel_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
@@ -57,7 +58,7 @@ def _write_head(
     results: tuple[StridedPointer, StridedPointer, StridedPointer], parts: AttentionScratch, head: Reg,
 ) -> None:  # fmt: skip
     lead = plan.q.shape[:-2]
-    at = head_index(b, head, lead)
+    at = unravel_index(b, head, lead)
 
     def matrix(placed: StridedPointer) -> TileMatrix:
         return TileMatrix(

@@ -18,6 +18,7 @@ from adjoint.compiler.kernels.attention.plan import (
 )
 from adjoint.compiler.kernels.attention.softmax_block import write_mask, write_weights
 from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, TileMatrix, multiply, store_tile
+from adjoint.compiler.kernels.index_arithmetic import divmod_index, unravel_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, Reg
 
@@ -40,7 +41,7 @@ def _write_rows(
 ) -> None:  # fmt: skip
     """One block of rows of a head."""
     head, block = divmod_index(b, number, plan.blocks)
-    at = head_index(b, head, plan.q.shape[:-2])
+    at = unravel_index(b, head, plan.q.shape[:-2])
     row = first_row(b, plan, block)
     pointers = [offset_to_head(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
     across = TileMatrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])
@@ -71,23 +72,6 @@ def write_units(b: Builder, plan: AttentionPlan, tile: Reg, unit: Callable[[Reg]
     low = b.mul(tile, plan.each)
     with b.loop(low, b.minimum(b.add(low, plan.each), plan.units)) as turn:
         unit(turn.index)
-
-
-def divmod_index(b: Builder, n: Reg, size: int) -> tuple[Reg, Reg]:
-    """n // size and n % size of a number that is not negative."""
-    if size == 1:
-        return n, b.constant(0, I64)
-    whole = b.emit(f"udiv i64 {n.name}, {size}", I64)
-    return whole, b.sub(n, b.mul(whole, size))
-
-
-def head_index(b: Builder, head: Reg, lead: Sequence[int]) -> list[Reg]:
-    """The index of a head in each of the leading dimensions."""
-    found: list[Reg] = []
-    for size in reversed(lead[1:]):
-        head, at = divmod_index(b, head, size)
-        found.append(at)
-    return [head, *reversed(found)] if lead else []
 
 
 def offset_to_head(b: Builder, pointer: Reg, stack: MatrixStack, at: Sequence[Reg], plan: AttentionPlan) -> Reg:

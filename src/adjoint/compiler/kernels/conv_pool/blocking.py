@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.index_arithmetic import max_index, min_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.llvm.types import Reg, Type
 
 
 class Vector(NamedTuple):
@@ -91,10 +92,10 @@ class Split(NamedTuple):
         """Write the loops over blocks from `low` to `high`; gives each one's start and size."""
         least, larger = divmod(self.size, self.number)
         if larger:
-            with b.loop(low, _min_index(b, high, larger)) as loop:
+            with b.loop(low, min_index(b, high, larger)) as loop:
                 yield b.mul(loop.index, least + 1), least + 1
         if larger < self.number:
-            with b.loop(_max_index(b, low, larger) if larger else low, high) as loop:
+            with b.loop(max_index(b, low, larger) if larger else low, high) as loop:
                 yield b.add(b.mul(loop.index, least), larger), least
 
 
@@ -131,21 +132,3 @@ def count_vector_registers(target: Target) -> int:
 def _cycles(channels: int, vectors: int) -> float:
     """Return the cycles of one term: two multiplications and two loads in a cycle, four until a sum takes another."""
     return max(0.5 * channels * vectors, 0.5 * (vectors + channels), 4.0) + 0.5
-
-
-def _min_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
-    return min(x, y) if isinstance(x, int) else b.minimum(x, y)
-
-
-def _max_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
-    return max(x, y) if isinstance(x, int) else b.maximum(x, y)
-
-
-def floor_div_index(b: Builder, x: Reg, y: int) -> Reg:
-    """x // y of an index."""
-    return x if y == 1 else b.emit(f"udiv i64 {x.name}, {y}", I64)
-
-
-def modulo_index(b: Builder, x: Reg, y: int) -> Reg:
-    """x % y of an index."""
-    return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {y}", I64)

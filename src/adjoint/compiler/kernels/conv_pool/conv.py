@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.conv_pool.blocking import Vector, floor_div_index, modulo_index
+from adjoint.compiler.kernels.conv_pool.blocking import Vector
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, Phase, Term, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import write_padded_image
-from adjoint.compiler.kernels.conv_pool.staging import add_index, index_of
+from adjoint.compiler.kernels.index_arithmetic import add_index, add_strided, floor_div_index, modulo_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
@@ -63,8 +63,8 @@ def _write_phase(
     """All places of a phase, block by block, into its plane of the stage."""
     type = plan.type
     for row, place, vectors in plan.grid.blocks(b, ragged=plan.frame.in_place):
-        at = b.gep(framed, index_of(b, row, plan.frame.width, place), type)
-        target = b.gep(plane, index_of(b, row, plan.pitch, place), type)
+        at = b.gep(framed, add_strided(b, place, row, plan.frame.width), type)
+        target = b.gep(plane, add_strided(b, place, row, plan.pitch), type)
         sums = _sum(b, plan, phase, at, weights, channels, vectors)
         for i, total in enumerate(sums):
             channel, v = divmod(i, len(vectors))
@@ -151,7 +151,7 @@ def _finish(
         pointer = b.gep(stage, b.mul(channel, plan.stage.size), plan.type)
         outer = [origin[0], b.add(origin[1], channel)]
         if flat:
-            start = add_index(b, index_of(b, row, width, 0), index_of(b, first, width, 0))
+            start = add_index(b, add_strided(b, 0, row, width), add_strided(b, 0, first, width))
         else:
             outer.append(add_index(b, row, first))
 

@@ -10,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import (
-    Grid,
-    Split,
-    Vector,
-    count_vector_registers,
-    floor_div_index,
-    modulo_index,
-)
+from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, Vector, count_vector_registers
 from adjoint.compiler.kernels.conv_pool.conv_plan import Shape, Term, group_by_column, plane_of, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image, write_padded_image
+from adjoint.compiler.kernels.index_arithmetic import floor_div_index, modulo_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder

@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.index_arithmetic import (
+    add_strided,
+    as_index,
+    max_index,
+    min_index,
+    scale_index,
+    subtract_index,
+)
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, PTR, Reg, Type
 
@@ -77,12 +85,13 @@ def write_padded_image(b: Builder, frame: PaddedImage, image: Reg, memory: Reg, 
     height, width = frame.image
     step = frame.stride[0]
     if frame.in_place:
-        return b.gep(image, _multiply_index(b, first, width), type)
+        return b.gep(image, scale_index(b, first, width), type)
     with b.loop(0, frame.channels) as channel:
         source = b.gep(image, b.mul(channel.index, height * width), type)
         target = b.gep(memory, b.mul(channel.index, frame.channel), type)
         for row in dict.fromkeys(row for row, _ in frame.planes):
-            low, high = (_clamp_edge(b, -(-edge // step), first, frame.rows) for edge in (-row, height - row))
+            edges = [subtract_index(b, -(-edge // step), first) for edge in (-row, height - row)]
+            low, high = (min_index(b, max_index(b, edge, 0), frame.rows) for edge in edges)
             columns = [(i, column) for i, (r, column) in enumerate(frame.planes) if r == row]
             for begin, end in ((0, low), (high, frame.rows)):
                 if begin != end:
@@ -129,7 +138,7 @@ def load_places(
     None for `inside`: all are.
     """
     lanes = type.lanes
-    pointer = _address_without_bounds(b, line, _add_index(b, _multiply_index(b, place, step), column), type)
+    pointer = _address_without_bounds(b, line, add_strided(b, column, place, step), type)
     if step == 1:
         return b.load(pointer, type, _inside(b, place, list(range(lanes)), inside))
     if step > 2 or lanes == 2:
@@ -160,30 +169,12 @@ def _inside(b: Builder, place: Reg | int, ahead: Sequence[int | None], inside: t
 
 def _address_without_bounds(b: Builder, pointer: Reg, index: Reg | int, type: Type) -> Reg:
     # Not `inbounds`: the first lanes may lie before the array, off the mask.
-    index = index if isinstance(index, Reg) else b.constant(index, I64)
-    return b.emit(f"getelementptr {type.scalar.text}, ptr {pointer.name}, i64 {index.name}", PTR)
+    return b.emit(f"getelementptr {type.scalar.text}, ptr {pointer.name}, i64 {as_index(b, index).name}", PTR)
 
 
 def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
     """Map each start to the least one that differs from it by whole strides."""
     return {s: min(t for t in starts if (t - s) % stride == 0) for s in starts}
-
-
-def _clamp_edge(b: Builder, edge: int, first: Reg | int, rows: int) -> Reg | int:
-    """edge - first, within 0 and `rows`."""
-    if isinstance(first, int):
-        return min(max(edge - first, 0), rows)
-    return b.minimum(b.maximum(b.sub(edge, first), 0), rows)
-
-
-def _multiply_index(b: Builder, x: Reg | int, y: int) -> Reg | int:
-    return x * y if isinstance(x, int) else b.mul(x, y)
-
-
-def _add_index(b: Builder, x: Reg | int, y: Reg | int) -> Reg | int:
-    if isinstance(x, int) and isinstance(y, int):
-        return x + y
-    return b.add(x, y)
 
 
 def _zero(b: Builder, type: Type) -> Reg:

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import floor_div_index, modulo_index
 from adjoint.compiler.kernels.conv_pool.padded_image import load_places
 from adjoint.compiler.kernels.conv_pool.pooling_plan import REGISTERS_PER_FINISH, PoolingPlan, Tap
-from adjoint.compiler.kernels.conv_pool.staging import Pair, add_index, index_of, interleave_lanes
+from adjoint.compiler.kernels.conv_pool.staging import Pair, interleave_lanes
+from adjoint.compiler.kernels.index_arithmetic import add_index, add_strided, unravel_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
@@ -60,7 +60,7 @@ def write_pooling_input(
         for row, rows in _rows(b, plan):
             for place, inner in spans(b, across.places, plan.lanes, across.inner):
                 given = _route_gradient(b, plan, theirs, source, row, rows, place, inner)
-                at = b.gep(scratch, index_of(b, row, plan.stage.pitch, place), plan.type)
+                at = b.gep(scratch, add_strided(b, place, row, plan.stage.pitch), plan.type)
                 for tap, value in given.items():
                     target = b.gep(at, plan.target(tap), plan.type)
                     b.store(b.add(b.load(target, vector), value), target)
@@ -138,7 +138,7 @@ def _route_gradient(
     vector = plan.type.of(lanes)
     zero = b.constant(0.0, vector)
     filled = lanes if inner else max(0, min(lanes, across.places - _require_known(place)))
-    pointer = b.gep(g, index_of(b, row, across.places, place), plan.type)
+    pointer = b.gep(g, add_strided(b, place, row, across.places), plan.type)
     given = b.load(pointer, vector, filled) if filled else zero
     taps = _taps(plan, rows)
     if not plan.largest:
@@ -183,7 +183,7 @@ def _load_tap(
     """The elements a tap sees from `place` on, 0 outside, and which lanes are inside, None for all."""
     down, across = plan.axes
     y = tap[0] * down.dilation - down.padding
-    line = index_of(b, row, down.stride * across.length, y * across.length)
+    line = add_strided(b, y * across.length, row, down.stride * across.length)
     column = tap[1] * across.dilation - across.padding
     limits = None if inner else across.valid_range(tap[1])
     vector = plan.type.of(plan.lanes)
@@ -226,12 +226,7 @@ def _images(b: Builder, plan: PoolingPlan, tile: Reg) -> Iterator[tuple[Reg, lis
     if plan.images % plan.per_tile:
         end = b.minimum(end, plan.images)
     with b.loop(start, end) as loop:
-        lead = []
-        left = loop.index
-        for size in reversed(plan.lead[1:]):
-            lead.append(modulo_index(b, left, size))
-            left = floor_div_index(b, left, size)
-        yield loop.index, [left, *reversed(lead)] if plan.lead else []
+        yield loop.index, unravel_index(b, loop.index, plan.lead)
 
 
 def _finish_row(
@@ -240,7 +235,7 @@ def _finish_row(
 ) -> None:  # fmt: skip
     """Registers of one row, from `column` on, to `finish`."""
     if plan.flat or plan.rank == 1:
-        origin = [*lead, index_of(b, row, width, column)]
+        origin = [*lead, add_strided(b, column, row, width)]
     else:
         origin = [*lead, add_index(b, row, 0), add_index(b, column, 0)]
     before = (0,) * (len(origin) - 1)

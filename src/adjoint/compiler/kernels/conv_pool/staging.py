@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.conv_pool.blocking import floor_div_index, modulo_index
+from adjoint.compiler.kernels.index_arithmetic import floor_div_index, modulo_index
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.llvm.types import Reg, Type
 
 Pair = tuple[int, int]
 
@@ -89,22 +89,3 @@ def interleave_lanes(b: Builder, even: Reg, odd: Reg, start: int, lanes: int) ->
         f"shufflevector {even.type.text} {even.name}, {odd.type.text} {odd.name}, <{lanes} x i32> <{order}>",
         even.type.of(lanes),
     )
-
-
-def index_of(b: Builder, row: Reg | int, pitch: int, place: Reg | int) -> Reg:
-    """row * pitch + place."""
-    if isinstance(row, int):
-        return b.constant(row * pitch + place, I64) if isinstance(place, int) else add_index(b, place, row * pitch)
-    return add_index(b, b.mul(row, pitch), place)
-
-
-def add_index(b: Builder, x: Reg | int, y: Reg | int) -> Reg:
-    """The sum as a register, what is known now left out."""
-    x, y = (b.constant(v, I64) if isinstance(v, int) else v for v in (x, y))
-    if x.name == "0":
-        return y
-    if y.name == "0":
-        return x
-    if x.is_constant and y.is_constant:
-        return b.constant(int(x.name) + int(y.name), I64)
-    return b.add(x, y)

@@ -13,16 +13,14 @@ from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.gather_scatter.index_space import (
     GridPoint,
     GridSweep,
-    Index,
     IndexMap,
     Shape,
-    add_strided,
-    as_index,
     count_tiles,
     gather_positions,
     index_positions,
     tile_range,
 )
+from adjoint.compiler.kernels.index_arithmetic import Index, add_strided, as_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
 
 Shape = tuple[int, ...]
 Offsets = tuple[Reg, ...]
-Index = Reg | int
 Bounds = dict[int, tuple[Index, Index]]
 
 MIN_TILE_BYTES = 2**18  # bytes for each of which a tile is worth while
@@ -140,7 +140,8 @@ class GridSweep:
             found = b.select(b.lt(found, 0), b.add(found, lookup.size), found)
         # Indices are checked before, but another thread may write to them meanwhile.
         unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), lookup.size - 1)
-        return scale_index(b, Reg(unsigned.name, I64.of(lanes)), lookup.step)
+        position = Reg(unsigned.name, I64.of(lanes))
+        return position if lookup.step == 1 else b.mul(position, lookup.step)
 
     def _start_point(self) -> GridPoint:
         b = self.b
@@ -166,30 +167,6 @@ class GridSweep:
             else:
                 offset = add_index(self.b, offset, self.position(lookup, place, 1, None, 0))
         return at._replace(offset=offset, waiting=tuple(waiting))
-
-
-def as_index(b: Builder, x: Index) -> Reg:
-    """A number as an operand of i64."""
-    return x if isinstance(x, Reg) else b.constant(x, I64)
-
-
-def scale_index(b: Builder, index: Index, stride: int) -> Reg:
-    """index · stride."""
-    if not isinstance(index, Reg):
-        return b.constant(index * stride, I64)
-    return index if stride == 1 else b.mul(index, stride)
-
-
-def add_strided(b: Builder, offset: Reg, index: Index, stride: int) -> Reg:
-    """offset + index · stride."""
-    return offset if not stride or (not isinstance(index, Reg) and index == 0) else add_index(
-        b, offset, scale_index(b, index, stride)
-    )  # fmt: skip
-
-
-def add_index(b: Builder, x: Reg, y: Reg) -> Reg:
-    """x + y, without an instruction if one of them is the number 0."""
-    return y if x.name == "0" else x if y.name == "0" else b.add(x, y)
 
 
 def count_tiles(size: int, parts: int) -> int:

@@ -19,16 +19,15 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     Bounds,
     GridPoint,
     GridSweep,
-    Index,
     IndexMap,
     Shape,
-    add_strided,
     count_tiles,
     gather_positions,
     index_positions,
     slice_positions,
     tile_range,
 )
+from adjoint.compiler.kernels.index_arithmetic import Index, add_strided
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address
 from adjoint.compiler.kernels.matmul.bf16_pairs import VECTOR
 from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS
 from adjoint.compiler.kernels.matmul.microkernel import LoadSource
-from adjoint.compiler.kernels.matmul.operand import Index, advance_address
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I8, I32, I64, Reg
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address, scale_index
-from adjoint.compiler.kernels.matmul.packing import subtract_index, transpose
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, scale_index, subtract_index
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
+from adjoint.compiler.kernels.matmul.packing import transpose
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BF16, F32, Reg, Type
 

@@ -10,13 +10,20 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 
+from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    advance_address,
+    divmod_index,
+    scale_index,
+    subtract_index,
+    unravel_index,
+)
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul import amx_tiles
 from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS, MatrixStrides
 from adjoint.compiler.kernels.matmul.microkernel import DepthRange, LoadSource, sum_columns, sum_depth
-from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address, scale_index
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.kernels.matmul.pack_driver import PanelPacker
-from adjoint.compiler.kernels.matmul.packing import subtract_index
 from adjoint.compiler.kernels.matmul.panel_layout import Range
 from adjoint.compiler.kernels.matmul.plan import MAX_UNROLLED_REGISTERS, plan_matmul
 from adjoint.compiler.kernels.matmul.product import MatmulPlan, steps_per_turn
@@ -63,8 +70,8 @@ class _MatmulWriter(PanelPacker):
         """One tile: its part of the batch, matrix by matrix."""
         b, plane = self.b, self.plane
         batches, row_parts, column_parts = self.product.grid
-        rest, column = self.divmod_index(tile, column_parts)
-        rest, row = self.divmod_index(rest, row_parts)
+        rest, column = divmod_index(self.b, tile, column_parts)
+        rest, row = divmod_index(self.b, rest, row_parts)
         rows = self.part(self.panels, row, row_parts)
         columns = self.part(self.panels_across, column, column_parts)
         count = math.prod(plane.batch)
@@ -72,7 +79,7 @@ class _MatmulWriter(PanelPacker):
             self._matrix(left, right, rows, columns, [b.constant(0, I64)] * len(plane.batch))
             return
         with b.loop(*self.part(count, rest, batches)) as turn:
-            index = self.unravel_index(turn.index, plane.batch)
+            index = unravel_index(self.b, turn.index, plane.batch)
             for i, at in enumerate(index):
                 if plane.batch[i] > 1:
                     left, right = left.of_batch(b, i, at), right.of_batch(b, i, at)
@@ -246,7 +253,7 @@ class _MatmulWriter(PanelPacker):
             )
             return
         for below in sorted({r for r, *_ in parts}):
-            digits = self.unravel_index(self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
+            digits = unravel_index(self.b, self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
             mine = [ResultRegister((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
             self.finish([*index, *digits, column], mine)
 

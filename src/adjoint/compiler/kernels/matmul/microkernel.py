@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address
 from adjoint.compiler.kernels.matmul import bf16_pairs
-from adjoint.compiler.kernels.matmul.operand import Index, advance_address
 from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type

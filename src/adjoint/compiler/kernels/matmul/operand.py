@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address
 from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
-
-Index = Reg | int
 
 
 class StridedArray(NamedTuple):
@@ -85,16 +84,3 @@ def _read(b: Builder, place: StridedArray, step: int, lanes: int, mask: Reg | in
     if step == 0:
         return b.broadcast(b.load(place.pointer, place.type), lanes)
     return b.gather(place.pointer, b.mul(b.iota(lanes), step), place.type.of(lanes), mask)
-
-
-def scale_index(b: Builder, index: Index, stride: int) -> Index:
-    """index * stride, an instruction only if it needs one."""
-    if isinstance(index, Reg):
-        return index if stride == 1 else b.mul(index, stride)
-    return index * stride
-
-
-def advance_address(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
-    """The address `index` strides further."""
-    by = scale_index(b, index, stride)
-    return pointer if not isinstance(by, Reg) and by == 0 else b.gep(pointer, by, type)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, min_index, subtract_index
 from adjoint.compiler.kernels.matmul import bf16_pairs, packing
-from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address
-from adjoint.compiler.kernels.matmul.packing import min_index, subtract_index
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.kernels.matmul.panel_layout import PanelLayout, Range
 from adjoint.compiler.llvm.types import Reg
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.matmul.operand import Index, MatmulOperand, advance_address
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, subtract_index
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -36,16 +37,6 @@ def fold_lanes(b: Builder, sums: Sequence[Reg]) -> Reg:
                 for x, y in pairs
             ]
     return level[0]
-
-
-def subtract_index(b: Builder, x: Index, y: Index) -> Index:
-    """x - y, of two numbers a number."""
-    return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(x, y)
-
-
-def min_index(b: Builder, x: Index, y: Index) -> Index:
-    """The smaller, of two numbers a number."""
-    return min(x, y) if isinstance(x, int) and isinstance(y, int) else b.minimum(x, y)
 
 
 def pack_columns(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, floor_div_index, subtract_index
 from adjoint.compiler.kernels.matmul.blocking import round_up
-from adjoint.compiler.kernels.matmul.operand import Index, advance_address
-from adjoint.compiler.kernels.matmul.packing import subtract_index
 from adjoint.compiler.kernels.matmul.product import MatmulPlan
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.builder import Builder
@@ -64,19 +63,4 @@ class PanelLayout:
             return 0, units
         start = self.b.mul(index, units)
         end = self.b.add(start, units)
-        return self.divmod_index(start, parts)[0], self.divmod_index(end, parts)[0]
-
-    def unravel_index(self, x: Reg, sizes: Sequence[int]) -> list[Reg]:
-        """An index into each dimension, from that of an element in row-major order."""
-        digits = []
-        for size in reversed(sizes[1:]):
-            x, digit = self.divmod_index(x, size)
-            digits.append(digit)
-        return [*([x] if sizes else []), *reversed(digits)]
-
-    def divmod_index(self, x: Reg, size: int) -> tuple[Reg, Reg]:
-        """x // size and x % size, for x >= 0."""
-        if size == 1:
-            return x, self.b.constant(0, I64)
-        quotient = self.b.emit(f"udiv i64 {x.name}, {size}", I64)
-        return quotient, self.b.sub(x, self.b.mul(quotient, size))
+        return floor_div_index(self.b, start, parts), floor_div_index(self.b, end, parts)
