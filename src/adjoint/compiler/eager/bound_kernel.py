@@ -52,7 +52,9 @@ class LoadedKernel:
     def __init__(self, recipe: Recipe) -> None:
         self._engine = load(recipe.objects)
         self._recipe = recipe._replace(objects=())
-        self._constants = [_copy_aligned(array) for array in recipe.constants]
+        self._constants = [aligned_bytes(x.nbytes).view(x.dtype).reshape(x.shape) for x in recipe.constants]
+        for constant, array in zip(self._constants, recipe.constants, strict=True):
+            constant[...] = array
         self._specs = [(shape, np.dtype(kind)) for shape, kind in recipe.results]
         self._several = recipe.several
         self._spare_instances = [self._bind()]
@@ -94,7 +96,3 @@ def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Any]) -> Kernel
     return KernelInstance(Segment(bindings, steps, held, recipe.seconds, recipe.divided, threads), recipe.places)
 
 
-def _copy_aligned(array: Any) -> Any:
-    made = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made

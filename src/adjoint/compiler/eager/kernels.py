@@ -36,7 +36,8 @@ def make_kernel(
 
     `arguments`: an `KernelOperand` for each array, and the others as they are.
     """
-    if not all(_has_kernels(x.dtype) for x in arguments if type(x) is KernelOperand):
+    dtypes = {x.dtype for x in arguments if type(x) is KernelOperand}
+    if not all(t.isnative and (t.kind in "biu" or (t.kind == "f" and t.itemsize in (4, 8))) for t in dtypes):
         return None
     try:
         recipe = _load_or_make_recipe(native, arguments, params)
@@ -60,10 +61,6 @@ def _clear_kernels() -> None:
     kernel_provider.enabled = False
     for native in _functions_with_kernels:
         native.kernels.clear()
-
-
-def _has_kernels(dtype: np.dtype[Any]) -> bool:
-    return bool(dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))))
 
 
 def _load_or_make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:

@@ -29,10 +29,6 @@ class KernelKind(NamedTuple):
 # What plans a kind is imported when the first such equation comes: most steps have few kinds.
 
 
-def _can_multiply(value: Value, views: Views, target: Target) -> bool:
-    return value.dtype in FLOATS
-
-
 def can_gather(value: Value, views: Views, target: Target) -> bool:
     """Return whether a gather kernel can read what `value` reads."""
     from adjoint.compiler.kernels.gather_scatter.gather import plan_gather
@@ -70,7 +66,7 @@ def can_fuse_epilogue(product: Value) -> bool:
     return product.shape[-1] > 1 or product.size <= MAX_SCALAR_EPILOGUE
 
 
-PRODUCT = KernelKind(_can_multiply, can_fuse_epilogue)
+PRODUCT = KernelKind(lambda value, views, target: value.dtype in FLOATS, can_fuse_epilogue)
 READING = KernelKind(can_gather, lambda root: True)
 WRITING = KernelKind(can_scatter, lambda root: False)
 SPATIAL = KernelKind(_can_slide_windows, lambda root: True)

@@ -42,7 +42,7 @@ class Memory(Division):
         if mask is None:
             loaded = self.emit(f"load {stored.text}, ptr {pointer.name}, align {type.itemsize}", stored)
         elif type.lanes == 1:
-            with self.when(mask, [self._zero(type)]) as inside:
+            with self.when(mask, [NULL if type.kind == "ptr" else self.constant(0, type)]) as inside:
                 inside.yields(self.load(pointer, type))
             return inside.results[0]
         else:
@@ -141,9 +141,6 @@ class Memory(Division):
 
     def _to_memory(self, value: Reg) -> Reg:
         return self.cast(value, U8) if value.type.is_bool else value
-
-    def _zero(self, type: Type) -> Reg:
-        return NULL if type.kind == "ptr" else self.constant(0, type)
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,7 @@ Modules, in reading order:
   checks.
 - `object_checks_ir`: The native function that compares Python objects with what they were, and a function for each
   kind of comparison.
-- `object_checks`: Looking at Python objects from native code: many comparisons of pointers in one call, a few ns
-  each.
+- `object_checks`: Pointer checks of Python objects in native code: many comparisons in one call, a few ns each.
 - `write_marks`: The marks of a call on Python objects that its kernels wrote: when they were written, and how often.
 - `guard_lowering`: The lowering of guards to pointer checks at the objects that decide them, so that Python need not
   ask again.

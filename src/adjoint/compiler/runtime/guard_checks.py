@@ -1,7 +1,7 @@
 """The checks of a program at each call, in native code: its arguments, its guards, the tensors it captured.
 
-Looks are taken when the checks in Python find nothing wrong although the last looks failed; the more often that was in
-vain, the more rarely.
+They are taken when the guards in Python find nothing wrong although the last native checks failed: the more often that
+was in vain, the more rarely.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class GuardChecks:
             self.state = {k for k, entry in enumerate(outcome.state) if self._of_tensor(k, *entry) is not None}
 
     def retake(self) -> list[PointerCheck] | None:
-        """Looks at everything as it is now, after the 1st, 2nd, 4th, 8th … time that looks failed."""
+        """Take new checks after the 1st, 2nd, 4th, 8th … time that checks failed; None in between."""
         self._refused += 1
         return None if self._refused & (self._refused - 1) else self.take_checks()
 
     def take_checks(self) -> list[PointerCheck] | None:
-        """Looks at everything as it is now; None if something cannot be looked at any more."""
+        """Take checks of everything as it is now; None if something cannot be checked any more."""
         found = [self._of_argument(v) for v in self.arguments]
         parts = [checks_of_guard(guard) for k, guard in enumerate(self.outcome.guards) if k in self.facts]
         parts += [self._of_tensor(k, *entry) for k, entry in enumerate(self.outcome.state) if k in self.state]
@@ -60,8 +60,8 @@ class GuardChecks:
             if part is None:
                 return None
             found += part
-        # two looks at all of one container are the same, though each has a list of its own to compare with
-        return [*{(look[:2] if look.kind in (LIST_IS, DICT_IS) else look[:4]): look for look in found}.values()]
+        # two checks of one container are the same, though each has a list of its own to compare with
+        return [*{(check[:2] if check.kind in (LIST_IS, DICT_IS) else check[:4]): check for check in found}.values()]
 
     def _of_argument(self, v: Value) -> PointerCheck:
         number, strides = v.source.number, v.source.strides
@@ -93,22 +93,22 @@ class GuardChecks:
         return found
 
 
-def install_checks(looks: list[PointerCheck], given: tuple[Any, ...]) -> Callable[..., bool] | None:
-    """A function that makes these looks; None if something has changed since they were taken."""
-    unchanged = make_checker(looks)
+def install_checks(checks: list[PointerCheck], given: tuple[Any, ...]) -> Callable[..., bool] | None:
+    """Return a function that makes these checks; None if something has changed since they were taken."""
+    unchanged = make_checker(checks)
     return unchanged if unchanged(*given) else None
 
 
 def checks_of_gradients(
     placed: list[tuple[Tensor, Tensor | None]], arrays: list[Any], most: int, held: list[int]
 ) -> list[PointerCheck]:
-    """Looks that tensors have the gradients in `placed`, these the memory in `arrays`, and nobody else has either.
+    """Return checks that tensors have the gradients in `placed`, these the memory in `arrays`, and nobody else either.
 
     `most` and `held`: what getrefcount says of a gradient, and of each array, while only the program has it.
     """
     slots = cpython_layout.find_slot_offsets()
     assert slots is not None
-    # the looks must not count among the references: program and tensors keep all of it alive
+    # the checks must not count among the references: program and tensors keep all of it alive
     found = [check_slot(tensor, slots.grad, gradient)._replace(held=None) for tensor, gradient in placed]
     gradients = [gradient for _, gradient in placed if gradient is not None]
     for gradient, array, references in zip(gradients, arrays, held, strict=True):

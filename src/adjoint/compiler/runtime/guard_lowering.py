@@ -1,7 +1,7 @@
 """The lowering of guards to pointer checks at the objects that decide them, so that Python need not ask again.
 
-Looks are stricter than the guards: they hold only while the objects are the very ones they were. Where they do not, the
-guards decide. What cannot be looked at stays with Python at each call.
+Checks are stricter than the guards: they hold only while the objects are the very ones they were. Where one fails, the
+guards decide. Guards that have no checks stay with Python at each call.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from adjoint.compiler.trace.frames.sources import (
 )
 from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard
 
-PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a look finds
+PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a check finds
 
 
 def checks_of_guard(guard: Guard) -> list[PointerCheck] | None:
-    """Looks at the objects as they are now, which tell that the guard holds while they are so; None if there are none.
+    """Return checks under which the guard holds as it does now; None if there are none.
 
     The guard must hold now.
     """
@@ -51,7 +51,7 @@ def checks_of_guard(guard: Guard) -> list[PointerCheck] | None:
 
 
 def checks_of_source(place: Source) -> list[PointerCheck] | None:
-    """Looks that tell that the place has the object that it has now."""
+    """Return checks that the place has the object that it has now."""
     holder, name = place.holder, place.name
     if type(place) is ContentsSource:  # one in which no other lies, so that its elements tell all
         return None if flat_elements(holder) is None else _list_if_any(check_entries(holder))
@@ -103,13 +103,13 @@ def checks_of_facts(facts: Iterable[Any]) -> list[PointerCheck] | None:
         if type(holder) not in PLAIN_MAPPINGS or (key not in holder and len(fact) == 2):
             return None
         found.append(check_item(holder, key, holder[key]) if key in holder else check_key_absent(holder, key))
-    return None if None in found else [look for look in found if look is not None]
+    return None if None in found else [check for check in found if check is not None]
 
 
 def _checks_of_items(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> list[PointerCheck] | None:
-    """Looks at the items that the probe reads, if it does nothing else with the dict.
+    """Return checks of the items that the probe reads, if it does nothing else with the dict.
 
-    Of a float of which it only wants to know if it is 0, the look asks no more.
+    The check of a float asks no more than if it is 0, where the probe asks no more.
     """
     spy, careful = _ReadRecorder(subject, float), _ReadRecorder(subject, _ZeroTestedFloat)
     try:
@@ -120,16 +120,16 @@ def _checks_of_items(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> li
         alike = probe(careful) is answer and [*careful.read] == [*spy.read]
     except (LookupError, TypeError, AttributeError):
         alike = False
-    looks = []
+    checks = []
     for key in spy.read:
         value = subject[key]
         if alike and type(value) is float and value:
-            looks.append(check_nonzero(subject, key))
+            checks.append(check_nonzero(subject, key))
         elif _is_immutable(value):
-            looks.append(check_item(subject, key, value))
+            checks.append(check_item(subject, key, value))
         else:
             return None
-    return looks or None
+    return checks or None
 
 
 def _is_immutable(value: Any) -> bool:
@@ -172,5 +172,5 @@ class _ZeroTestedFloat:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _list_if_any(look: PointerCheck | None) -> list[PointerCheck] | None:
-    return None if look is None else [look]
+def _list_if_any(check: PointerCheck | None) -> list[PointerCheck] | None:
+    return None if check is None else [check]

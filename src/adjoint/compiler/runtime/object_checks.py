@@ -1,7 +1,7 @@
-"""Looking at Python objects from native code: many comparisons of pointers in one call, a few ns each.
+"""Pointer checks of Python objects in native code: many comparisons in one call, a few ns each.
 
-A look asks whether something still is the very object that it was; so all looks hold only if nothing has changed, and
-where one fails, something may have. No object is changed, and no reference is kept beyond a look.
+A check asks if something still is the very object that it was. So all checks hold only if nothing has changed; where
+one fails, something may have. No object is changed, and no reference is kept beyond a check.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check_nonzero(holder: dict[Any, Any], key: Any) -> PointerCheck:
 
 
 def check_entries(holder: Any) -> PointerCheck | None:
-    """A list or dict holds what it holds now, in this order; None where that cannot be looked at."""
+    """A list or dict holds what it holds now, in this order; None where no check can tell that."""
     if type(holder) is list:
         return _snapshot(LIST_IS, holder, [*holder])
     ordered = type(holder) in (dict, defaultdict) or (isinstance(holder, dict) and not holder)
@@ -114,17 +114,17 @@ def check_refcount(owner: Any, most: int) -> PointerCheck:
     return PointerCheck(REFCOUNT_AT_MOST, id(owner), most, 0, None)
 
 
-def make_checker(looks: Sequence[PointerCheck]) -> Callable[..., bool]:
-    """A function of the arguments that is true if all looks hold."""
+def make_checker(checks: Sequence[PointerCheck]) -> Callable[..., bool]:
+    """A function of the arguments that is true if all checks hold."""
     words = []
-    # looks of one kind are one call; what a look relies upon is not of a later kind
-    for kind, run in groupby(sorted(looks, key=itemgetter(0)), itemgetter(0)):
-        checks = [look[1:4] for look in run]
-        words += [_check_address(kind), len(checks), *chain.from_iterable(checks)]
-    runs = len({look.kind for look in looks})
+    # checks of one kind are one call; what a check relies upon is not of a later kind
+    for kind, group in groupby(sorted(checks, key=itemgetter(0)), itemgetter(0)):
+        run = [check[1:4] for check in group]
+        words += [_check_address(kind), len(run), *chain.from_iterable(run)]
+    runs = len({check.kind for check in checks})
     head = [*map(id, KNOWN_OBJECTS), *api_addresses(API_FUNCTIONS), runs]
     plan = struct.pack(f"{len(head) + len(words)}q", *head, *words)
-    return _module.function("adjoint_unchanged", (plan, [look.held for look in looks]))
+    return _module.function("adjoint_unchanged", (plan, [check.held for check in checks]))
 
 
 def _snapshot(kind: int, holder: Any, held: list[Any]) -> PointerCheck:

@@ -25,11 +25,11 @@ CREATE, YIELD, WAIT, BLOCK, COUNT = (CALLS + 8 * i for i in range(5))  # address
 # For each thread: what is taken of its range, the pool, its number, its handle.
 POOL_BYTES = RANGES + (MAX_THREADS + 1) * LINE_PAIR_BYTES
 TILE_COUNT_LIMIT = 1 << 24  # fewer in a phase
-# Looks for the last tiles before the processor is offered to others, who keep it for milliseconds.
+# Waits for the last tiles before the processor is offered to others, who keep it for milliseconds.
 SPINS_BEFORE_YIELD = 1024
 FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
 SIG_BLOCK = 0 if sys.platform.startswith("linux") else 1
-SPINS_BEFORE_SLEEP = 2048  # looks at PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
+SPINS_BEFORE_SLEEP = 2048  # reads of PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
 
 
 def write_pool(b: Builder) -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from adjoint.compiler.kernels.index_arithmetic import (
     add_strided,
-    as_index,
     max_index,
     min_index,
     scale_index,
@@ -46,7 +45,7 @@ class PaddedImage(NamedTuple):
 
     def size(self, lanes: int) -> int:
         """Elements of memory the frame needs; a register may begin at its last element."""
-        return 0 if self.in_place else _round_up(self.channels * self.channel + lanes, lanes)
+        return 0 if self.in_place else (-(-self.channels * self.channel // lanes) + 1) * lanes
 
 
 def plan_padded_image(
@@ -138,7 +137,9 @@ def load_places(
     None for `inside`: all are.
     """
     lanes = type.lanes
-    pointer = _address_without_bounds(b, line, add_strided(b, column, place, step), type)
+    # Not `inbounds`: the first lanes may lie before the array, off the mask.
+    index = add_strided(b, column, place, step)
+    pointer = b.emit(f"getelementptr {type.scalar.text}, ptr {line.name}, i64 {index.name}", PTR)
     if step == 1:
         return b.load(pointer, type, _inside(b, place, list(range(lanes)), inside))
     if step > 2 or lanes == 2:
@@ -167,11 +168,6 @@ def _inside(b: Builder, place: Reg | int, ahead: Sequence[int | None], inside: t
     return b.logical_and(b.ge(places, low), b.lt(places, high))
 
 
-def _address_without_bounds(b: Builder, pointer: Reg, index: Reg | int, type: Type) -> Reg:
-    # Not `inbounds`: the first lanes may lie before the array, off the mask.
-    return b.emit(f"getelementptr {type.scalar.text}, ptr {pointer.name}, i64 {as_index(b, index).name}", PTR)
-
-
 def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
     """Map each start to the least one that differs from it by whole strides."""
     return {s: min(t for t in starts if (t - s) % stride == 0) for s in starts}
@@ -179,7 +175,3 @@ def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
 
 def _zero(b: Builder, type: Type) -> Reg:
     return b.constant(0.0, type)
-
-
-def _round_up(size: int, to: int) -> int:
-    return -(-size // to) * to

@@ -68,7 +68,8 @@ def plan_gather(value: Value, target: Target, view_of: ViewOf = StridedView.whol
     bases += [lookup.indices.base for _, places, _ in made for lookup in places.lookups]
     pieces, parts = [], []
     for base, places, shift in made:
-        counts = _count_parts(places.shape, lanes)
+        # into how many parts each dimension can be cut
+        counts = [*places.shape[:-1], max(1, places.shape[-1] // (lanes * REGISTERS_PER_FINISH))]
         enough = count_tiles(2 * value.nbytes, max(counts))
         d = next(d for d, n in enumerate(counts) if n >= enough)
         pieces.append(GatherPiece(base, places, shift, d))
@@ -105,11 +106,6 @@ def _atleast_1d(places: IndexMap) -> IndexMap:
         return places
     lookups = (lookup._replace(indices=lookup.indices._replace(shape=(1,), strides=(0,))) for lookup in places.lookups)
     return places._replace(shape=(1,), strides=(0,), lookups=tuple(lookups), along=(None,))
-
-
-def _count_parts(shape: Shape, lanes: int) -> list[int]:
-    """Into how many parts each dimension can be cut."""
-    return [*shape[:-1], max(1, shape[-1] // (lanes * REGISTERS_PER_FINISH))]
 
 
 def write_gather(

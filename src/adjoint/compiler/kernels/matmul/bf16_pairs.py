@@ -182,17 +182,11 @@ def _round_to_bfloat16(b: Builder, low: Reg, high: Reg, part_stride: int) -> lis
     name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
     parts = [b.external(name, [high, low], HALVES)]
     if part_stride:
-        kept = _split_halves(b, parts[0])
+        bits = b.emit(f"bitcast {HALVES.text} {parts[0].name} to {BF16.of(2 * LANES).text}", BF16.of(2 * LANES))
+        kept = b.split_lanes(bits, LANES * BF16.bits)
         low, high = (b.sub(x, b.cast(h, F32)) for x, h in zip((low, high), kept, strict=True))
         parts.append(b.external(name, [high, low], HALVES))
     return parts
-
-
-def _split_halves(b: Builder, halves: Reg) -> list[Reg]:
-    """The lower and the upper lanes, each a register of bfloat16."""
-    type = BF16.of(2 * LANES)
-    bits = b.emit(f"bitcast {HALVES.text} {halves.name} to {type.text}", type)
-    return b.split_lanes(bits, LANES * type.bits)
 
 
 def _interleave_halves(b: Builder, halves: Reg) -> Reg:

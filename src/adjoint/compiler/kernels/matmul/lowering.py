@@ -35,7 +35,8 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     """The kernel of a product and of what follows it element by element."""
     root = group.root
     assert root is not None
-    left, right = (_expand_batch(fusion.views[o], root.shape[:-2]) for o in root.operands)
+    views = [fusion.views[operand] for operand in root.operands]
+    left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
     flat = None if group.prologue else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
     if group.unit:
@@ -121,10 +122,6 @@ def _write(
             finish = finish_by_unit(b, finish, len(epilogue.roots))
         write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish)
     return b.text()
-
-
-def _expand_batch(view: StridedView, batch: Shape) -> StridedView:
-    return view.expand((*batch, *view.shape[-2:]))
 
 
 def _merge_batch_into_rows(left: StridedView, right: StridedView) -> tuple[StridedView, StridedView] | None:

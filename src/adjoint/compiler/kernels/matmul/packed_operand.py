@@ -54,7 +54,8 @@ def plan_root(
 ) -> MatmulPlan:
     """The plan of a product of matrices that are read where they lie, or `computed`."""
     *batch, m, n = root.shape
-    left, right = (_matrix_strides(view.expand((*batch, *view.shape[-2:]))) for view in views)
+    strides = [view.expand((*batch, *view.shape[-2:])).strides for view in views]
+    left, right = (MatrixStrides(s[:-2], s[-2], s[-1]) for s in strides)
     k = views[0].shape[-1]
     return plan_matmul(tuple(batch), m, n, k, left, right, from_dtype(root.dtype), target, computed=computed, **how)
 
@@ -72,7 +73,3 @@ def find_permutation(view: StridedView) -> tuple[Shape, Shape] | None:
     if view.offset or not same or prod(shape) != view.base.size:
         return None
     return shape, tuple(order.index(d) for d in range(rank))
-
-
-def _matrix_strides(view: StridedView) -> MatrixStrides:
-    return MatrixStrides(view.strides[:-2], view.strides[-2], view.strides[-1])

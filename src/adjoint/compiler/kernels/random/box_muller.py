@@ -17,22 +17,15 @@ def transform(b: Builder, source: Reg, target: Reg, kind: Type, mean: Any, std: 
     """One block of normals from one of uniforms on [0, 1), which may lie in the same place."""
     half = kind.of(HALF_BLOCK)
     u, v = (b.load(b.gep(source, at, kind), half) for at in (0, HALF_BLOCK))
-    pair = _float32(b, u, v) if kind == F32 else _float64(b, u, v)
-    for at, normal in zip((0, HALF_BLOCK), pair, strict=True):
+    angle, rest = b.mul(v, 2 * math.pi), b.sub(1.0, u)
+    if kind == F32:
+        logarithm, (cosine, sine) = _log(b, rest), _cos_sin(b, angle)
+    else:
+        logarithm, cosine, sine = library(b, "log", rest), library(b, "cos", angle), library(b, "sin", angle)
+    radius = b.sqrt(b.mul(logarithm, -2.0))
+    for at, normal in ((0, b.mul(radius, cosine)), (HALF_BLOCK, b.mul(radius, sine))):
         scaled = b.add(b.mul(normal, std), mean) if mean == 0 else b.fma(normal, std, mean)
         b.store(scaled, b.gep(target, at, kind))
-
-
-def _float64(b: Builder, u: Reg, v: Reg) -> tuple[Reg, Reg]:
-    radius = b.sqrt(b.mul(library(b, "log", b.sub(1.0, u)), -2.0))
-    angle = b.mul(v, 2 * math.pi)
-    return b.mul(radius, library(b, "cos", angle)), b.mul(radius, library(b, "sin", angle))
-
-
-def _float32(b: Builder, u: Reg, v: Reg) -> tuple[Reg, Reg]:
-    radius = b.sqrt(b.mul(_log(b, b.sub(1.0, u)), -2.0))
-    cosine, sine = _cos_sin(b, b.mul(v, 2 * math.pi))
-    return b.mul(radius, cosine), b.mul(radius, sine)
 
 
 def _log(b: Builder, x: Reg) -> Reg:

@@ -38,17 +38,9 @@ def _normal_cdf(b: Builder, x: Reg) -> Reg:
     return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
 
 
-def _gelu(b: Builder, x: Reg) -> Reg:
-    return b.mul(x, _normal_cdf(b, x))
-
-
 def _gelu_dx(b: Builder, g: Reg, x: Reg) -> Reg:
     density = b.mul(b.exp(b.mul(b.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
     return b.mul(g, b.fma(x, density, _normal_cdf(b, x)))
-
-
-def _clamp(b: Builder, x: Reg, low: Reg, high: Reg) -> Reg:
-    return b.minimum(b.maximum(x, low), high)
 
 
 def _where(
@@ -95,9 +87,9 @@ ROUTINES = {
     "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.maximum(x, 0.0), 1)),
     "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
     "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1)),
-    "gelu": SmallArrayEntry("x", _elementwise(_gelu, 1)),
+    "gelu": SmallArrayEntry("x", _elementwise(lambda b, x: b.mul(x, _normal_cdf(b, x)), 1)),
     "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2)),
-    "clamp": SmallArrayEntry("xff", _elementwise(_clamp, 1)),
+    "clamp": SmallArrayEntry("xff", _elementwise(lambda b, x, low, high: b.minimum(b.maximum(x, low), high), 1)),
     "where": SmallArrayEntry("bxx", _where, like=1),
     "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False)),
     "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True)),

@@ -72,7 +72,8 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
 
 def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
     """A new array with the result, or a null pointer."""
-    operands = [_operand(b, args, i, letter, kind) for i, letter in enumerate(routine.operands)]
+    objects = [(letter, b.argument(args, i)) for i, letter in enumerate(routine.operands)]
+    operands = [b.cast(b.field(x, HEAD, F64), kind) if letter == "f" else _array(b, x) for letter, x in objects]
     first = operands[routine.operands.index("x")]
     assert isinstance(first, ArrayOperand)
     with b.when(b.le(first.size, routine.most), [NULL]) as small:
@@ -118,11 +119,6 @@ def sweep(b: Builder, count: Reg, lanes: int, carried: Sequence[Reg], body: Body
         mask = b.lane_mask(b.sub(count, whole), lanes)
         rest.yields(*body(whole, mask, *loop.results))
     return rest.results
-
-
-def _operand(b: Builder, args: Reg, i: int, letter: str, kind: Type) -> ArrayOperand | Reg:
-    held = b.argument(args, i)
-    return b.cast(b.field(held, HEAD, F64), kind) if letter == "f" else _array(b, held)
 
 
 def _array(b: Builder, held: Reg) -> ArrayOperand:

@@ -2,8 +2,6 @@
 
 Modules, in reading order:
 
-- `amx_permission`: Leave to use tile registers (AMX): Linux keeps their 8 KiB only for a process that has asked for
-  them.
 - `elf_loader`: Objects linked and made callable without LLVM: what its code generator makes of kernels for x86-64
   Linux is simple.
 - `target`: The machine kernels are compiled for: its vector width, its name in cache keys, and the code generator.

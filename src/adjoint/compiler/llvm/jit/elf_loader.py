@@ -144,7 +144,9 @@ def _place_and_relocate(objects: list[ObjectFile]) -> Image:
                 functions.setdefault(symbol.name, start + place[symbol.section] + symbol.value)
     for each, place in zip(objects, places, strict=True):
         _relocate(each, place, memory, start, functions)
-    if _protect(start, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(start, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
         raise OSError("no memory may be executed")
     unwinder = _unwinder() if frames else None
     if unwinder:
@@ -194,12 +196,6 @@ def _address(name: str) -> int:
         except (OSError, AttributeError):
             pass
     raise UnsupportedObject(f"the function {name}")
-
-
-def _protect(start: int, size: int, rights: int) -> int:
-    function = ctypes.CDLL(None).mprotect
-    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return int(function(start, size, rights))
 
 
 @cache

@@ -5,6 +5,7 @@ LLVM is brought in when something is to be compiled: where all code is there alr
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from functools import cache, cached_property
@@ -14,7 +15,6 @@ import llvmlite
 
 from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import digest
-from adjoint.compiler.llvm.jit.amx_permission import usable_features
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.gc_pause import gc_paused
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Not position-independent: the engine resolves every object's constants against one object's offset table, so that of
 # several objects linked together some would read others' numbers.
 OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "static", "codemodel": "jitdefault"}
+ARCH_PRCTL, REQUEST, TILE_DATA = 158, 0x1023, 18  # of x86-64
 MACHINE_FILE_SUFFIX = ".machine"  # of what LLVM has told of a machine
 
 
@@ -113,6 +114,24 @@ def binding() -> Any:
     llvm.initialize_native_asmprinter()
     hold_across_fork(llvm.ffi.lib._lock._lock)  # LLVM has locks of its own beneath this one, which nobody can renew
     return llvm
+
+
+def usable_features(features: str) -> str:
+    """The features of the processor without those that this process may not use, which it asks for now."""
+    if "+amx-tile" not in features or may_use_tiles():
+        return features
+    return features.replace("+amx-", "-amx-")
+
+
+@cache
+def may_use_tiles() -> bool:
+    """Ask Linux for tile registers (AMX); true if this process, its threads and its forks, may use them from here on.
+
+    Source: Linux kernel documentation, "Using XSTATE features in user space applications".
+    """
+    if sys.platform != "linux" or sys.maxsize < 1 << 32:
+        return False
+    return int(ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST, TILE_DATA)) == 0
 
 
 @cache
