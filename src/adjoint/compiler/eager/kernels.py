@@ -90,11 +90,8 @@ def _recipe_key(native: KernelFunction, arguments: list[Any], params: dict[str, 
     given = [
         (x.shape, x.dtype.str, x.order) if type(x) is KernelOperand else (type(x).__name__, repr(x)) for x in arguments
     ]
-    facts = (
-        source_fingerprint(*DECLARING_LAYERS), host().fingerprint(), sys.version, np.__version__,
-        str(get_default_dtype()), native.name,
-        native.written, told, given, params,
-    )  # fmt: skip
+    machine = (source_fingerprint(*DECLARING_LAYERS), host().fingerprint(), sys.version, np.__version__)
+    facts = (*machine, str(get_default_dtype()), native.name, native.written, told, given, params)
     text = repr(facts)
     if " at 0x" in text or any(not module.startswith("adjoint.") for module, *_ in told):
         return None

@@ -8,7 +8,7 @@ import operator
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, SupportsIndex, cast, overload
 
 import numpy as np
 
@@ -177,7 +177,7 @@ def _literal(value: float, type: Type) -> str:
 @lru_cache(maxsize=1024, typed=True)
 def _integer(value: float, type: Type) -> str:
     try:
-        integer = operator.index(value)  # type: ignore[arg-type]
+        integer = operator.index(cast("SupportsIndex", value))
     except TypeError:
         raise TypeError(f"{value!r} is no constant of an integer type {type}") from None
     low, high = (0, 2**type.bits - 1) if type.kind == "u" else (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1)

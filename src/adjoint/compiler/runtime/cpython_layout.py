@@ -76,11 +76,10 @@ def find_write_slot_offsets() -> WriteSlotOffsets | None:
     found = WriteSlotOffsets(*(slot_offset(*each) for each in of))
     write = Write(weakref.ref(Tensor(np.zeros(1))))
     storage: Storage[Tensor] = Storage()
-    write.order, write.place, write.outside, storage.version = (
-        a, b, c, d
-    ) = 2**40, Site("", 0, ""), True, 2**41  # fmt: skip
+    values = (2**40, Site("", 0, ""), True, 2**41)
+    write.order, write.place, write.outside, storage.version = values
     held = [read_word(id(write) + at) for at in found[:3]] + [read_word(id(storage) + found.version)]
-    return found if held == [*map(id, (a, b, c, d))] else None
+    return found if held == [*map(id, values)] else None
 
 
 def read_word(address: int) -> int:

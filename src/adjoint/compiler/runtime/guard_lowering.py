@@ -169,7 +169,8 @@ class _ZeroTestedFloat:
             raise TypeError("more is asked of a number than if it is 0")
         return self._value == other
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        raise TypeError("more is asked of a number than if it is 0")
 
 
 def _list_if_any(check: PointerCheck | None) -> list[PointerCheck] | None:

@@ -15,8 +15,13 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
 
 LANE_REDUCTIONS = {
-    "add": "hsum", "mul": "hprod", "maximum": "hmax", "minimum": "hmin", "logical_or": "hor", "logical_and": "hand",
-}  # fmt: skip
+    "add": "hsum",
+    "mul": "hprod",
+    "maximum": "hmax",
+    "minimum": "hmin",
+    "logical_or": "hor",
+    "logical_and": "hand",
+}
 
 
 def identity(b: Builder, value: Value, lanes: int) -> Reg:

@@ -134,9 +134,8 @@ def _write_normals(b: Builder, kind: Type) -> None:
 def _write_integers(b: Builder, target: Target) -> None:
     """The quotient by way of float64, which may be one off; a division of integers takes ten times as long."""
     lanes = target.lanes(U32)
-    with b.function("adjoint_integers", [PTR, PTR, PTR, I64, I64, I64], visible=True) as (
-        state, scratch, place, count, low, span,
-    ):  # fmt: skip
+    with b.function("adjoint_integers", [PTR, PTR, PTR, I64, I64, I64], visible=True) as parameters:
+        state, scratch, place, count, low, span = parameters
         out = b.load(place, PTR)
         inverse = b.div(b.constant(1.0, F64), b.cast(span, F64))
 

@@ -13,10 +13,8 @@ from adjoint.compiler.kernels.small_arrays import (
 from adjoint.compiler.kernels.small_arrays.entry import text
 from adjoint.compiler.llvm.jit.target import host
 
-ROUTINES = {
-    **softmax.ROUTINES, **normalization.ROUTINES, **row_reductions.ROUTINES, **elementwise.ROUTINES,
-    **gather_row.ROUTINES, **optimizer_updates.ROUTINES,
-}  # fmt: skip
+MODULES = (softmax, normalization, row_reductions, elementwise, gather_row, optimizer_updates)
+ROUTINES = {name: entry for module in MODULES for name, entry in module.ROUTINES.items()}
 
 
 def write_routine(name: str) -> str:

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ def _words() -> bytes:
 
 def _new_array() -> int:
     """The address of PyArray_New, whose place in the table of NumPy's C interface is part of that."""
-    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
-
+    table = import_module("numpy._core._multiarray_umath")._ARRAY_API
     unpack = ctypes.pythonapi.PyCapsule_GetPointer
     unpack.restype, unpack.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return cpython_layout.read_word(unpack(_multiarray_umath._ARRAY_API, None) + 8 * PY_ARRAY_NEW)
+    return cpython_layout.read_word(unpack(table, None) + 8 * PY_ARRAY_NEW)

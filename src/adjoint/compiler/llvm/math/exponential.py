@@ -10,17 +10,17 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.llvm.math.wide_precision import elementary, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import elementary, narrow, parse_coefficients, widen
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F32, F64, I32, I64, Reg, Type
 
 # For results of float32, relative error of e^r 6e-9 and of e^r - 1 2e-8; and for float64, 4e-18.
 SINGLE = (0.4999999814719572, 0.16666543174079912, 0.04166720166482252, 0.008366580899835312, 0.001388249922860086)
-DOUBLE = (
-    0.5000000000000011, 0.1666666666666641, 0.0416666666665292, 0.008333333333495714, 0.0013888888943921075,
-    0.00019841269504568138, 2.4801492763917227e-05, 2.755758751522328e-06, 2.7630378361336437e-07,
-    2.4999912230597177e-08,
-)  # fmt: skip
+DOUBLE = parse_coefficients("""
+    0.5000000000000011 0.1666666666666641 0.0416666666665292 0.008333333333495714 0.0013888888943921075
+    0.00019841269504568138 2.4801492763917227e-05 2.755758751522328e-06 2.7630378361336437e-07
+    2.4999912230597177e-08
+""")
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 LN2_HIGH_32, LN2_LOW_32 = 0.693145751953125, 1.4286068203094172e-06

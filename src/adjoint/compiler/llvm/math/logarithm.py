@@ -11,21 +11,21 @@ import math
 from collections.abc import Sequence
 
 from adjoint.compiler.llvm.math.exponential import LN2_HIGH, LN2_HIGH_32, LN2_LOW, LN2_LOW_32, ROUNDER, ROUNDER_BITS
-from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import elementary, library, narrow, parse_coefficients, widen
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F32, F64, I32, I64, U32, Operand, Reg
 
 # P, relative error of log(1 + f) 5e-9.
-POLYNOMIAL_32 = (
-    0.33333223898356995, -0.2499968873678488, 0.20010041269272666, -0.1668546647211931, 0.14010957301665128,
-    -0.12115121197282192, 0.13962288721998425, -0.1319165975281184,
-)  # fmt: skip
+POLYNOMIAL_32 = parse_coefficients("""
+    0.33333223898356995 -0.2499968873678488 0.20010041269272666 -0.1668546647211931 0.14010957301665128
+    -0.12115121197282192 0.13962288721998425 -0.1319165975281184
+""")
 # L, relative error 1e-11, for results of float32, and 3e-18.
 SINGLE = (0.6666666563867073, 0.40000337021388804, 0.2853717793152288, 0.2358485886296915)
-DOUBLE = (
-    0.6666666666666735, 0.39999999999409314, 0.28571428743820826, 0.22222198405197108, 0.18183574021164384,
-    0.15313780014946787, 0.14798865305611633,
-)  # fmt: skip
+DOUBLE = parse_coefficients("""
+    0.6666666666666735 0.39999999999409314 0.28571428743820826 0.22222198405197108 0.18183574021164384
+    0.15313780014946787 0.14798865305611633
+""")
 
 TWO_THIRDS_BITS_32 = 0x3F2AAAAB
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD

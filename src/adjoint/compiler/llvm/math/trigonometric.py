@@ -10,7 +10,7 @@ import math
 from functools import cache
 
 from adjoint.compiler.llvm.math.exponential import ROUNDER
-from adjoint.compiler.llvm.math.wide_precision import computed_in_float64, library, narrow, widen
+from adjoint.compiler.llvm.math.wide_precision import computed_in_float64, library, narrow, parse_coefficients, widen
 from adjoint.compiler.llvm.memory import Memory
 from adjoint.compiler.llvm.types import F64, I64, Operand, Reg
 
@@ -18,16 +18,16 @@ from adjoint.compiler.llvm.types import F64, I64, Operand, Reg
 SINE = (-0.166666666415317, 0.008333329374582569, -0.00019839331127679508, 2.718275580491638e-06)
 COSINE = (0.041666666622668276, -0.0013888883738945328, 2.479951606090992e-05, -2.720990330920082e-07)
 # (asin x / x - 1) / x² in x² for |x| <= 1/2, error 2e-11.
-ARCSINE = (
-    0.16666667187668707, 0.0749994824822472, 0.04466015226126342, 0.03011027531316373, 0.024618777676561104,
-    0.0074664825594161245, 0.03469750543711785,
-)  # fmt: skip
+ARCSINE = parse_coefficients("""
+    0.16666667187668707 0.0749994824822472 0.04466015226126342 0.03011027531316373 0.024618777676561104
+    0.0074664825594161245 0.03469750543711785
+""")
 # (atan x / x - 1) / x² in x² for |x| <= 1, error 6e-11.
-ARCTANGENT = (
-    -0.3333333224038493, 0.19999932392349182, -0.1428425366277937, 0.11095223202786589, -0.08988882980297534,
-    0.07269635184078387, -0.05470897319239035, 0.03470984545068909, -0.01647520189402616, 0.005000851278711907,
-    -0.0007115772594906854,
-)  # fmt: skip
+ARCTANGENT = parse_coefficients("""
+    -0.3333333224038493 0.19999932392349182 -0.1428425366277937 0.11095223202786589 -0.08988882980297534
+    0.07269635184078387 -0.05470897319239035 0.03470984545068909 -0.01647520189402616 0.005000851278711907
+    -0.0007115772594906854
+""")
 
 HALF_PI, HALF_PI_LOW = math.pi / 2, 6.123233995736766e-17
 # 2/pi in binary, its first 256 digits: what float32's largest exponent needs, and 100 to spare.

@@ -36,6 +36,11 @@ def computed_in_float64(function: Callable[[Memory, Reg], Reg]) -> Callable[[Mem
     return call_widened
 
 
+def parse_coefficients(text: str) -> tuple[float, ...]:
+    """Return the numbers of a table in text."""
+    return tuple(map(float, text.split()))
+
+
 def widen(b: Memory, x: Reg) -> Reg:
     """float32 as float64, where no float32 is denormal."""
     return b.cast(x, F64)
