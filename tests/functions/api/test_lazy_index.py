@@ -47,6 +47,13 @@ def test_tables_are_fresh() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_method_is_found_where_a_function_of_its_name_lives_elsewhere() -> None:
+    program = "import adjoint as ad; print(ad.arange(5).unfold(0, 3, 2).tolist())"
+    environment = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[[0, 1, 2], [2, 3, 4]]"
+
+
 @pytest.mark.parametrize("name", sorted({*lazy_index.MODULE_BY_NAME} - {"name", "resize", "resize_as"}))
 def test_names_are_found(name: str) -> None:
     found: Any = getattr(ad, name, None)

@@ -62,9 +62,10 @@ def add_lazy_names(methods: Mapping[str, str], functions: Mapping[str, str], pac
         MODULE_BY_NAME.update(
             {name: f"{package}.{module}" for module, names in table.items() for name in names.split()}
         )
-    for name in (name for names in methods.values() for name in names.split()):
-        if name not in vars(Tensor):
-            setattr(Tensor, name, LazyMethod(name, MODULE_BY_NAME[name]))
+    for module, names in methods.items():
+        for name in names.split():  # a function of the name, such as F.unfold, may live elsewhere
+            if name not in vars(Tensor):
+                setattr(Tensor, name, LazyMethod(name, f"{package}.{module}"))
 
 
 add_lazy_names(METHODS, FUNCTIONS, "adjoint.functions")
