@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -21,6 +22,7 @@ ERRORS = (RuntimeError, IndexError, TypeError, ValueError)
 def same(expression: str, *, gradient: bool = True, factor: float = 1.0, **arrays: Any) -> None:
     """Evaluate `expression`, in which `t` is the library and the arrays are its tensors, with both, and compare.
 
+    Arrays that the expression does not name are left out.
     Where PyTorch raises, Adjoint must raise an error of the same class.
     """
     ours, theirs = _evaluated(adjoint, expression, arrays, gradient), _evaluated(torch, expression, arrays, gradient)
@@ -77,7 +79,7 @@ def weights(shape: Any) -> Any:
 
 def _evaluated(library: Any, expression: str, arrays: dict[str, Any], gradient: bool) -> Any:
     """[the result, the gradients of the floating arrays], or the exception."""
-    tensors = {name: tensor(library, value, gradient) for name, value in arrays.items()}
+    tensors = _named_tensors(library, expression, arrays, gradient)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -91,6 +93,20 @@ def _evaluated(library: Any, expression: str, arrays: dict[str, Any], gradient: 
     seeds = [library.tensor(weights(r.shape), dtype=r.dtype) for r in roots]
     library.autograd.backward(roots, seeds)
     return [out, [_gradient(leaf) for leaf in leaves]]
+
+
+def _named_tensors(library: Any, expression: str, arrays: dict[str, Any], gradient: bool) -> dict[str, Any]:
+    names = set(re.findall(r"\w+", expression))
+    return {name: tensor(library, value, gradient) for name, value in arrays.items() if name in names}
+
+
+def same_node(expression: str, **arrays: Any) -> None:
+    """The result, or the last of several, was recorded by nodes of one name in both libraries."""
+    names = []
+    for library in (adjoint, torch):
+        out = eval(expression, {"t": library, **_named_tensors(library, expression, arrays, True)})
+        names.append((out[-1] if isinstance(out, tuple) else out).grad_fn.name())
+    assert names[0] == names[1]
 
 
 def _gradient(leaf: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.oracle import same, same_error
+from tests.support.oracle import same, same_error, same_node
 
 import adjoint as ad
 
@@ -110,13 +110,7 @@ def test_fill_diagonal(shape: tuple[int, ...], wrap: bool) -> None:
     ],
 )  # fmt: skip
 def test_names_of_nodes(expression: str) -> None:
-    from tests.support.oracle import tensor
-
-    names = []
-    for library in (ad, torch):
-        given = {name: tensor(library, array) for name, array in GIVEN.items()}
-        names.append(eval(expression, given).grad_fn.name())
-    assert names[0] == names[1]
+    same_node(expression, **GIVEN)
 
 
 @pytest.mark.parametrize(
