@@ -110,7 +110,7 @@ _MOVES = {
     ("functions", "functions.shape"): """
         as_strided=strides diag_tril=arrangement diag_tril=gather diag_tril=strides flip_roll=arrangement
         join=arrangement join=joining meshgrid_combinations=arrangement repeat=joining shape=arrangement
-        split=joining split=sections view_dtype=reinterpretation
+        shape=reinterpretation split=joining split=sections
     """,
     ("functions", "functions.signal"): "fft=fourier fftfreq=frequencies stft=spectrogram windows",
     ("nn", "compat.stubs.nn"): "internals=attention_kernels",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adjoint.core.op.apply import wrap_computed
@@ -70,7 +72,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if axis == rank - 1 and kernel_provider.enabled and not nondefault.count:
         x, indices = input.array, index.array
         if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
-            return wrap_computed(indexing.gather.op, (input, index), {"axis": axis}, found)  # type: ignore[attr-defined]
+            op: Any = indexing.gather
+            return wrap_computed(op.op, (input, index), {"axis": axis}, found)
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 

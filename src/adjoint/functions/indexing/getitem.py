@@ -287,11 +287,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             value = movement.expand(value, shape=region.array.shape)
         write_in_place(region, content_of(value, region), called)
     elif (nondefault.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
-        region, put = _apply_basic_indices(x, plan), view_update.put_index.op  # type: ignore[attr-defined]
+        region = _apply_basic_indices(x, plan)
         if is_expanded(view_of(x)):
             _put_into_base(region, value, plan)
         else:
-            write_in_place(region, apply(put, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)}), called)
+            put = view_update.put_index(region, value, *plan.arrays, pattern=tuple(plan.pattern))
+            write_in_place(region, put, called)
     else:
         _assign_unrecorded(x, plan, value.array)
 

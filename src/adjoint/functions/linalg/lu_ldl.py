@@ -71,18 +71,14 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
 
     Raises RuntimeError for a zero on the diagonal of U.
     """
-    found = _factor_lu("torch.linalg.lu_factor", A, pivot)
-    check_info(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor"), RuntimeError)
+    found = _factor_lu("torch.linalg.lu_factor", A, pivot, True)
     return LuFactorResult(found.LU, found.pivots)
 
 
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactorExResult:
     """Return `lu_factor` and the place of the first zero on the diagonal of U, or 0; an error only if asked for."""
-    found = _factor_lu("torch.linalg.lu_factor_ex", A, pivot)
-    if check_errors:
-        check_info(found.info, ZERO_PIVOT.replace("{name}", "torch.linalg.lu_factor_ex"), RuntimeError)
-    return found
+    return _factor_lu("torch.linalg.lu_factor_ex", A, pivot, check_errors)
 
 
 ZERO_PIVOT = (
@@ -91,7 +87,7 @@ ZERO_PIVOT = (
 )
 
 
-def _factor_lu(name: str, A: Tensor, pivot: bool) -> LuFactorExResult:
+def _factor_lu(name: str, A: Tensor, pivot: bool, check_errors: bool = False) -> LuFactorExResult:
     if A.ndim < 2:
         raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
     if A.array.dtype.kind not in "fc" or A.array.dtype.itemsize == 2:
@@ -101,8 +97,10 @@ def _factor_lu(name: str, A: Tensor, pivot: bool) -> LuFactorExResult:
     out, sizes = elimination.lu(A), A.array.shape
     LU = split_outputs(out, elimination.lu_shapes(sizes), "LinalgLuFactorExBackward0")[0]
     at = int(np.prod(sizes[-2:])) + min(sizes[-2:])
-    info = packed_factors.integers(out.detach(), start=at, stop=at + 1)
-    return LuFactorExResult(LU, elimination.pivots_of(out.detach(), sizes), shape.reshape(info, sizes[:-2]))
+    info = shape.reshape(packed_factors.integers(out.detach(), start=at, stop=at + 1), sizes[:-2])
+    if check_errors:
+        check_info(info, ZERO_PIVOT.replace("{name}", name), RuntimeError)
+    return LuFactorExResult(LU, elimination.pivots_of(out.detach(), sizes), info)
 
 
 @with_out
@@ -138,10 +136,9 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if LU.array.shape[:-1] != pivots.array.shape:
         raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
     check_solve_shapes("linalg.lu_solve", LU, B, left)
-    _check_pivots(
-        pivots, LU.array.shape[-1], "Pivots given to lu_solve must all be greater or equal to 1. ",
-        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). ",
-    )  # fmt: skip
+    given = "Pivots given to lu_solve must all be"
+    low, high = f"{given} greater or equal to 1. ", f"{given} smaller or equal to LU.size(-2). "
+    _check_pivots(pivots, LU.array.shape[-1], low, high)
     P = elimination.permutation_matrix(pivots, rows=LU.array.shape[-1], dtype=LU.array.dtype)
     if adjoint and is_complex(LU):
         LU = conj(LU)
@@ -164,31 +161,29 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
 
     Raises RuntimeError for a zero in D. No gradient is known.
     """
-    found = _factor_ldl("torch.linalg.ldl_factor", A, hermitian)
-    check_info(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor"), RuntimeError)
+    found = _factor_ldl("torch.linalg.ldl_factor", A, hermitian, True)
     return LdlFactorResult(found.LD, found.pivots)
 
 
 @with_out
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LdlFactorExResult:
     """Return `ldl_factor` and the place of the first zero of D, or 0; an error only if asked for."""
-    found = _factor_ldl("torch.linalg.ldl_factor_ex", A, hermitian)
-    if check_errors:
-        check_info(found.info, ZERO_IN_D.replace("{name}", "torch.linalg.ldl_factor_ex"), RuntimeError)
-    return found
+    return _factor_ldl("torch.linalg.ldl_factor_ex", A, hermitian, check_errors)
 
 
 ZERO_IN_D = "{name}: {batch}D[{at},{at}] is zero: the matrix is singular, and ldl_solve would divide by zero"
 
 
-def _factor_ldl(name: str, A: Tensor, hermitian: bool) -> LdlFactorExResult:
+def _factor_ldl(name: str, A: Tensor, hermitian: bool, check_errors: bool) -> LdlFactorExResult:
     check_square(name, A)
     out, sizes = ldl.ldl(A, hermitian=hermitian), A.array.shape
     LD = split_outputs(out, ldl.ldl_shapes(sizes), "LinalgLdlFactorExBackward0")[0]
     n = sizes[-1]
     pivots = packed_factors.integers(out.detach(), start=n * n, stop=n * n + n)
-    info = packed_factors.integers(out.detach(), start=n * n + n, stop=n * n + n + 1)
-    return LdlFactorExResult(LD, pivots, shape.reshape(info, sizes[:-2]))
+    info = shape.reshape(packed_factors.integers(out.detach(), start=n * n + n, stop=n * n + n + 1), sizes[:-2])
+    if check_errors:
+        check_info(info, ZERO_IN_D.replace("{name}", name), RuntimeError)
+    return LdlFactorExResult(LD, pivots, info)
 
 
 @with_out

@@ -273,9 +273,8 @@ def _as_rows(x: Any) -> Any:
 def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
     # all rows at once: NumPy multiplies stacks one by one, which takes 17 times as long for 64 stacks of 12 rows
     flat = x.ndim == 2
-    out = contraction.mm.op.evaluate(  # type: ignore[attr-defined]
-        x if flat else x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T
-    )
+    multiply: Any = contraction.mm
+    out = multiply.op.evaluate(x if flat else x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T)
     if bias is not None:
         out += bias
     return out if flat else out.reshape(*x.shape[:-1], out.shape[-1])

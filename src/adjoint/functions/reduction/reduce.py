@@ -263,8 +263,8 @@ def _max_or_min(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, wh
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
-            op = indexing.take_along_row.op  # type: ignore[attr-defined]
-            return kind(wrap_computed(op, (x, indices), {}, found), indices)
+            op: Any = indexing.take_along_row
+            return kind(wrap_computed(op.op, (x, indices), {}, found), indices)
     indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 

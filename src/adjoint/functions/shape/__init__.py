@@ -3,8 +3,7 @@
 Modules, in reading order:
 
 - `shape`: Other shapes and orders for the same elements.
-- `view_dtype`: `view` with another type: the same bits as other numbers.
-- `as_strided`: Views at strides of one's own, and tensors that become views of themselves in place.
+- `as_strided`: Views at any strides, and methods that turn a tensor into a view of itself.
 - `join`: Tensors joined along a dimension, an existing or a new one.
 - `split`: Tensors split along a dimension: into views, or into tensors that may be written in place.
 - `diag_tril`: Diagonals and triangles of matrices: taken, made, and their positions.

@@ -1,4 +1,4 @@
-"""Views at strides of one's own, and tensors that become views of themselves in place."""
+"""Views at any strides, and methods that turn a tensor into a view of itself."""
 
 from __future__ import annotations
 

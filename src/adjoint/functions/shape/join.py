@@ -39,7 +39,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     if type(tensors) is list and _is_uniform(tensors):
         rank = len(tensors[0].array.shape)
-        return apply(movement.cat.op, tuple(tensors), {"axis": one_dim(dim, rank)})  # type: ignore[attr-defined]
+        op: Any = movement.cat
+        return apply(op.op, tuple(tensors), {"axis": one_dim(dim, rank)})
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):

@@ -69,7 +69,7 @@ def _accept_counts_alone(function: Any) -> Any:
             return cast("Tensor", function(*args, **named))
         return cast("Tensor", function(constant(np.arange(counts.numel())), counts, 0, **named))
 
-    call.parameters = parameters_of(function).positional  # type: ignore[attr-defined]
+    vars(call)["parameters"] = parameters_of(function).positional
     return call
 
 

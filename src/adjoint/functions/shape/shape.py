@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any
 
 from numpy import ndarray
@@ -14,7 +13,7 @@ from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format
 from adjoint.core.tensor.size import Size
-from adjoint.core.tensor.tensor import Tensor, strided_stand_in
+from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
 from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
@@ -85,9 +84,36 @@ def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
     return movement.reshape(self, shape=target)
 
 
-def _view_as_dtype(self: Tensor, dtype: Any) -> Tensor:
-    seen: Tensor = import_module("adjoint.functions.shape.view_dtype").view_as_dtype(self, dtype)
-    return seen
+def _view_as_dtype(input: Tensor, dtype: DType) -> Tensor:
+    """Return the memory of `input` as elements of `dtype`, in as many bytes: no gradient flows through it.
+
+    If the sizes differ, the last dimension grows or shrinks. Raises RuntimeError if that cannot be.
+    """
+    from adjoint.ops.movement.as_strided import geometry_of
+    from adjoint.ops.movement.memory_format import reinterpret  # few programs need it
+
+    old, new = input.element_size(), dtype.numpy.itemsize
+    if old != new:
+        _check_view_sizes(input, dtype, old, new, geometry_of(input)[1])
+    return reinterpret(detach(input), dtype=dtype.numpy)
+
+
+def _check_view_sizes(input: Tensor, dtype: DType, old: int, new: int, start: int) -> None:
+    """Raise RuntimeError unless rows of elements of `old` bytes are rows of elements of `new` bytes too."""
+    named = f"to view {input.dtype.name} as {dtype.name} (different element sizes)"
+    steps = input.stride()
+    if not input.array.shape:
+        raise RuntimeError(f"self.dim() cannot be 0 {named}")
+    if steps[-1] != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {named}, but got {steps[-1]}")
+    ratio, width = max(new // old, 1), input.array.shape[-1]
+    if width % ratio:
+        raise RuntimeError(f"self.size(-1) must be divisible by {ratio} {named}, but got {width}")
+    if start % ratio:
+        raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} {named}, but got {start}")
+    for d, stride in enumerate(steps[:-1]):
+        if stride % ratio:
+            raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} {named}, but got {stride}")
 
 
 @public(varargs_ints=True, overload=(DType, _view_as_dtype))

@@ -19,7 +19,7 @@ from adjoint.ops.movement.sliding_windows import fold, windows
 
 __all__ = ["istft", "stft"]
 
-PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+PAD_MODES: dict[str, Any] = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 LEAST_OVERLAP = 1e-11
 
 
@@ -180,7 +180,7 @@ def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
             f"stft: padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) "
             f"at dimension {x.ndim - 1} of input {list(x.array.shape)}"
         )
-    places = np.pad(np.arange(n), by, PAD_MODES[pad_mode])  # type: ignore[call-overload]
+    places = np.pad(np.arange(n), by, PAD_MODES[pad_mode])
     every: tuple[Any, ...] = (slice(None),) * (x.ndim - 1)
     picked: Any = x[(*every, constant(places))]
     return picked
