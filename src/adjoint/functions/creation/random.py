@@ -8,7 +8,6 @@ import numpy as np
 
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
-from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.shape_tracer import call_on_meta
@@ -18,6 +17,7 @@ from adjoint.functions.api.memory_format import draw_in_memory_order, memory_ord
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.creation.creation import finish_factory
+from adjoint.functions.indexing.gather import _broadcast_or_raise
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.elementwise.complex import view_as_complex_unshared
 from adjoint.ops.movement import movement
@@ -139,9 +139,7 @@ def randn_like(
 ) -> Tensor:  # fmt: skip
     """Return `randn` in the shape and dtype of `input`, drawn in the order of its memory."""
     serial = memory_order(input) is not None
-    return _draw_like(
-        input, _draw_normal, dtype, generator, device, requires_grad, mean=0.0, std=1.0, serial=serial
-    )
+    return _draw_like(input, _draw_normal, dtype, generator, device, requires_grad, mean=0.0, std=1.0, serial=serial)
 
 
 def randint_like(
@@ -180,7 +178,7 @@ def normal(
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
-    kind, shape = given[0].array.dtype, _broadcast_or_raise(given)
+    kind, shape = given[0].array.dtype, _broadcast_or_raise(*(x.array.shape for x in given))
     drawn = _draw_normal_with_std(shape, kind, std, source)
     drawn = arithmetic.add(drawn, mean.detach() if isinstance(mean, Tensor) else mean)
     made = drawn if drawn.array.dtype == kind else select.cast(drawn, dtype=kind)
@@ -351,18 +349,11 @@ def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator
 def _normal_into(out: Tensor, mean: Any, std: Any, generator: Generator) -> Tensor:
     """Fill `out` in PyTorch's steps: draw in its type and memory order, then scale, then add the mean."""
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    shape = _broadcast_or_raise(given)
+    shape = _broadcast_or_raise(*(x.array.shape for x in given))
     if not isinstance(std, Tensor):
         return _fill_out(out, shape, normal, lambda x: x.normal_(0.0, std, generator=generator).add_(mean))
     scale = ops.standard_deviation(std.detach())
     return _fill_out(out, shape, normal, lambda x: x.normal_(0.0, 1.0, generator=generator).mul_(scale).add_(mean))
-
-
-def _broadcast_or_raise(given: list[Tensor]) -> tuple[int, ...]:
-    try:
-        return broadcast_shapes(*(x.array.shape for x in given))
-    except ValueError as error:
-        raise RuntimeError(str(error)) from error
 
 
 def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Tensor:

@@ -10,8 +10,8 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import in_place, rename_node
-from adjoint.functions.elementwise.activation import softmax, softplus
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.elementwise.activation import _write_if_inplace, softmax, softplus
 from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import scatter
@@ -22,10 +22,6 @@ __all__ = [
     "celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink",
     "softsign",
 ]  # fmt: skip
-
-
-def _write_if_inplace(input: Tensor, out: Any, inplace: bool, name: str) -> Any:
-    return in_place(lambda _: out, name)(input) if inplace else out
 
 
 def _copy_if_inplace(input: Tensor, inplace: bool) -> Any:

@@ -291,7 +291,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         if is_expanded(view_of(x)):
             _put_into_base(region, value, plan)
         else:
-            put = view_update.put_index(region, value, *plan.arrays, pattern=tuple(plan.pattern))
+            op: Any = view_update.put_index
+            put = apply(op.op, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)})
             write_in_place(region, put, called)
     else:
         _assign_unrecorded(x, plan, value.array)
