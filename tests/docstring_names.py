@@ -49,6 +49,10 @@ MODULES: list[str] = [
     "nn.MultiLabelMarginLoss", "nn.MultiLabelSoftMarginLoss", "nn.NLLLoss", "nn.PairwiseDistance", "nn.PixelShuffle",
     "nn.PixelUnshuffle", "nn.PoissonNLLLoss", "nn.SmoothL1Loss", "nn.SoftMarginLoss", "nn.TripletMarginLoss",
     "nn.Unfold",
+    # activations made from functions
+    "nn.CELU", "nn.ELU", "nn.GELU", "nn.GLU", "nn.Hardshrink", "nn.Hardsigmoid", "nn.Hardswish", "nn.Hardtanh",
+    "nn.LeakyReLU", "nn.LogSigmoid", "nn.LogSoftmax", "nn.Mish", "nn.ReLU6", "nn.SELU", "nn.SiLU", "nn.Softmin",
+    "nn.Softplus", "nn.Softshrink", "nn.Softsign", "nn.Tanhshrink", "nn.Threshold",
     # modules and their parts
     "nn.ModuleList", "nn.ModuleDict", "nn.Module", "nn.Module.forward", "nn.Module.compile", "nn.Module.train",
     "nn.Module.eval", "nn.Module.requires_grad_", "nn.Module.zero_grad", "nn.Module.apply", "nn.Module.children",

@@ -33,14 +33,42 @@ def _write_if_inplace(input: Tensor, out: Tensor, inplace: bool, name: str) -> T
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return x where x > 0, else negative_slope · x."""
+    """Return x where x > 0, else negative_slope · x.
+
+    Args:
+        input: tensor of real numbers.
+        negative_slope: factor of negative numbers. Default: 0.01.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.leaky_relu(ad.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
     return _write_if_inplace(input, rename_node(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
 
 
 @in_float32
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x where x > 0, else alpha (eˣ - 1)."""
+    """Return x where x > 0, else alpha (eˣ - 1).
+
+    Args:
+        input: tensor of real numbers.
+        alpha: negative of the limit on the left. Default: 1.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Source: Clevert et al., 2016.
+
+    Example:
+        >>> F.elu(ad.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     below = select.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
     out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
     return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "elu_")
@@ -48,7 +76,21 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @in_float32
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    """Return scale · elu(x, alpha) with the two constants that keep mean 0 and variance 1.
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Source: Klambauer et al., 2017.
+
+    Example:
+        >>> F.selu(ad.tensor([-1.0, 2.0]))
+        tensor([-1.1113,  2.1014])
+    """
     scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
     return _write_if_inplace(input, rename_node(scaled, "EluBackward0"), inplace, "selu_")
 
@@ -105,9 +147,22 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Return x Φ(x), Φ the normal distribution function; `approximate="tanh"` replaces it by a tanh.
+    """Return x Φ(x), with the normal distribution function Φ.
 
-    Source: Hendrycks & Gimpel, 2016. Raises RuntimeError for other values of `approximate`.
+    Args:
+        input: tensor of real numbers.
+        approximate: "tanh" for an approximation by tanh. Default: "none".
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for other values of `approximate`, and for tensors that are not floating.
+
+    Source: Hendrycks and Gimpel, 2016.
+
+    Example:
+        >>> F.gelu(ad.tensor([-1.0, 2.0]))
+        tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -133,7 +188,21 @@ def _silu(x: Any) -> Any:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / (1 + e⁻ˣ). Raises RuntimeError for tensors that are not floating."""
+    """Return x / (1 + e⁻ˣ).
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for tensors that are not floating.
+
+    Example:
+        >>> F.silu(ad.tensor([-1.0, 2.0]))
+        tensor([-0.2689,  1.7616])
+    """
     if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
@@ -142,7 +211,20 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @with_out
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold."""
+    """Return ln(1 + e^(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    Args:
+        input: tensor of real numbers.
+        beta: steepness. Default: 1.
+        threshold: value of beta x beyond which the result is x. Default: 20.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.softplus(ad.tensor([-1.0, 0.0, 30.0]))
+        tensor([ 0.3133,  0.6931, 30.0000])
+    """
     scaled = arithmetic.mul(input, beta)
     linear = comparison.gt(scaled, threshold)
     below = select.where(linear, 0.0, scaled)
@@ -152,14 +234,41 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 @with_out
 def logsigmoid(input: Tensor) -> Tensor:
-    """Return ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows."""
+    """Return ln(1 / (1 + e⁻ˣ)), computed so that nothing overflows.
+
+    Args:
+        input: tensor of real numbers.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.logsigmoid(ad.tensor([-100.0, 0.0]))
+        tensor([-100.0000,   -0.6931])
+    """
     size = arithmetic.abs(input)
     out = arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
     return rename_node(out, "LogSigmoidBackward0")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x limited to [min_val, max_val]; the gradient there is 0. Raises ValueError if min_val > max_val."""
+    """Return x clamped to [min_val, max_val]; at the limits the gradient is 0.
+
+    Args:
+        input: tensor of real numbers.
+        min_val: lower limit. Default: -1.
+        max_val: upper limit. Default: 1.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: ValueError where min_val is larger than max_val.
+
+    Example:
+        >>> F.hardtanh(ad.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.array.dtype.kind in "iu":
@@ -171,12 +280,35 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x limited to [0, 6]."""
+    """Return x clamped to [0, 6].
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.relu6(ad.tensor([-1.0, 3.0, 8.0]))
+        tensor([0., 3., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """Return x - tanh x."""
+    """Return x - tanh x.
+
+    Args:
+        input: tensor of real numbers.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.tanhshrink(ad.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.2384])
+    """
     return arithmetic.sub(input, transcendental.tanh(input))
 
 
@@ -271,7 +403,22 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @public()
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Return x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
+    """Return x - ln Σ eˣ along `dim`, the logarithm of softmax.
+
+    Args:
+        input: tensor of floating point numbers.
+        dim: dimension over which the results are normalized. Default: None, 0 for 0, 1 and 3 dimensions, else 1.
+        dtype: dtype to compute in. Default: None, the input's.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for integers.
+
+    Example:
+        >>> F.log_softmax(ad.tensor([0.0, 1.0]), dim=0)
+        tensor([-1.3133, -0.3133])
+    """
     array = input.array
     x = input if dtype is None and array.dtype.kind == "f" else _cast_or_check_floating(input, dtype, "log_softmax")
     rank = len(array.shape)
@@ -284,7 +431,22 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Return e⁻ˣ / Σ e⁻ˣ along `dim`. Raises RuntimeError for integers."""
+    """Return e⁻ˣ / Σ e⁻ˣ along `dim`.
+
+    Args:
+        input: tensor of floating point numbers.
+        dim: dimension over which the results are normalized. Default: None, 0 for 0, 1 and 3 dimensions, else 1.
+        dtype: dtype to compute in. Default: None, the input's.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for integers.
+
+    Example:
+        >>> F.softmin(ad.tensor([0.0, 1.0]), dim=0)
+        tensor([0.7311, 0.2689])
+    """
     return softmax(arithmetic.neg(input), dim, dtype=dtype)
 
 

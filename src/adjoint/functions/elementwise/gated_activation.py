@@ -31,7 +31,24 @@ def _copy_if_inplace(input: Tensor, inplace: bool) -> Any:
 
 @in_float32
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x where x > 0, else alpha (e^(x / alpha) - 1). Raises RuntimeError if alpha is 0. Source: Barron, 2017."""
+    """Return x where x > 0, else alpha (e^(x / alpha) - 1).
+
+    Args:
+        input: tensor of real numbers.
+        alpha: negative of the limit on the left, not 0. Default: 1.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for an alpha of 0.
+
+    Source: Barron, 2017.
+
+    Example:
+        >>> F.celu(ad.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = _copy_if_inplace(input, inplace)
@@ -42,13 +59,39 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x where |x| > lambd, else 0."""
+    """Return x where |x| > lambd, else 0.
+
+    Args:
+        input: tensor of real numbers.
+        lambd: size up to which numbers become 0. Default: 0.5.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.hardshrink(ad.tensor([-1.0, 0.25, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
     return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, input)
 
 
 @with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x brought nearer to 0 by lambd, but not beyond. Raises RuntimeError for lambd < 0."""
+    """Return x moved towards 0 by lambd, and 0 where |x| ≤ lambd.
+
+    Args:
+        input: tensor of real numbers.
+        lambd: distance to move, at least 0. Default: 0.5.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Raises: RuntimeError for lambd < 0.
+
+    Example:
+        >>> F.softshrink(ad.tensor([-1.0, 0.25, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
+    """
     if lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd}")
     shrunk = select.where(comparison.gt(input, 0.0), arithmetic.sub(input, lambd), arithmetic.add(input, lambd))
@@ -56,12 +99,35 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """Return x / (1 + |x|)."""
+    """Return x / (1 + |x|).
+
+    Args:
+        input: tensor of real numbers.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.softsign(ad.tensor([-1.0, 3.0]))
+        tensor([-0.5000,  0.7500])
+    """
     return arithmetic.div(input, arithmetic.add(arithmetic.abs(input), 1.0))
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1/2, limited to [0, 1]; at the limits the gradient is 0."""
+    """Return x / 6 + 1/2, clamped to [0, 1]; at the limits the gradient is 0.
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.hardsigmoid(ad.tensor([-4.0, 0.0, 1.5]))
+        tensor([0.0000, 0.5000, 0.7500])
+    """
     inner = arithmetic.div(arithmetic.add(input, 3.0), 6.0)
     upper = select.where(comparison.ge(input, 3.0), 1.0, inner)
     return _write_if_inplace(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
@@ -69,7 +135,21 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 @in_float32
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x (x + 3) / 6 between -3 and 3, below 0, above x. Source: Howard et al., 2019."""
+    """Return x (x + 3) / 6 between -3 and 3, 0 below and x above.
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Source: Howard et al., 2019.
+
+    Example:
+        >>> F.hardswish(ad.tensor([-4.0, 1.0, 5.0]))
+        tensor([0.0000, 0.6667, 5.0000])
+    """
     x = _copy_if_inplace(input, inplace)
     middle = select.where(comparison.ge(arithmetic.abs(x), 3.0), 0.0, x)  # keeps the branch not chosen finite
     inner = arithmetic.div(arithmetic.mul(middle, arithmetic.add(middle, 3.0)), 6.0)
@@ -79,14 +159,44 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @in_float32
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x tanh(ln(1 + eˣ)). Source: Misra, 2019."""
+    """Return x tanh(ln(1 + eˣ)).
+
+    Args:
+        input: tensor of real numbers.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Source: Misra, 2019.
+
+    Example:
+        >>> F.mish(ad.tensor([-1.0, 2.0]))
+        tensor([-0.3034,  1.9440])
+    """
     x = _copy_if_inplace(input, inplace)
     out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
     return _write_if_inplace(input, rename_node(out, "MishBackward0"), inplace, "mish_")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return a σ(b) of the halves a and b of `dim`. Raises RuntimeError for odd sizes. Source: Dauphin et al., 2016."""
+    """Return a σ(b) of the two halves a and b along `dim`.
+
+    Args:
+        input: tensor of floating point numbers.
+        dim: dimension to halve, of even size. Default: -1.
+
+    Shapes:
+        input (…, 2 N) -> (…, N), along `dim`
+
+    Raises: RuntimeError for odd sizes.
+
+    Source: Dauphin et al., 2016.
+
+    Example:
+        >>> F.glu(ad.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0.5000, 1.0000])
+    """
     if not input.ndim:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     axis = one_dim(dim, input.ndim)

@@ -31,7 +31,21 @@ def selu_(input: Tensor) -> Tensor:
 
 @public(method=False)
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Return `input` where it is above the threshold, else `value`."""
+    """Return x where x > threshold, else `value`.
+
+    Args:
+        input: tensor of real numbers.
+        threshold: number above which x stays.
+        value: number in place of the others.
+        inplace: True to write the result into the input. Default: False.
+
+    Shapes:
+        input of any shape -> the same shape
+
+    Example:
+        >>> F.threshold(ad.tensor([0.5, 2.0]), 1.0, -1.0)
+        tensor([-1.,  2.])
+    """
     if inplace:
         return threshold_(input, threshold, value)
     return float_functions.threshold(input, threshold=threshold, value=value)
