@@ -26,67 +26,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adjoint.core.runtime.lazy_import import attach_lazy_names
-from adjoint.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
-from adjoint.nn.utils.weight_norm import remove_weight_norm, weight_norm
+from adjoint.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
+from adjoint.nn.utils.spectral_norm import spectral_norm as spectral_norm
+from adjoint.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
+from adjoint.nn.utils.weight_norm import weight_norm as weight_norm
 
 if TYPE_CHECKING:
-    from adjoint.nn.utils import (
-        clip_grad,
-        init,
-        layer_weights,
-        packed_sequence,
-        parametrizations,
-        parametrize,
-        prune,
-        stateless,
-    )
-    from adjoint.nn.utils.clip_grad import (
-        clip_grad_norm,
-        clip_grad_norm_,
-        clip_grad_value_,
-        clip_grads_with_norm_,
-        get_total_norm,
-    )
-    from adjoint.nn.utils.init import skip_init
-    from adjoint.nn.utils.layer_weights import (
-        convert_conv2d_weight_memory_format,
-        convert_conv3d_weight_memory_format,
-        fuse_conv_bn_eval,
-        fuse_conv_bn_weights,
-        fuse_linear_bn_eval,
-        fuse_linear_bn_weights,
-    )
-    from adjoint.nn.utils.parameter_vector import parameters_to_vector, vector_to_parameters
+    from adjoint.nn.utils import clip_grad as clip_grad
+    from adjoint.nn.utils import init as init
+    from adjoint.nn.utils import layer_weights as layer_weights
+    from adjoint.nn.utils import packed_sequence as packed_sequence
+    from adjoint.nn.utils import parametrizations as parametrizations
+    from adjoint.nn.utils import parametrize as parametrize
+    from adjoint.nn.utils import prune as prune
+    from adjoint.nn.utils import stateless as stateless
+    from adjoint.nn.utils.clip_grad import *
+    from adjoint.nn.utils.init import *
+    from adjoint.nn.utils.layer_weights import *
+    from adjoint.nn.utils.parameter_vector import *
 
-__all__ = [
-    "clip_grad",
-    "clip_grad_norm",
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
-    "convert_conv2d_weight_memory_format",
-    "convert_conv3d_weight_memory_format",
-    "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights",
-    "fuse_linear_bn_eval",
-    "fuse_linear_bn_weights",
-    "fusion",
-    "get_total_norm",
-    "init",
-    "parameters_to_vector",
-    "parametrizations",
-    "parametrize",
-    "prune",
-    "remove_spectral_norm",
-    "remove_weight_norm",
-    "rnn",
-    "skip_init",
-    "spectral_norm",
-    "stateless",
-    "vector_to_parameters",
-    "weight_norm",
-]
-_PARTS = "parametrizations parametrize prune rnn stateless"
+_PARTS = "clip_grad fusion init parametrizations parametrize prune rnn stateless"
 _HOMES = {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
     "layer_weights": """
@@ -97,4 +56,6 @@ _HOMES = {
     "init": "skip_init",
 }
 if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)
+    __all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)
+    __all__ += ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
+    __all__.sort()
