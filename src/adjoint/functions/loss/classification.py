@@ -154,7 +154,8 @@ def nll_loss(
         return _mean_nll(input, target, ignore=ignore_index)
     counted = comparison.ne(target, ignore_index)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
-    _check_classes(safe, shape[axis])
+    bounds = f"Target {{}} is out of bounds: classes are 0 to {shape[axis] - 1}"
+    indexing.check_range(safe, shape[axis], bounds, low=0)
     if in_one_op:
         return _mean_nll(input, target, ignore=ignore_index)
     picked = _gather_at_target(input, safe, axis)
@@ -263,10 +264,6 @@ def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> A
     safe = np.where(counted, target, 0)
     share = np.where(counted, weight[safe], 0)
     return -(np.where(counted, logs[np.arange(len(target)), safe], 0) * share).sum() / share.sum()
-
-
-def _check_classes(target: Any, classes: int) -> None:
-    indexing.check_range(target, classes, f"Target {{}} is out of bounds: classes are 0 to {classes - 1}", low=0)
 
 
 def _check_weight(weight: Tensor, classes: int) -> None:

@@ -121,13 +121,12 @@ class RNNBase(Module):
         return output.transpose(0, 1) if self.batch_first else output, self._join_state(last)
 
     def _run_layers(self, rows: Any, sizes: Sequence[int], start: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        each = [self._layer_weights(names) for names in self._all_weights]
+        each = [
+            Weights(**{name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names})
+            for names in self._all_weights
+        ]
         layers = [each[i : i + self._num_directions] for i in range(0, len(each), self._num_directions)]
         return recurrent_layers(self.mode, rows, start, layers, sizes, self.dropout, self.training)
-
-    def _layer_weights(self, names: Sequence[str]) -> Weights:
-        given = {name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names}
-        return Weights(**given)
 
     def _split_state(self, hx: Any) -> tuple[Any, ...]:
         return (hx,)

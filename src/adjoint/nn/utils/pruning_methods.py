@@ -45,7 +45,10 @@ class BasePruningMethod(ABC):
         key, held = find_pruning_hook(module, name)
         made = cls(*args, **kwargs)
         made._tensor_name = name
-        method = made if held is None else _combine_methods(held, made)
+        method = made
+        if held is not None:
+            method = held if isinstance(held, PruningContainer) else PruningContainer(held)
+            method.add_pruning_method(made)
         original = getattr(module, name if held is None else f"{name}_orig")
         before = ones_like(original) if held is None else getattr(module, f"{name}_mask").detach().clone()
         if importance_scores is not None and importance_scores.shape != original.shape:
@@ -94,12 +97,6 @@ def find_pruning_hook(module: Any, name: str) -> tuple[Any, Any]:
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             return key, hook
     return None, None
-
-
-def _combine_methods(held: BasePruningMethod, made: BasePruningMethod) -> PruningContainer:
-    out = held if isinstance(held, PruningContainer) else PruningContainer(held)
-    out.add_pruning_method(made)
-    return out
 
 
 class PruningContainer(BasePruningMethod):
