@@ -16,6 +16,7 @@ from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
 from adjoint.autograd.engine.node_call import run_post_hooks, run_pre_hooks
 from adjoint.core.graph.node import Leaf
 from adjoint.core.op.apply import make_node
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, touch_gradient
 from adjoint.core.tensor.as_strided import match_stride_order
@@ -182,5 +183,5 @@ def _as_grad(g: Tensor) -> Tensor:
     out = shallow_copy(g)
     if g.node is not None and mode.recording:
         shapes = ((), g.array.shape)
-        out.node = make_node(replace_content.op, (None, g.node), {}, shapes, g.array)  # type: ignore[attr-defined]
+        out.node = make_node(op_of(replace_content), (None, g.node), {}, shapes, g.array)
     return out

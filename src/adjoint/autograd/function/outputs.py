@@ -10,6 +10,7 @@ from adjoint.autograd.function.saved import CLEARED, SavedVariable, output_numbe
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import INFERENCE_SAVED_ERROR
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import CreationMeta, make_view, mark_written, share_storage, share_view, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -137,7 +138,7 @@ def _attach_history(
 def _view_as_self(x: Tensor) -> Tensor:
     """Return a view of the whole of `x`: the same memory with a place of its own in the graph."""
     alias = wrap(x.array)
-    share_view(x, alias, reshape.op, {"shape": x.array.shape}, CreationMeta.IN_CUSTOM_FUNCTION)  # type: ignore[attr-defined]
+    share_view(x, alias, op_of(reshape), {"shape": x.array.shape}, CreationMeta.IN_CUSTOM_FUNCTION)
     return alias
 
 

@@ -85,10 +85,10 @@ def _is_stable_attribute(holder: Any, place: AttributeSource, value: Any) -> boo
 
 
 def _checks_of_probe(guard: ProbeGuard) -> list[PointerCheck] | None:
-    """`probe.rests_on(subject)` names what the answer depends on; a probe of a dict's items is seen reading them."""
-    rests_on = getattr(guard.probe, "rests_on", None)
-    if rests_on is not None:
-        return checks_of_facts(rests_on(guard.subject))
+    """Return checks of what the probe's answer depends on, as declared; a probe of a dict is watched as it reads it."""
+    dependencies = getattr(guard.probe, "depends_on", None)
+    if dependencies is not None:
+        return checks_of_facts(dependencies(guard.subject))
     return _checks_of_items(guard.subject, guard.probe) if type(guard.subject) in PLAIN_MAPPINGS else None
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.typing import Operands, Params
+
+Probe = TypeVar("Probe", bound=Callable[[Any], Any])
 
 
 class TransformLevel(Protocol):
@@ -168,6 +170,20 @@ def runtime_input(holder: Any, key: Any) -> Any:
             holder = holder[k]
         return holder
     return holder[key]
+
+
+def depends_on(dependencies: Callable[[Any], Iterable[Any]]) -> Callable[[Probe], Probe]:
+    """Declare the objects on which the answer of a probe depends, so that a compiled step need not call the probe.
+
+    `dependencies(subject)` yields (dict, key) for an item, (dict, key, None) for one that may be missing, and a list or
+    dict for all that it holds.
+    """
+
+    def declare(probe: Probe) -> Probe:
+        vars(probe)["depends_on"] = dependencies
+        return probe
+
+    return declare
 
 
 def guard_on(subject: Any, probe: Any, what: str, at_end: bool = False, contents: Any = None) -> Any:

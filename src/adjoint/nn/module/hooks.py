@@ -14,6 +14,7 @@ from functools import update_wrapper
 from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle
+from adjoint.core.runtime.mode import depends_on
 from adjoint.nn.module.module_state import AnyModule
 
 CALL_HOOK_NAMES = (
@@ -83,11 +84,6 @@ def has_hooks(module: Any) -> bool:
     return bool(hook_ids(module) or hook_ids(global_hooks))
 
 
-def hook_ids(holder: Any) -> list[int]:
-    """Return the ids of the hooks that run at the module's calls, whoever added them."""
-    return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
-
-
 def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
     """Return the facts that the ids depend on."""
     held = vars(holder)
@@ -97,7 +93,10 @@ def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
             yield held[name]
 
 
-vars(hook_ids)["rests_on"] = _hook_id_dependencies
+@depends_on(_hook_id_dependencies)
+def hook_ids(holder: Any) -> list[int]:
+    """Return the ids of the hooks that run at the module's calls, whoever added them."""
+    return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
 
 
 class ModuleHandle(RemovableHandle):

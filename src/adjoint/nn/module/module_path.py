@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from adjoint.core.runtime.mode import guard_on, mode, nondefault
+from adjoint.core.runtime.mode import depends_on, guard_on, mode, nondefault
 from adjoint.nn.module.hooks import (
     CALL_HOOK_TABLES_NAME,
     FULL_BACKWARD_NAME,
@@ -30,12 +30,10 @@ trace_stack = _TraceStack()
 UNCOUNTED_ATTRIBUTES = ("_version", CALL_HOOK_TABLES_NAME, FULL_BACKWARD_NAME)  # these change nothing by themselves
 
 
+@depends_on(lambda holder: [(vars(holder), "_version")])
 def module_version(holder: Any) -> Any:
     """Return the number that changes with everything that a call of the module depends on."""
     return holder._version
-
-
-vars(module_version)["rests_on"] = lambda holder: [(vars(holder), "_version")]
 
 
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement_op, unary
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.movement.movement import cat, reshape, select
@@ -59,7 +60,7 @@ def make_complex(x: Any, y: Any) -> Any:
 
 def view_as_complex_unshared(parts: Any) -> Any:
     """`view_as_complex` of a temporary: the result owns the memory and is no view."""
-    return apply(view_as_complex.op, (parts,), {})  # type: ignore[attr-defined]
+    return apply(op_of(view_as_complex), (parts,), {})
 
 
 def real(x: Any) -> Any:

@@ -11,6 +11,7 @@ from adjoint.core.op import bfloat16
 from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.tensor import Tensor
@@ -68,7 +69,7 @@ def choose(condition: Any, x: Any, y: Any) -> Any:
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     """
-    return _where_by(_where_.op, condition, x, y)  # type: ignore[attr-defined]
+    return _where_by(op_of(_where_), condition, x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -76,7 +77,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
     Source: `torch.where`; the result has the common type of x and y.
     """
-    return _where_by(_where.op, condition, x, y)  # type: ignore[attr-defined]
+    return _where_by(op_of(_where), condition, x, y)
 
 
 def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
@@ -128,7 +129,7 @@ def cast(x: Any, *, dtype: Any) -> Any:
     """x converted to `dtype`; the gradient is converted back. Complex numbers lose their imaginary parts."""
     array = np.asarray(x)
     if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
-        return call_row_major(lambda x: cast.op.evaluate(x, dtype=dtype), array)  # type: ignore[attr-defined]
+        return call_row_major(lambda x: op_of(cast).evaluate(x, dtype=dtype), array)
     return (array.real if array.dtype.kind == "c" and dtype.kind not in "cb" else array).astype(dtype)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
@@ -157,7 +158,7 @@ def check_range(
     if low == 0 and all_in_range(indices, size):
         return
     params = {"low": -size if low is None else low, "size": size, "complaint": complaint, "error": error}
-    apply(_check_range.op, (indices,), params)  # type: ignore[attr-defined]
+    apply(op_of(_check_range), (indices,), params)
 
 
 def all_in_range(indices: Any, size: int) -> bool:
@@ -193,6 +194,6 @@ def require(holds: Any, indices: Any, *, low: int, size: int, complaint: str, er
     """Raise the error for the index that lies outside, unless `holds`."""
     if holds:
         return holds
-    return _check_range.op.evaluate(  # type: ignore[attr-defined]
+    return op_of(_check_range).evaluate(
         indices, low=low, size=size, complaint=complaint, error=error
     )

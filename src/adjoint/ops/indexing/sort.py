@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 
 MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they are parted
@@ -80,7 +81,7 @@ def middle_of_present(x: Any, *, axis: int) -> Any:
     present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
     places = (np.maximum(present, 1) - 1) // 2
     if places.size and (places == places.flat[0]).all():
-        return index_at_rank.op.evaluate(x, axis=axis, rank=int(places.flat[0]))  # type: ignore[attr-defined]
+        return op_of(index_at_rank).evaluate(x, axis=axis, rank=int(places.flat[0]))
     return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement_op, primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
 
@@ -35,7 +36,7 @@ def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 def reshape_unshared(x: Any, shape: tuple[int, ...]) -> Any:
     """`reshape` of a temporary: the result owns the memory and is no view."""
-    return apply(reshape.op, (x,), {"shape": shape})  # type: ignore[attr-defined]
+    return apply(op_of(reshape), (x,), {"shape": shape})
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:

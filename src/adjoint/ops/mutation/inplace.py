@@ -17,7 +17,7 @@ from adjoint.core.graph.hooks import hooks_of
 from adjoint.core.graph.node import Leaf, Node, PackedValue, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
-from adjoint.core.op.op import Op
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.meta import any_meta, replay_slot
@@ -101,7 +101,7 @@ def content_of(value: Tensor, x: Tensor) -> Tensor:
     if value.node is not None and mode.recording:
         parents = (x.node if view_of(x) is None else None, value.node)
         shapes = (value.array.shape,) * 2
-        out.node = make_node(replace_content.op, parents, {}, shapes, value.array)  # type: ignore[attr-defined]
+        out.node = make_node(op_of(replace_content), parents, {}, shapes, value.array)
     return out
 
 
@@ -218,7 +218,7 @@ def rebase(x: Tensor, node: Any) -> None:
         _set_node(x, node)
     else:
         shapes = (base.array.shape, x.array.shape)
-        op: Op = put_view.op  # type: ignore[attr-defined]
+        op: Op = op_of(put_view)
         _set_node(base, make_node(op, (base.node, node), {"steps": view.steps}, shapes, base.array))
     if x.memory is None:
         return

@@ -16,6 +16,7 @@ import numpy as np
 
 from adjoint.core.op.evaluation import compute
 from adjoint.core.op.families import primitive, with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import constant
@@ -140,7 +141,7 @@ class _GradientCache(threading.local):
         # what is saved for backward keeps its values; the gradient that arrives may be the user's, who writes it
         if not known or not np.array_equal(self.copy, arrays[0]):
             params = {"scale": scale, "causal": causal}
-            self.found = compute(attention_gradient.op, arrays, params)  # type: ignore[attr-defined]
+            self.found = compute(op_of(attention_gradient), arrays, params)
             self.arrays = (ref(arrays[0], self.forget), *[(lambda: None) if a is None else ref(a) for a in arrays[1:]])
             self.copy = arrays[0].copy()
         found = self.found

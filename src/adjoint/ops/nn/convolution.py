@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, fold, windows
 
@@ -108,7 +109,7 @@ def _columns(
     rank = len(size)
     if any(padding):
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
-    seen = windows.op.evaluate(x, size=size, stride=stride, dilation=dilation)  # type: ignore[attr-defined]
+    seen = op_of(windows).evaluate(x, size=size, stride=stride, dilation=dilation)
     if places is not None:  # a gradient may cover fewer places than fit
         seen = seen[(slice(None), slice(None), *(slice(p) for p in places))]
     order = (1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank))

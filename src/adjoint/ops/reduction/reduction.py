@@ -12,7 +12,7 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
 from adjoint.core.op.unary_call import make_one_input_call
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
@@ -96,8 +96,7 @@ def _with_kept_axes(rule: Rule) -> Rule:
             g = reshape(g, shape=kept)
         return rule(g, *[values[name] for name in names])
 
-    with_kept_axes.parameters = ("g", *asked)  # type: ignore[attr-defined]
-    return with_kept_axes
+    return with_parameters(with_kept_axes, ("g", *asked))
 
 
 def share_among_winners(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -62,4 +63,4 @@ def _deviation_dx(g: Any, x: Any, out: Any, axes: Axes, freedom: float) -> Any:
 )
 def deviation(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     """√ of `variance`; at 0 its gradient is taken as 0."""
-    return np.sqrt(variance.op.evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))  # type: ignore[attr-defined]
+    return np.sqrt(op_of(variance).evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
-from adjoint.core.runtime.mode import guard_on
+from adjoint.core.runtime.mode import depends_on, guard_on
 
 GLOBAL_STEP_PRE_HOOKS: HookDict = OrderedDict()  # before each step of every optimizer
 GLOBAL_STEP_POST_HOOKS: HookDict = OrderedDict()
@@ -69,16 +69,6 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
-    """Return the numbers of the hooks in place; no number is given twice."""
-    held = vars(optimizer)
-    return (
-        *GLOBAL_STEP_PRE_HOOKS,
-        *GLOBAL_STEP_POST_HOOKS,
-        *(number for name in STEP_HOOK_NAMES for number in held[name]),
-    )
-
-
 def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
     """Yield the dicts and items that the numbers depend on."""
     yield GLOBAL_STEP_PRE_HOOKS
@@ -89,4 +79,12 @@ def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
         yield held[name]
 
 
-step_hook_ids.rests_on = _step_hook_id_dependencies  # type: ignore[attr-defined]
+@depends_on(_step_hook_id_dependencies)
+def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
+    """Return the numbers of the hooks in place; no number is given twice."""
+    held = vars(optimizer)
+    return (
+        *GLOBAL_STEP_PRE_HOOKS,
+        *GLOBAL_STEP_POST_HOOKS,
+        *(number for name in STEP_HOOK_NAMES for number in held[name]),
+    )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
-from adjoint.core.runtime.mode import ModeScope, guard_on, refuse_while_tracing, undo_on_failure
+from adjoint.core.runtime.mode import ModeScope, depends_on, guard_on, refuse_while_tracing, undo_on_failure
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.hooks import (
     attach_hook,
@@ -284,10 +284,6 @@ def _snapshot_state(optimizer: Optimizer) -> Callable[[], None]:
     return restore
 
 
-def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
-    return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
-
-
 def _group_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
     """Yield the items, and the lists and dicts, that the identities depend on."""
     yield vars(optimizer), "param_groups"
@@ -297,11 +293,9 @@ def _group_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
         yield group["params"]
 
 
-_group_identities.rests_on = _group_identity_dependencies  # type: ignore[attr-defined]
-
-
-def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
-    return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])
+@depends_on(_group_identity_dependencies)
+def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
 
 
 def _state_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
@@ -311,4 +305,6 @@ def _state_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
     yield from optimizer.state.values()
 
 
-_state_identities.rests_on = _state_identity_dependencies  # type: ignore[attr-defined]
+@depends_on(_state_identity_dependencies)
+def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])

@@ -17,7 +17,7 @@ import numpy as np
 from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.op.apply import apply
-from adjoint.core.op.op import Op
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.as_strided import address
 from adjoint.core.tensor.storage import share_view, storage_of, view_of
@@ -224,7 +224,7 @@ def attach_tangent(primal: Tensor, tangent: Tensor, level: ForwardLevel) -> Tens
 
 def primal_of(x: Tensor, level: ForwardLevel) -> Tensor:
     """Return a view of `x` without its tangent of a level: it has its history, and its tangents of other levels."""
-    op, params = reshape.op, {"shape": tuple(x.array.shape)}  # type: ignore[attr-defined]
+    op, params = op_of(reshape), {"shape": tuple(x.array.shape)}
     out = apply(op, (_strip_levels(x, (level,)),), params)
     share_view(x, out, op, params)
     return out

@@ -17,7 +17,7 @@ from adjoint.autograd.backward import grad
 from adjoint.autograd.engine.node_call import call_gradient_rule
 from adjoint.autograd.engine.saved_values import rule_arguments
 from adjoint.core.op.apply import apply
-from adjoint.core.op.op import Op
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.storage import share_view
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -30,7 +30,7 @@ from adjoint.ops.reduction.reduction import sum, sum_to
 ndarray = np.ndarray
 Tangents = Sequence[Tensor | None]
 DIAGONAL_FAMILIES = frozenset({"unary", "binary", "elementwise"})
-JOINTLY_LINEAR_OPS = frozenset(f.op for f in (put_index, put_slice, put_view, replace_content))  # type: ignore[attr-defined]
+JOINTLY_LINEAR_OPS = frozenset(op_of(f) for f in (put_index, put_slice, put_view, replace_content))
 
 
 class RuleContext(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjoint.core.op.op import Op
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -140,13 +140,13 @@ PARAMETER_SHIFTS: ParameterShifts = {
 
 _DIAGONAL_SHIFTS: ParameterShifts = {"at": lambda at, _: (at[0], at[1] + 1, at[2] + 1)}
 PARAMETER_SHIFTS_BY_OP: dict[Op, ParameterShifts] = {  # of ops to which a name means something else
-    movement.permute.op: {"axes": lambda axes, _: (0, *(axis + 1 for axis in axes))},  # type: ignore[attr-defined]
-    memory_format.copy_in_order.op: {  # type: ignore[attr-defined]
+    op_of(movement.permute): {"axes": lambda axes, _: (0, *(axis + 1 for axis in axes))},
+    op_of(memory_format.copy_in_order): {
         "order": lambda order, _: (0, *(d + 1 for d in order)),
         "back": lambda back, _: (0, *(d + 1 for d in back)) if back else (),
     },
-    as_strided.diagonal.op: _DIAGONAL_SHIFTS,  # type: ignore[attr-defined]
-    as_strided.diagonal_back.op: _DIAGONAL_SHIFTS,  # type: ignore[attr-defined]
+    op_of(as_strided.diagonal): _DIAGONAL_SHIFTS,
+    op_of(as_strided.diagonal_back): _DIAGONAL_SHIFTS,
 }
 
 
@@ -223,12 +223,12 @@ DIM_SHIFTING_OPS = frozenset(
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {
-    movement.expand.op: _expand_rule,  # type: ignore[attr-defined]
-    matmul.mm.op: _mm_rule,  # type: ignore[attr-defined]
-    matmul.bmm.op: broadcast,  # type: ignore[attr-defined]
-    inverse_det_solve.solve.op: broadcast,  # type: ignore[attr-defined]
-    lstsq.lstsq.op: broadcast,  # type: ignore[attr-defined]
-    triangular.solve_triangular.op: broadcast,  # type: ignore[attr-defined]
-    view_update.put_slice.op: _put_slice_rule,  # type: ignore[attr-defined]
-    view_update.put_view.op: _put_view_rule,  # type: ignore[attr-defined]
+    op_of(movement.expand): _expand_rule,
+    op_of(matmul.mm): _mm_rule,
+    op_of(matmul.bmm): broadcast,
+    op_of(inverse_det_solve.solve): broadcast,
+    op_of(lstsq.lstsq): broadcast,
+    op_of(triangular.solve_triangular): broadcast,
+    op_of(view_update.put_slice): _put_slice_rule,
+    op_of(view_update.put_view): _put_view_rule,
 }
