@@ -107,17 +107,19 @@ class Spelling:
 
     def import_lines(self) -> list[str]:
         """Sorted, the standard library first."""
-        standard = sorted(found for found in self.imports if not found[0].startswith("adjoint"))
-        ours = sorted(self.imports.difference(standard))
-        return [*_imports(standard), "", *_imports(ours)]
+        rooms: tuple[list[tuple[str, str]], ...] = ([], [], [])  # standard library, NumPy, this package
+        for found in sorted(self.imports):
+            rooms[{"numpy": 1, "adjoint": 2}.get(found[0].partition(".")[0], 0)].append(found)
+        return [line for room in rooms if room for line in (*_imports(room), "")][:-1]
 
     def _name(self, kind: Any) -> str:
         if kind is Tensor:
             return "Tensor"
         name, source = kind.__name__, kind.__module__
-        if name in self.shadowed:
-            self.imports.add((source, f"{name} as _{name}"))
-            return f"_{name}"
+        if name in self.shadowed:  # NumPy's dtype is apart from the library's
+            spelled = f"_numpy_{name}" if source == "numpy" else f"_{name}"
+            self.imports.add((source, f"{name} as {spelled}"))
+            return spelled
         if source.startswith("adjoint") and not source.startswith("adjoint.core"):
             self._named_tuple(kind)  # importing it from a layer above would lead mypy in a circle
         elif source != "builtins":
@@ -143,9 +145,9 @@ def _imports(found: list[tuple[str, str]]) -> Iterator[str]:
     """One line for each module, and one for each name that is imported as another."""
     for source in dict.fromkeys(source for source, _ in found):
         names = [name for where, name in found if where == source]
-        renamed = [name for name in names if " as " in name]
-        together = ", ".join(name for name in names if name not in renamed)
-        yield from (f"from {source} import {name}" for name in (together, *renamed) if name)
+        plain = [name for name in names if " as " not in name]
+        lines = [name for name in names if " as " in name] + ([", ".join(plain)] if plain else [])
+        yield from (f"from {source} import {line}" for line in sorted(lines))
 
 
 def slots(spelling: Spelling) -> Iterator[str]:

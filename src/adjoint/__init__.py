@@ -88,6 +88,7 @@ from adjoint.core.tensor.printing import set_printoptions as set_printoptions
 from adjoint.core.tensor.protocols import import_handlers as _answers_slot
 from adjoint.core.tensor.size import Size as Size
 from adjoint.core.tensor.tensor import Tensor as Tensor
+from adjoint.core.typing import Function
 
 _finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
@@ -275,7 +276,7 @@ def __getattr__(name: str) -> Any:
 
 
 @_maker_slot.fill
-def _import_kernel_maker() -> Any:
+def _import_kernel_maker() -> Function | None:
     """Return the maker of compiled kernels for eager ops; None without llvmlite."""
     try:
         return import_module("adjoint.compiler.eager.kernels").make_kernel
@@ -317,7 +318,7 @@ def __dir__() -> list[str]:
 
 
 @_compile_slot.fill
-def compile(function: Any = None, **options: Any) -> Any:
+def compile(function: Function | None = None, **options: Any) -> Function:
     """Return a function or module compiled to native code: forward, backward and optimizer in one program.
 
     The first call with each signature (shapes, dtypes, other arguments) traces the function and compiles a program;

@@ -154,7 +154,7 @@ def test_method_that_takes_integers_one_by_one() -> None:
 
 def test_in_place_method_takes_what_its_twin_takes() -> None:
     assert texts(vars(ad.Tensor)["clamp_"], "clamp_") == [
-        "def clamp_(self, min: Any = None, max: Any = None) -> Tensor: ..."
+        "def clamp_(self, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor: ..."
     ]
 
 

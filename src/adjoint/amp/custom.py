@@ -9,11 +9,12 @@ from typing import Any
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.op.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 
 Method = Callable[..., Any]
 
 
-def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Any:
+def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Function:
     """Decorate the `forward` of an `autograd.Function` to run without `autocast`, on inputs of type `cast_inputs`.
 
     Without `cast_inputs`, or with `autocast` off, it runs as it is.
@@ -26,7 +27,7 @@ def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtyp
         return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @wraps(fwd)
-    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Tensor:
         on = is_autocast_enabled(device_type)
         ctx._dtype = get_autocast_dtype(device_type)
         ctx._fwd_used_autocast = on and cast_inputs is None
@@ -38,7 +39,7 @@ def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtyp
     return forward
 
 
-def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Any:
+def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Function:
     """Decorate the `backward` of an `autograd.Function` to run under the `autocast` of its `forward`."""
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")

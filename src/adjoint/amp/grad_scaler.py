@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 from adjoint.core.dtype.dtype import float16
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import StateDict
+from adjoint.optim.step.optimizer import Optimizer
 
 _TOO_EARLY = (
     "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
@@ -35,9 +37,14 @@ class GradScaler:
     """
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
-        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         self._device, self._enabled = device, enabled
         if enabled and device == "cuda":
             warnings.warn("GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
@@ -53,7 +60,7 @@ class GradScaler:
         self._stages: dict[int, OptState] = {}  # of the optimizers, by their ids
         self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs: Tensor | int | Sequence[Tensor | tuple[Tensor, ...]]) -> Any:
         """Multiply a tensor, or each in an iterable, by the scale. Raises ValueError for other values."""
         if not self._enabled:
             return outputs
@@ -66,7 +73,7 @@ class GradScaler:
             return map(self.scale, outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, in place, and note if all are finite.
 
         Raises: RuntimeError the second time in an iteration, ValueError for gradients of float16.
@@ -92,7 +99,7 @@ class GradScaler:
             self._found[id(optimizer)] = overflows
         self._stages[id(optimizer)] = OptState.UNSCALED
 
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Return `optimizer.step(…)` on gradients without the scale, or None, with no step, if one is not finite.
 
         Raises: RuntimeError for a closure, and the second time in an iteration.
@@ -170,14 +177,14 @@ class GradScaler:
         """False for a scaler that does nothing."""
         return self._enabled
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the scale, its factors, and the number of iterations since it changed; {} if not enabled."""
         if not self._enabled:
             return {}
         names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
         return {name: vars(self)[f"_{name}"] for name in names} | {"_growth_tracker": self._growth_tracker}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from a `state_dict`. Raises RuntimeError for an empty one."""
         if not self._enabled:
             return

@@ -31,6 +31,7 @@ from adjoint.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.autograd import function as function
@@ -74,7 +75,7 @@ _LAZY_NAMES = {
 class _Package(ModuleType):
     """The package, in which `gradcheck` is the function also once the module of that name has been imported."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Operand) -> None:
         super().__setattr__(name, value.gradcheck if name == "gradcheck" and isinstance(value, ModuleType) else value)
 
 

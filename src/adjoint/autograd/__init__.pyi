@@ -28,6 +28,7 @@ from adjoint.compat.stubs.autograd import Variable as Variable
 from adjoint.compat.stubs.autograd import _force_original_view_tracking as _force_original_view_tracking
 from adjoint.compat.stubs.autograd import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 from adjoint.compat.stubs.autograd import is_view_replay_enabled as is_view_replay_enabled
+from adjoint.core.typing import Operand as Operand
 from adjoint.testing.gradcheck.gradcheck import GradcheckError as GradcheckError
 from adjoint.testing.gradcheck.gradcheck import gradcheck as gradcheck
 from adjoint.testing.gradcheck.gradcheck import gradgradcheck as gradgradcheck
@@ -36,7 +37,7 @@ from adjoint.transforms.functional import api as functional
 from adjoint.utils import profiler as profiler
 
 __all__ = [
-    "Function", "GradcheckError", "SavedTensor", "Step", "Variable", "_force_original_view_tracking",
+    "Function", "GradcheckError", "Operand", "SavedTensor", "Step", "Variable", "_force_original_view_tracking",
     "_unsafe_preserve_version_counter", "anomaly_mode", "backward", "backward_steps", "dependencies",
     "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck",
     "graph", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",

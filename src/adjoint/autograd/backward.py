@@ -150,7 +150,7 @@ def _nodes(tensors: tuple[TensorOrEdge, ...]) -> list[Any]:
     return nodes
 
 
-def _seeds(roots: tuple[TensorOrEdge, ...], given: Any) -> list[tuple[Any, Tensor]]:
+def _seeds(roots: tuple[TensorOrEdge, ...], given: Tensor | Sequence[Tensor | None] | None) -> list[tuple[Any, Tensor]]:
     """Return each root's node with the gradient that enters there."""
     return [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
 
@@ -183,7 +183,7 @@ def _map_rows(
     return map_in_front_slot.call(compute_grads, gradients)
 
 
-def make_seed(i: int, root: TensorOrEdge, g: Any) -> tuple[Any, Tensor]:
+def make_seed(i: int, root: TensorOrEdge, g: Tensor | None) -> tuple[Any, Tensor]:
     """Return the node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
     node = resolve_node(root)
     if node is None:

@@ -7,9 +7,10 @@ from typing import Any, NoReturn, Self
 
 from adjoint.compat.module_alias import MissingClass
 from adjoint.core.dtype.device import DeviceError
+from adjoint.core.typing import Function
 
 
-def constant_functions(module: str, answers: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+def constant_functions(module: str, answers: Mapping[str, Any]) -> dict[str, Function]:
     """Return a function for each name that returns its answer whatever it is given; lists and dicts are copied."""
     return {name: _constant_function(module, name, value) for name, value in answers.items()}
 
@@ -38,7 +39,7 @@ class NoStream:
         pass
 
 
-def _constant_function(module: str, name: str, value: Any) -> Callable[..., Any]:
+def _constant_function(module: str, name: str, value: Any) -> Function:
     def answer(*args: Any, **kwargs: Any) -> Any:
         return type(value)(value) if isinstance(value, (list, dict)) else value
 
@@ -52,7 +53,7 @@ def _raising_function(module: str, name: str, kind: str) -> Callable[..., NoRetu
     return _set_identity(refuse, module, name, f"Raises DeviceError: there is no {kind} device.")
 
 
-def _set_identity(function: Callable[..., Any], module: str, name: str, doc: str) -> Callable[..., Any]:
+def _set_identity(function: Function, module: str, name: str, doc: str) -> Function:
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = doc

@@ -18,6 +18,7 @@ from adjoint.core.tensor.torch_function import (
     push_mode,
     state,
 )
+from adjoint.core.typing import Function
 
 __all__ = [
     "TorchFunctionMode", "get_default_nowrap_functions", "handle_torch_function", "has_torch_function",
@@ -70,7 +71,7 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
 
 
 def handle_torch_function(
-    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+    public_api: Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Return the first answer of an argument that is not NotImplemented. Raises TypeError if there is none.
 
@@ -84,16 +85,16 @@ def handle_torch_function(
     return found
 
 
-def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+def get_default_nowrap_functions() -> set[Function]:
     """Return the getters whose tensors keep their class in the default override of a subclass."""
     held: Any = Tensor
     return {held._base.__get__, held.grad.__get__, held._grad.__get__}
 
 
-def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Function:
     """Decorate a function so that it first asks the arguments that `dispatcher` returns."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Function) -> Function:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             relevant = list(dispatcher(*args, **kwargs))
@@ -111,7 +112,7 @@ def is_tensor_like(inp: Any) -> bool:
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
-def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+def is_tensor_method_or_property(func: Function) -> bool:
     """Return whether Tensor has this function under its name."""
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 

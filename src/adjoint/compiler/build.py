@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
@@ -19,6 +19,10 @@ from adjoint.compiler.trace.step_outputs import OutputRef, ResultTable, StepEffe
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
+from adjoint.core.typing import Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class FinishedTrace(NamedTuple):
@@ -33,7 +37,7 @@ class FinishedTrace(NamedTuple):
 
 
 def finish_trace(
-    tracer: Tracer, outcome: StepEffects, results: ResultTable, given: list[Any], derived: TracedBackward
+    tracer: Tracer, outcome: StepEffects, results: ResultTable, given: list[Operand], derived: TracedBackward
 ) -> FinishedTrace:
     """Collect what can be told only when nothing more is traced, before symbols are lost."""
     past, wanted, refused = derived
@@ -169,5 +173,5 @@ class CompiledEntry:
         self.rebuild = itemgetter(0) if structure.kind is None else partial(_unflatten_leaves, structure)
 
 
-def _unflatten_leaves(structure: pytree.Structure, leaves: tuple[Any, ...]) -> Any:
+def _unflatten_leaves(structure: pytree.Structure, leaves: tuple[Tensor | float | str | None, ...]) -> Any:
     return pytree.unflatten(structure, iter(leaves))

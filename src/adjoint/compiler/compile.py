@@ -7,8 +7,8 @@ import inspect
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.log import LOGGED, log
@@ -20,13 +20,20 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.typing import Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.compiler.build import CompiledEntry
+    from adjoint.compiler.program.program import Program
+    from adjoint.compiler.report.explain import Explanation
+    from adjoint.compiler.report.memory_report import ProgramMemory
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 MAX_SIGNATURES = 64  # kept in all
 
 
-def compile(function: Callable[..., Any] | None = None, *, fallback: bool | None = None, **options: Any) -> Any:
+def compile(function: Function | None = None, *, fallback: bool | None = None, **options: Any) -> Function:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
     A step that cannot be compiled raises TraceError, which names the line; with `fallback` it runs eagerly instead,
@@ -74,7 +81,7 @@ class CompiledFunction:
         "_parameters",
     ))  # fmt: skip
 
-    def __init__(self, function: Callable[..., Any], fallback: bool = False) -> None:
+    def __init__(self, function: Function, fallback: bool = False) -> None:
         self.function = function
         if not self._is_module():
             functools.update_wrapper(self, function, updated=())
@@ -95,10 +102,10 @@ class CompiledFunction:
                 return latest.rebuild(leaves)
         return self._dispatch(args, kwargs)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Function:
         return self if instance is None else functools.partial(self, instance)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Function:
         return getattr(self.__dict__["function"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -111,7 +118,7 @@ class CompiledFunction:
         delattr(self.function if self._is_module() else super(), name)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         return type(self.function) if self._is_module() else CompiledFunction
 
     def __reduce__(self) -> Any:
@@ -140,13 +147,13 @@ class CompiledFunction:
 
         return entries_as_dicts(self._program())
 
-    def explain(self) -> Any:
+    def explain(self) -> Explanation:
         """Explain which equations became which kernel, from which lines, and why each kernel begins where it does."""
         from adjoint.compiler.report.explain import explain
 
         return explain(self._program())
 
-    def memory(self) -> Any:
+    def memory(self) -> ProgramMemory:
         """Report the values in the arena, with place and time, and those saved for backward, by line; in bytes."""
         from adjoint.compiler.report.memory_report import report_memory
 
@@ -164,7 +171,7 @@ class CompiledFunction:
 
         return page(self._program())
 
-    def _program(self) -> Any:
+    def _program(self) -> Program:
         if self._latest is None:
             raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
         return self._latest.program
@@ -205,7 +212,7 @@ class CompiledFunction:
         return self._sizes.all()
 
     def _trace_and_run(
-        self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]
+        self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Operand]
     ) -> Any:
         """The result of the first call of a new program."""
         from adjoint.compiler.trace.step_outputs import OverlapError
@@ -267,7 +274,7 @@ class CompiledFunction:
         except (TypeError, ValueError):
             return []
 
-    def _keep(self, signature: Signature, entry: Any) -> None:
+    def _keep(self, signature: Signature, entry: CompiledEntry) -> None:
         signature.traces += 1
         if len(signature.entries) == MAX_PROGRAMS_PER_SIGNATURE:
             signature.entries.pop(0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from adjoint.core.graph.source_location import Site, user_frame
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.guards import ProbeGuard
 
 
 class StepTrace:
@@ -46,12 +50,12 @@ class StepTrace:
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
 
-    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
+    def run(self, function: Function, args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
         with gc_paused():
             return self._run(function, args, kwargs)
 
-    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
+    def _run(self, function: Function, args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
         failed = True
         try:
             leaves, structure = pytree.flatten((args, kwargs))
@@ -141,7 +145,7 @@ class StepTrace:
         (place,) = places
         self._source_by_tensor[id(tensor)] = place
 
-        def locate() -> Any:
+        def locate() -> Operand:
             found = place.read()
             return found if type(found) is Tensor else None
 
@@ -160,7 +164,7 @@ class StepTrace:
         self.observer.preexisting.add(container)
         self.observer.change(container, user_frame(sys._getframe(1)))
 
-    def _is_set(self, holder: Any, key: Any) -> bool:
+    def _is_set(self, holder: Any, key: str) -> bool:
         place = ContentsSource(holder)
         return any(write.place == place and key in write.keys for write in self.observer.writes)
 
@@ -241,7 +245,7 @@ class StepTrace:
             if isinstance(write.place, ContentsSource) or write.place.read() is not write.before:
                 write.place.write(write.before)
 
-    def _collect_guards(self, outcome: StepEffects, given: list[Any]) -> None:
+    def _collect_guards(self, outcome: StepEffects, given: list[Operand]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
         used = {id(x) for x in self.tracer.captured_tensors()} | {
             id(leaf.of) for leaf in outcome.all_output_refs() if leaf.kind == "object"
@@ -261,7 +265,7 @@ class StepTrace:
 
 
 def trace_step(
-    function: Callable[..., Any],
+    function: Function,
     name: str,
     args: Any,
     kwargs: Any,
@@ -278,7 +282,7 @@ def trace_step(
     return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
 
 
-def find_dynamic_sources(changes: list[Any]) -> dict[Any, Source]:
+def find_dynamic_sources(changes: list[ProbeGuard | SourceGuard]) -> dict[Any, Source]:
     """The places of numbers among the guards that failed."""
     found = {}
     for guard in changes:
@@ -295,7 +299,7 @@ def _local_name(name: str, _: Callable[[Any], str]) -> str:
 
 
 def _replay_update(
-    place: ContentsSource, before: Any, keys: list[Any]
+    place: ContentsSource, before: Any, keys: list[int | str]
 ) -> tuple[Callable[[Any], Any] | None, Any, bool]:
     """Return how to repeat a container's change: a function, its argument, and whether it needs the old contents."""
     holder = place.holder

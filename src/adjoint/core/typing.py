@@ -20,4 +20,5 @@ Function: TypeAlias = Callable[..., Any]
 # A tensor, an array, a symbol of a traced step, or a number: ops and gradient rules are written once for all of them.
 Operand: TypeAlias = Any
 Operands: TypeAlias = tuple[Operand, ...]
+StateDict: TypeAlias = dict[str, Any]  # of a module, an optimizer or a schedule
 Params: TypeAlias = dict[str, Any]  # the keyword arguments of an op call, such as axes

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.functions.creation.creation import as_tensor, tensor
 from adjoint.functions.shape.join import stack
 
@@ -102,7 +103,7 @@ def _collate_texts(batch: Any, *, collate_fn_map: CollateRules | None = None) ->
     return batch
 
 
-default_collate_fn_map: dict[Any, Callable[..., Any]] = {
+default_collate_fn_map: dict[Any, Function] = {
     Tensor: _collate_tensors,
     np.ndarray: _collate_arrays,
     (np.bool_, np.number, np.object_): _collate_numpy_scalars,

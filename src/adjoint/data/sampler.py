@@ -66,9 +66,12 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
         generator: Generator | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -199,9 +202,14 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
-        seed: int = 0, drop_last: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         self.num_replicas = 1 if num_replicas is None else num_replicas
         self.rank = 0 if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:

@@ -8,6 +8,7 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions.constraints.constraint import Constraint, can_validate_values, is_dependent
 from adjoint.distributions.parameters import broadcast_all, lazy_property
 
@@ -126,7 +127,7 @@ class Distribution:
         raise NotImplementedError
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """E[x]."""
         raise NotImplementedError
 
@@ -141,11 +142,11 @@ class Distribution:
         raise NotImplementedError
 
     @property
-    def stddev(self) -> Any:
+    def stddev(self) -> Tensor:
         """√variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Return samples without a gradient.
 
         Args:
@@ -174,14 +175,14 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def sample_n(self, n: int) -> Any:
+    def sample_n(self, n: int) -> Tensor:
         """`sample((n,))`."""
         warnings.warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", category=FutureWarning, stacklevel=2
         )
         return self.sample((n,))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Operand) -> Any:
         """Return the log of the probability, or of the probability density, at `value`.
 
         Args:
@@ -198,7 +199,7 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """Return the cumulative probability P[x ≤ value].
 
         Args:
@@ -212,7 +213,7 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The inverse of `cdf`."""
         raise NotImplementedError
 
@@ -231,21 +232,21 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def perplexity(self) -> Any:
+    def perplexity(self) -> Tensor:
         """e to the entropy."""
         return self.entropy().exp()
 
-    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+    def _extended_shape(self, sample_shape: tuple[int, ...] = ()) -> Size:
         """The shape of `sample_shape` samples."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
-    def _check_value(self, value: Any) -> Any:
+    def _check_value(self, value: Tensor | float) -> Operand:
         """Return `value`; check it if `validate_args` is set."""
         if self._validate_args:
             self._validate_sample(value)
         return value
 
-    def _validate_sample(self, value: Any) -> None:
+    def _validate_sample(self, value: Tensor | float) -> None:
         """Raise ValueError unless `value` is a tensor of the right shape within the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
@@ -270,7 +271,7 @@ class Distribution:
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Distribution:
         """Return `_instance`, or a new one. Raises NotImplementedError for a user's class with its own `__init__`."""
         package = __name__.partition(".")[0]
         owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
@@ -288,12 +289,12 @@ class Distribution:
         return f"{self.__class__.__name__}({shown})"
 
 
-def _is_satisfied(constraint: Any, value: Any) -> bool:
+def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     valid = constraint.check(value)
     return not can_validate_values(valid) or bool(valid.all())
 
 
-def _expand_field(value: Any, batch: Size, shape: Size, old: int) -> Any:
+def _expand_field(value: Operand, batch: Size, shape: Size, old: int) -> Any:
     """Expand a field that has the batch dimensions, of which there are `old`; return any other as it is."""
     if isinstance(value, Distribution):
         return value.expand((*shape, *value.batch_shape[old:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.autograd.backward import grad
+from adjoint.core.typing import Operand
 from adjoint.distributions.distribution import Distribution
 
 
@@ -25,7 +26,7 @@ class ExponentialFamily(Distribution):
         """E[k(x)]."""
         raise NotImplementedError
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """F(θ) - ⟨θ, ∇F(θ)⟩ - E[k(x)] (Nielsen and Nock, 2010)."""
         result = -self._mean_carrier_measure
         natural = [p.detach().requires_grad_() for p in self._natural_params]

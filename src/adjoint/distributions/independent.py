@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula, sum_rightmost
+
+if TYPE_CHECKING:
+    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Independent(Distribution):
@@ -48,12 +53,12 @@ class Independent(Distribution):
     has_rsample = formula("True if the base has `rsample`.", lambda p: p.base_dist.has_rsample)
 
     @property
-    def has_enumerate_support(self) -> Any:
+    def has_enumerate_support(self) -> bool:
         """True if the base has `enumerate_support`, and nothing is reinterpreted."""
         return self.reinterpreted_batch_ndims <= 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The support of the base, over all of an event."""
         base, dims = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(base, dims) if dims else base
@@ -62,23 +67,23 @@ class Independent(Distribution):
     mode = formula("The mode of the base.", lambda p: p.base_dist.mode)
     variance = formula("The variance of the base.", lambda p: p.base_dist.variance)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Samples of the base."""
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Samples of the base, through which gradients flow."""
         return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Σ log p(xᵢ)."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """The sum of the entropies."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """The values of the base. Raises NotImplementedError where they would be a product of supports."""
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError("Enumeration over cartesian product is not implemented")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula
@@ -23,7 +24,7 @@ class LocationScale(Distribution):
     loc: Tensor
     scale: Tensor
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Any, scale: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, scale=scale)
 
     mean = formula("The location.", lambda p: p.loc)
@@ -43,19 +44,19 @@ class FoldedDistribution(TransformedDistribution):
     scale = formula("The scale of the symmetric distribution.", lambda p: p.base_dist.scale)
     mode = formula("0.", lambda p: p.scale.new_zeros(p.scale.shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Operand:
         """log 2p₀, -∞ below 0."""
         value = self._check_value(value)
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """2 P₀[x ≤ value] - 1."""
         return 2 * self.base_dist.cdf(self._check_value(value)) - 1
 
-    def icdf(self, prob: Any) -> Any:
+    def icdf(self, prob: Tensor) -> Tensor:
         """The inverse of P₀ at (p + 1) / 2."""
         return self.base_dist.icdf((prob + 1) / 2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """H(p₀) - log 2."""
         return self.base_dist.entropy() - math.log(2)

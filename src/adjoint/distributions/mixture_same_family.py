@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import MixtureSameFamilyConstraint
 from adjoint.distributions.discrete.categorical import Categorical
@@ -34,9 +33,8 @@ class MixtureSameFamily(Distribution):
     has_rsample = False
 
     def __init__(
-        self, mixture_distribution: Categorical, component_distribution: Distribution,
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
+    ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
@@ -59,7 +57,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch_shape=components[:-1], event_shape=event, validate_args=validate_args)
 
     @constraints.dependent_property
-    def support(self) -> Any:
+    def support(self) -> MixtureSameFamilyConstraint:
         """The intersection of the supports of the components."""
         return MixtureSameFamilyConstraint(self._component_distribution.support)
 
@@ -68,36 +66,36 @@ class MixtureSameFamily(Distribution):
         "The components, along the last batch dimension.", lambda p: p._component_distribution
     )
 
-    def _average_components(self, values: Any) -> Any:
+    def _average_components(self, values: Tensor) -> Tensor:
         """Σₖ πₖ vₖ."""
         probs, dims = self._mixture_distribution.probs, len(self._mixture_distribution.batch_shape)
         lead = 0 if dims == 1 else len(self._batch_shape) - dims
         shape = (*probs.shape[:-1], *(1,) * lead, probs.shape[-1], *(1,) * self._event_ndims)
         return (probs.reshape(shape) * values).sum(dim=-1 - self._event_ndims)
 
-    def _pad(self, x: Any) -> Any:
+    def _pad(self, x: Tensor) -> Tensor:
         return x.unsqueeze(-1 - self._event_ndims)
 
     mean = formula("Σ πₖ mₖ.", lambda p: p._average_components(p._component_distribution.mean))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """Σ πₖ (vₖ + (mₖ - m)²)."""
         components = self._component_distribution
         return self._average_components(components.variance) + self._average_components(
             (components.mean - self._pad(self.mean)).pow(2.0)
         )
 
-    def cdf(self, x: Any) -> Any:
+    def cdf(self, x: Tensor) -> Tensor:
         """Σ πₖ P[xₖ ≤ x]."""
         return (self._component_distribution.cdf(self._pad(x)) * self._mixture_distribution.probs).sum(dim=-1)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Tensor) -> Tensor:
         """log Σ πₖ pₖ(x)."""
         each = self._component_distribution.log_prob(self._pad(self._check_value(x)))
         return (each + self._mixture_distribution.logits.log_softmax(dim=-1)).logsumexp(dim=-1)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Sample all components, and take the one that the mixture draws."""
         with no_grad():
             event = self._event_shape

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.shape.shape import broadcast_tensors
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.size import Size
 
 EULER_GAMMA = 0.57721566490153286061  # -Γ'(1)
 
@@ -23,7 +27,7 @@ class lazy_property:
         self.__name__ = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         with enable_grad():
@@ -53,7 +57,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(broadcast_tensors(*tensors))
 
 
-def name_of_given(probs: Any, logits: Any) -> str:
+def name_of_given(probs: Tensor | float | None, logits: Tensor | float | None) -> str:
     """Return the name of the given one. Raises ValueError unless it is one."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -77,17 +81,17 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
-def sum_rightmost(value: Any, dim: int) -> Any:
+def sum_rightmost(value: Operand, dim: int) -> Operand:
     """The sum over the last `dim` dimensions."""
     return value if dim == 0 else value.reshape(*value.shape[: value.dim() - dim], -1).sum(-1)
 
 
-def standard_normal(shape: Any, like: Tensor) -> Tensor:
+def standard_normal(shape: tuple[int, ...] | Size, like: Tensor) -> Tensor:
     """Normal numbers with mean 0 and variance 1, in the dtype of `like`."""
     return creation.empty(shape, dtype=like.dtype).normal_()
 
 
-def uniform(shape: Any, like: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+def uniform(shape: Size, like: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
     """Uniform numbers over [low, high), in the dtype of `like`."""
     return creation.empty(shape, dtype=like.dtype).uniform_(low, high)
 

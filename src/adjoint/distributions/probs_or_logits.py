@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import (
@@ -25,15 +26,17 @@ class ProbsOrLogitsDistribution(Distribution):
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
         self._init_probs_or_logits(validate_args, probs, logits)
 
-    def _init_probs_or_logits(self, validate_args: bool | None, probs: Any, logits: Any, **others: Any) -> None:
+    def _init_probs_or_logits(
+        self, validate_args: bool | None, probs: Tensor | float | None, logits: Tensor | float | None, **others: Any
+    ) -> None:
         """Set up a distribution of numbers, one for each element of the parameters."""
         self._set_probs_or_logits(probs, logits, **others)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    def _set_probs_or_logits(self, probs: Any, logits: Any, **others: Any) -> None:
+    def _set_probs_or_logits(self, probs: Tensor | float | None, logits: Tensor | float | None, **others: Any) -> None:
         """Set `probs` or `logits`, and other parameters, broadcast, in its dtype."""
         name = name_of_given(probs, logits)
         *rest, self._param = broadcast_all(*others.values(), logits if probs is None else probs)
@@ -42,12 +45,12 @@ class ProbsOrLogitsDistribution(Distribution):
             vars(self)[other] = value.type_as(self._param)
 
     @lazy_property
-    def logits(self) -> Any:
+    def logits(self) -> Operand:
         """log p - log(1 - p)."""
         return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> Operand:
         """1 / (1 + e^-logits)."""
         return logits_to_probs(self.logits, is_binary=True)
 
@@ -56,7 +59,7 @@ class ProbsOrLogitsDistribution(Distribution):
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)
 
-    def _enumerate_counts(self, count: int, expand: bool) -> Any:
+    def _enumerate_counts(self, count: int, expand: bool) -> Tensor:
         """0, 1, … below `count`, along a new first dimension."""
         values = creation.arange(count, dtype=self._param.dtype).view(-1, *(1,) * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values

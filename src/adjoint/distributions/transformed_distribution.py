@@ -8,6 +8,7 @@ from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.size import Size
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.independent import Independent
@@ -61,7 +62,7 @@ class TransformedDistribution(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distributions repeated to `batch_shape`."""
-        new = self._get_checked_instance(TransformedDistribution, _instance)
+        new: Any = self._get_checked_instance(TransformedDistribution, _instance)
         shape = (*batch_shape, *self.event_shape)
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
@@ -88,17 +89,17 @@ class TransformedDistribution(Distribution):
         """f of a sample of the base, through which gradients flow."""
         return self._apply_transforms(self.base_dist.rsample(sample_shape))
 
-    def _apply_transforms(self, x: Any) -> Any:
+    def _apply_transforms(self, x: Operand) -> Any:
         for transform in self.transforms:
             x = transform(x)
         return x
 
-    def _invert_transforms(self, y: Any) -> Any:
+    def _invert_transforms(self, y: Operand) -> Any:
         for transform in reversed(self.transforms):
             y = transform.inv(y)
         return y
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Operand) -> Any:
         """log p(x) - log |dy/dx| at the x of this y."""
         y = self._check_value(value)
         dims, result = len(self.event_shape), 0.0
@@ -110,18 +111,18 @@ class TransformedDistribution(Distribution):
             y = x
         return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
-    def _monotonize_cdf(self, value: Any) -> Any:
+    def _monotonize_cdf(self, value: Operand) -> Any:
         """`value`, or 1 - `value` where the transforms decrease."""
         sign: Any = functools.reduce(operator.mul, (t.sign for t in self.transforms), 1)
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Operand) -> Any:
         """P[x ≤ f⁻¹(value)], or its complement where f decreases."""
         x = self._invert_transforms(value)
         if self._validate_args:
             self.base_dist._validate_sample(x)
         return self._monotonize_cdf(self.base_dist.cdf(x))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Operand) -> Any:
         """f of the base's inverse."""
         return self._apply_transforms(self.base_dist.icdf(self._monotonize_cdf(value)))

@@ -17,6 +17,7 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.shape import join, repeat, shape
 
@@ -70,10 +71,10 @@ def register() -> type:
 
         framework_name = "adjoint"
 
-        def is_appropriate_type(self, tensor: Any) -> bool:
+        def is_appropriate_type(self, tensor: Operand) -> bool:
             return isinstance(tensor, Tensor)
 
-        def from_numpy(self, x: Any) -> Tensor:
+        def from_numpy(self, x: Operand) -> Tensor:
             out = creation.from_numpy(x)
             return out.requires_grad_() if is_floating(out.array) else out
 
@@ -154,7 +155,7 @@ def layers() -> Any:
             self, weight_shape: Any, weight_bound: float, bias_shape: Any, bias_bound: float
         ) -> None:
             def uniform(sizes: Any, bound: float) -> Any:
-                values: Any = creation.zeros(*sizes)
+                values: Operand = creation.zeros(*sizes)
                 return nn.Parameter(values.uniform_(-bound, bound))
 
             self.weight = uniform(weight_shape, weight_bound)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.backward import grad
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.nn.convolution import conv1d, conv2d, conv3d
 from adjoint.functions.nn.per_rank import per_rank
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.size import Size
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
@@ -20,9 +24,15 @@ CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: conv1d, 2: conv2d, 3: conv3
 
 
 def _conv_input(
-    rank: int, input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input_size: tuple[int, ...] | Size,
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Tensor:
     """Return the gradient of the input, of shape `input_size`, of a `conv{rank}d` with the gradient `grad_output`."""
     input = zeros(tuple(input_size), dtype=weight.dtype).requires_grad_()
     conv = CONVOLUTIONS[rank]
@@ -30,9 +40,15 @@ def _conv_input(
 
 
 def _conv_weight(
-    rank: int, input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    weight_size: Size,
+    grad_output: Tensor,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Tensor:
     """Return the gradient of the weight, of shape `weight_size`, of a `conv{rank}d` with the gradient `grad_output`."""
     weight = zeros(tuple(weight_size), dtype=input.dtype).requires_grad_()
     conv = CONVOLUTIONS[rank]
@@ -43,7 +59,7 @@ conv1d_input, conv2d_input, conv3d_input = per_rank(_conv_input, "conv{rank}d_in
 conv1d_weight, conv2d_weight, conv3d_weight = per_rank(_conv_weight, "conv{rank}d_weight")
 
 
-def _differentiate_at(product: Callable[[], Any], place: Any, grad_output: Any) -> Any:
+def _differentiate_at(product: Callable[[], Any], place: Tensor, grad_output: Tensor) -> Operand:
     """Return the gradient at `place`, of which the product is linear; itself recorded if recording is on."""
     recording = mode.recording
     with enable_grad():

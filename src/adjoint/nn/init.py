@@ -81,7 +81,7 @@ LINEAR_NONLINEARITIES = (
 )
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with uniform random numbers in [a, b), and return it.
 
     Args:
@@ -145,7 +145,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return _assign_values(tensor, np.eye(*tensor.shape))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a weight with uniform random numbers within ±gain √(6 / (fan_in + fan_out)), and return it.
 
     Args:
@@ -211,7 +211,11 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill a weight with normal random numbers of std gain / √fan, and return it.
 
@@ -299,7 +303,12 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill a tensor with normal random numbers given that they lie in [a, b], and return it.
 

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.graph.node import OutputSlot
 from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Params
 from adjoint.ops.linalg.packed_factors import unpack_parts
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.movement.split import SplitOutputs
@@ -22,7 +23,7 @@ class OutputParts(SplitOutputs):
     """The node of pieces of the last dimension, each of its own shape."""
 
     __slots__ = ("settings",)
-    settings: dict[str, Any]
+    settings: Params
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_saved_") and name.removeprefix("_saved_") in self.settings:

@@ -7,9 +7,10 @@ from typing import Any
 
 from adjoint.core.op.families import OPERANDS
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison
 
-OPERATORS: dict[str, Callable[..., Any]] = {
+OPERATORS: dict[str, Function] = {
     "add": arithmetic.add,
     "sub": arithmetic.sub,
     "mul": arithmetic.mul,
@@ -32,23 +33,23 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-def _operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _operator(f: Function) -> Callable[[Any, Any], Any]:
     """Return `f` as an operator, which leaves operands of other types to their own class."""
     direct: Callable[[Any, Any], Any] | None = getattr(f, "operator", None)
     return direct or (lambda x, y: f(x, y) if isinstance(y, OPERANDS) else NotImplemented)
 
 
-def _reflected_operator(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _reflected_operator(f: Function) -> Callable[[Any, Any], Any]:
     return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
 
-def _invert(x: Any) -> Any:
+def _invert(x: Tensor) -> Tensor:
     if x.array.dtype.kind not in "iub":
         raise TypeError(f"~ (operator.invert) is only implemented on integer and bool tensors, given {x.dtype}")
     return bitwise.bitwise_not(x)
 
 
-def _positive(x: Any) -> Any:
+def _positive(x: Tensor) -> Tensor:
     if x.array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return x

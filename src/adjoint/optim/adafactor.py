@@ -8,6 +8,7 @@ from adjoint.core.dtype.dtype import float64
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.runtime.mode import guard_on, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import zeros
 from adjoint.optim.step.hyperparameters import OptionReader, cast_option_scalars, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer
@@ -47,9 +48,17 @@ class Adafactor(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
@@ -70,12 +79,13 @@ class Adafactor(Optimizer):
             factor, share, least = cast_option_scalars((shrink, t**decay, least), p)
             if decays:
                 p.mul_(factor)
-            g = -p.grad if maximize else p.grad
+            gradient: Any = p.grad
+            g = -gradient if maximize else gradient
             u = g * _update_variance(state, g, share, least).clamp(min=least * least).rsqrt()
             (descent,) = cast_option_scalars((-rate / (_root_mean_square(u) / clip).clamp(min=1.0),), p)
             p.add_(u, alpha=descent)
 
-    def _init_factored_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+    def _init_factored_state(self, p: Tensor, group: Group) -> StateDict:
         state = self.state[p]
         if p.ndim > 1 and "row_var" not in state:
             with tracing_paused():
@@ -85,7 +95,7 @@ class Adafactor(Optimizer):
         return init_param_state(state, p, () if p.ndim > 1 else self.like_parameter, group)
 
 
-def _update_variance(state: dict[str, Any], g: Any, one_minus_beta2: Any, min_value: Any) -> Any:
+def _update_variance(state: StateDict, g: Any, one_minus_beta2: Any, min_value: Any) -> Any:
     """Update the moving average of g², or its factors, and return it."""
     square = g * g
     if g.ndim < 2:

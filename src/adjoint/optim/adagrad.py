@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import full_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
@@ -58,7 +59,7 @@ class Adagrad(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        self, params: Any, lr: Operand = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
@@ -92,9 +93,15 @@ class Adagrad(Optimizer):
 
 
 def _update_parameter(
-    p: Tensor, g: Tensor, total: Tensor, weight_decay: Number, eps: Number, neg_step_size: Number, maximize: bool,
+    p: Tensor,
+    g: Tensor,
+    total: Tensor,
+    weight_decay: Number,
+    eps: Number,
+    neg_step_size: Number,
+    maximize: bool,
     decays: bool,
-) -> None:  # fmt: skip
+) -> None:
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)
     p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=neg_step_size)

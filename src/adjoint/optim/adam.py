@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, StateDict
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.hyperparameters import Number, OptionReader, as_scalar, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
@@ -60,7 +61,7 @@ class Adam(Optimizer):
     decoupled: bool | None = None  # what a subclass insists on, whatever a state dict says
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
@@ -70,7 +71,7 @@ class Adam(Optimizer):
         defaults["betas"] = tuple([as_scalar(beta) for beta in betas])
         super().__init__(params, defaults)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         super().load_state_dict(state_dict)
         if self.decoupled is not None:
             for group in self.param_groups:
@@ -181,7 +182,7 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

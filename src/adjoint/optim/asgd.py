@@ -8,6 +8,7 @@ from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group, params_with_grad
@@ -40,10 +41,18 @@ class ASGD(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-        weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Any,
+        lr: Operand = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
         capturable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
@@ -64,9 +73,17 @@ class ASGD(Optimizer):
 
 
 def _update_parameter(
-    p: Tensor, g: Tensor, average: Tensor, weight_decay: Number, shrink: Number, neg_step_size: Number,
-    one_minus_mu: Number, mu: Number, maximize: bool, decays: bool,
-) -> None:  # fmt: skip
+    p: Tensor,
+    g: Tensor,
+    average: Tensor,
+    weight_decay: Number,
+    shrink: Number,
+    neg_step_size: Number,
+    one_minus_mu: Number,
+    mu: Number,
+    maximize: bool,
+    decays: bool,
+) -> None:
     """One parameter's update, in place."""
     g = add_penalty(p, g, weight_decay, maximize, decays)
     p.mul_(shrink).add_(g, alpha=neg_step_size)

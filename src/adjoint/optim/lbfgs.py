@@ -7,6 +7,8 @@ from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, StateDict
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.functions.shape.join import cat
@@ -53,20 +55,27 @@ class LBFGS(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: Any,
+        lr: Operand = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         super().__init__(params, self.collect_defaults(locals()))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
     @property
-    def _params(self) -> list[Any]:
+    def _params(self) -> list[Tensor]:
         return list(self.param_groups[0]["params"])
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], Any]) -> Operand:
         """Change the parameters up to `max_iter` times; `closure()` computes the loss and the gradients.
 
         Returns the loss before. A compiled step cannot contain it, as it depends on values; the closure, or the model
@@ -126,19 +135,19 @@ class LBFGS(Optimizer):
         parts = [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.detach() for p in self._params]
         return loss, float(loss), cat([_as_real(part).reshape(-1) for part in parts])
 
-    def _add_direction(self, direction: Any, t: Any) -> None:
+    def _add_direction(self, direction: Tensor, t: Tensor | float) -> None:
         at = 0
         for p in map(_as_real, self._params):
             p.add_(direction[at : at + p.numel()].reshape(p.shape), alpha=t)
             at += p.numel()
 
     def _make_directional_evaluate(
-        self, closure: Callable[[], Any], direction: Any
+        self, closure: Callable[[], Any], direction: Tensor
     ) -> Callable[[Any], tuple[float, Any]]:
         """Return the function that computes loss and gradient after a step, and undoes the step."""
         here = [p.clone() for p in self._params]
 
-        def evaluate(t: Any) -> tuple[float, Any]:
+        def evaluate(t: Operand) -> tuple[float, Any]:
             self._add_direction(direction, t)
             _, loss, gradient = self._evaluate(closure)
             for p, value in zip(self._params, here, strict=True):
@@ -148,7 +157,7 @@ class LBFGS(Optimizer):
         return evaluate
 
 
-def _search_direction(state: dict[str, Any], gradient: Any, history_size: int) -> Any:
+def _search_direction(state: StateDict, gradient: Tensor, history_size: int) -> Tensor:
     """Add the last change to the history, and return -H g by two loops over it."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -174,5 +183,5 @@ def _search_direction(state: dict[str, Any], gradient: Any, history_size: int) -
     return q
 
 
-def _as_real(x: Any) -> Any:
+def _as_real(x: Tensor) -> Tensor:
     return view_as_real(x) if x.is_complex() else x

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adjoint.core.typing import Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the two conditions
 MIN_PARAMETER_CHANGE = 1e-9  # the change of a parameter below which an interval is not divided further
@@ -19,7 +24,7 @@ class LinePoint(NamedTuple):
 
 
 def strong_wolfe(
-    evaluate: Callable[[Any], tuple[float, Any]], t: Any, direction: Any, start: LinePoint, max_evals: int
+    evaluate: Callable[[Any], tuple[float, Any]], t: Operand, direction: Tensor, start: LinePoint, max_evals: int
 ) -> tuple[LinePoint, int]:
     """Return the point reached, and the number of calls of `evaluate`, which gives loss and gradient after a step.
 
@@ -58,7 +63,9 @@ def strong_wolfe(
     return bracket[0] if bracket[0].loss <= bracket[1].loss else bracket[1], tried
 
 
-def _find_bracket(at: Callable[[Any], LinePoint], t: Any, start: LinePoint, max_evals: int) -> list[LinePoint]:
+def _find_bracket(
+    at: Callable[[Any], LinePoint], t: Tensor | float, start: LinePoint, max_evals: int
+) -> list[LinePoint]:
     """Return one point that satisfies the conditions, or two with one between them."""
     before, point = start, at(t)
     for i in range(max_evals):
@@ -81,7 +88,7 @@ def _is_flat(point: LinePoint, start: LinePoint) -> bool:
     return bool(abs(point.slope) <= -CURVATURE * start.slope)
 
 
-def _keep_off_bracket_ends(t: Any, one: Any, other: Any, timid: bool) -> tuple[Any, bool]:
+def _keep_off_bracket_ends(t: Operand, one: Any, other: Operand, timid: bool) -> tuple[Any, bool]:
     """Return `t`, and whether it is near an end of the interval; the second time in a row, move it off by a tenth."""
     least, most = min(one, other), max(one, other)
     away = 0.1 * (most - least)
@@ -92,7 +99,7 @@ def _keep_off_bracket_ends(t: Any, one: Any, other: Any, timid: bool) -> tuple[A
     return t, True
 
 
-def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Any, Any] | None = None) -> Any:
+def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Any, Any] | None = None) -> Tensor | float:
     """Return the minimum of the cubic through two points with their slopes, within `bounds` or between the two."""
     least, most = bounds or (min(a.t, b.t), max(a.t, b.t))
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

@@ -45,10 +45,17 @@ class Muon(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5,
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, self.collect_defaults(locals()))
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
@@ -75,7 +82,8 @@ class Muon(Optimizer):
                 with tracing_paused():
                     state["momentum_buffer"] = zeros_like(p)
             mean = state["momentum_buffer"].lerp_(p.grad, 1 - momentum)
-            step = _zeropower_via_newtonschulz(p.grad.lerp(mean, momentum) if nesterov else mean, *rounds)
+            gradient: Any = p.grad
+            step = _zeropower_via_newtonschulz(gradient.lerp(mean, momentum) if nesterov else mean, *rounds)
             p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _lr_ratio(p, rule))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
@@ -54,7 +55,7 @@ class NAdam(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: Any, lr: Operand = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
@@ -75,7 +76,7 @@ class NAdam(Optimizer):
             apply_update(UPDATE_KERNEL, tensors, (*numbers, *descents, (1 - beta2**t).rsqrt()), facts)
 
 
-def _scheduled_momentum(beta: Any, decay: Any, t: Any) -> Any:
+def _scheduled_momentum(beta: Tensor | float, decay: Tensor | float, t: Tensor) -> Tensor:
     return beta * (1 - 0.5 * 0.96 ** (t * decay))
 
 

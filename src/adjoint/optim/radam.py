@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
@@ -34,7 +35,7 @@ class RAdam(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
@@ -51,7 +52,7 @@ class RAdam(Optimizer):
             apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
 
 
-def _rectification(beta2: Any, t: Any) -> tuple[Any, Any]:
+def _rectification(beta2: Operand, t: Operand) -> tuple[Any, Any]:
     """Return whether ρ > 5, and r √(1 - β₂ᵗ) if so."""
     longest, unbiased = 2 / (1 - beta2) - 1, 1 - beta2**t
     length = longest - 2 * t * beta2**t / unbiased

@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
@@ -35,10 +36,17 @@ class Rprop(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
-        maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Any,
+        lr: Operand = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         super().__init__(params, self.collect_defaults(locals()))
 
     def update(self, group: Group) -> None:
@@ -56,9 +64,16 @@ class Rprop(Optimizer):
 
 
 def _update_parameter(
-    p: Tensor, g: Tensor, before: Tensor, size: Tensor, shrink: Number, grow: Number, min_step: Number,
-    max_step: Number, maximize: bool,
-) -> None:  # fmt: skip
+    p: Tensor,
+    g: Tensor,
+    before: Tensor,
+    size: Tensor,
+    shrink: Number,
+    grow: Number,
+    min_step: Number,
+    max_step: Number,
+    maximize: bool,
+) -> None:
     """One parameter's update, in place."""
     g = -g if maximize else g
     turn = g * before

@@ -7,6 +7,7 @@ from typing import Any
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import guard_on, mode, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, StateDict
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer
@@ -51,7 +52,7 @@ class SGD(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+        self, params: Any, lr: Operand = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
@@ -109,5 +110,5 @@ SMALL_KERNELS = {False: SmallArrayKernel("sgd"), True: SmallArrayKernel("momentu
 UPDATE_KERNEL = KernelFunction("sgd", _update_parameter, 1e-8, written=(0, 2))
 
 
-def _has_momentum_buffer(state: dict[str, Any]) -> bool:
+def _has_momentum_buffer(state: StateDict) -> bool:
     return state.get("momentum_buffer") is not None

@@ -10,6 +10,7 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
@@ -17,9 +18,14 @@ from adjoint.optim.lr.scheduler import LRScheduler, check_anneal_strategy, expan
 from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
-    "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "AveragedModel",
+    "SWALR",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
     "update_bn",
-]  # fmt: skip
+]
 PARAM_LIST = tuple[Tensor, ...] | list[Tensor]
 
 
@@ -52,9 +58,13 @@ class AveragedModel(Module):
     n_averaged: Tensor
 
     def __init__(
-        self, model: Module, device: Any = None, avg_fn: Callable[..., Any] | None = None,
-        multi_avg_fn: Callable[..., None] | None = None, use_buffers: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: Function | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
@@ -64,7 +74,7 @@ class AveragedModel(Module):
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
@@ -102,12 +112,12 @@ class AveragedModel(Module):
         self.n_averaged += 1
 
 
-def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
+def get_ema_avg_fn(decay: float = 0.999) -> Function:
     """Return the function decay · averaged + (1 - decay) · current. Raises ValueError for a decay outside [0, 1]."""
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Tensor) -> Tensor:
         return decay * ema_param + (1 - decay) * current_param
 
     return ema_update
@@ -131,7 +141,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Any) -> None:
+    def ema_update(ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Tensor) -> None:
         for average, current in zip(ema_param_list, current_param_list, strict=True):
             if average.is_floating_point() or average.is_complex():
                 average.lerp_(current, 1 - decay)
@@ -141,11 +151,11 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     return ema_update
 
 
-def get_swa_avg_fn() -> Callable[..., Any]:
+def get_swa_avg_fn() -> Function:
     """Return the function of the plain average: averaged + (current - averaged) / (num_averaged + 1)."""
 
     @no_grad()
-    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor) -> Tensor:
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return swa_update
@@ -156,7 +166,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
     blend = get_swa_avg_fn()
 
     @no_grad()
-    def swa_update(averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Any) -> None:
+    def swa_update(averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Tensor) -> None:
         for average, current in zip(averaged_param_list, current_param_list, strict=True):
             average.copy_(blend(average, current, num_averaged))
 
@@ -218,9 +228,13 @@ class SWALR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: Any = 10, anneal_strategy: str = "cos",
+        self,
+        optimizer: Optimizer,
+        swa_lr: Any,
+        anneal_epochs: Any = 10,
+        anneal_strategy: str = "cos",
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         final = expand_to_groups("swa_lr", optimizer, swa_lr)
         check_anneal_strategy(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
@@ -231,7 +245,7 @@ class SWALR(LRScheduler):
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float]:
         self._check_called_by_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

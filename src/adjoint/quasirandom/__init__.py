@@ -14,6 +14,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import default, numpy_dtype
 from adjoint.core.random.generator import Generator
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, DtypeLike
 from adjoint.functions.creation.random import randint
 from adjoint.functions.shape.join import cat
 from adjoint.quasirandom.directions import BITS, MAX_DIMENSION, directions
@@ -47,7 +48,7 @@ class SobolEngine:
         self._first_point: Any = (self.quasi / 2**BITS).reshape(1, -1)
         self.num_generated = 0
 
-    def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: DtypeLike = None) -> Tensor:
         """Return the next `n` points: (n, dimension) of float32, float64 or the default dtype.
 
         Raises: NotImplementedError for another dtype.
@@ -65,7 +66,7 @@ class SobolEngine:
         written: Any = out
         return written.resize_as_(result).copy_(result)
 
-    def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: DtypeLike = None) -> Tensor:
         """Return the next 2^m points. Raises ValueError unless the points so far and these are a power of two."""
         n = 2**m
         total = self.num_generated + n
@@ -88,7 +89,7 @@ class SobolEngine:
         self._advance(n - 1 if self.num_generated == 0 else n, kept=False)
         return self
 
-    def _advance(self, n: int, kept: bool = True) -> Any:
+    def _advance(self, n: int, kept: bool = True) -> Array:
         """Return the digits of the next `n` points after the first, or only of the last.
 
         Each point differs from the one before by one direction: its number is the place of the lowest zero in the
@@ -115,7 +116,7 @@ class SobolEngine:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _scramble_directions(state: Any, seed: int | None) -> tuple[Any, Any]:
+def _scramble_directions(state: Array, seed: int | None) -> tuple[Any, Any]:
     """Return the directions with each digit a random sum of those up to it, and a random shift."""
     generator = None if seed is None else Generator().manual_seed(seed)
     dimension = len(state)

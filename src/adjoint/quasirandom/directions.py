@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.typing import Array, Operand
+
 MAX_DIMENSION, BITS = 21201, 30
 
 
-def directions(dimension: int) -> Any:
+def directions(dimension: int) -> Array:
     """Return the direction numbers v[d, j] = m_j 2^(29 - j) of the first dimensions.
 
     The recurrence is m_j = m_{j-s} ⊕ 2^s m_{j-s} ⊕ a_1 2 m_{j-1} ⊕ … of the polynomial x^s + a_1 x^(s-1) + … + 1.
@@ -57,5 +59,5 @@ def _table() -> tuple[Any, Any]:
     return polynomials, initial
 
 
-def _degrees(polynomials: Any) -> Any:
+def _degrees(polynomials: Operand) -> Array:
     return np.frexp(polynomials)[1] - 1

@@ -22,9 +22,13 @@ TAR_MAGIC = b"ustar"  # at byte 257
 
 
 def save(
-    obj: Any, f: Path | BinaryIO, pickle_module: Any = pickle, pickle_protocol: int = 2,
-    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
-) -> None:  # fmt: skip
+    obj: Any,
+    f: Path | BinaryIO,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Save a value and its tensors to a file that `load`, and PyTorch, can read.
 
     Tensors that share memory share it in the file, unless their dtypes differ. The file tells whether a tensor requires
@@ -52,9 +56,14 @@ def save(
 
 
 def load(
-    f: Path | BinaryIO, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
-    mmap: bool | None = None, encoding: str = "utf-8",
-) -> Any:  # fmt: skip
+    f: Path | BinaryIO,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
     """Return what `save` or PyTorch saved, with new tensors; also the tensors of a safetensors file.
 
     No file can run code. Besides tensors and plain values it may name only what `serialization.add_safe_globals`

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.typing import Array, Function, NumpyDtype
 from adjoint.serialization.zip_archive import FileError
 
 NUMERIC_TYPE_CODE = re.compile(r"b1|[iu][1248]|f[248]|c8|c16")
@@ -18,7 +18,7 @@ BYTE_ORDERS = ("<", ">", "|", "=")
 class NumpyType:
     """Stands for the element type of an array of the file."""
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: NumpyDtype) -> None:
         self.dtype = dtype
 
     def set_order(self, state: Any) -> None:
@@ -28,7 +28,7 @@ class NumpyType:
         self.dtype = self.dtype.newbyteorder(state[1])
 
 
-def numpy_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
+def numpy_globals() -> tuple[dict[str, Any], dict[Any, Function]]:
     """Return the globals that pickles of arrays and scalars name, and the functions that stand for them."""
     named: dict[str, Any] = {"numpy.dtype": np.dtype, "numpy.ndarray": np.ndarray}
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
@@ -36,7 +36,7 @@ def numpy_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
     return named, {np.dtype: _make_type, _make_scalar: _make_scalar, _make_empty: _make_empty}
 
 
-def fill_array(array: np.ndarray[Any, Any], state: Any) -> None:
+def fill_array(array: Array, state: Any) -> None:
     """Fill an array from the state that NumPy gives its arrays."""
     if not isinstance(state, tuple) or len(state) != 5:
         raise FileError("an array of NumPy has a state of an unknown form")
@@ -63,11 +63,11 @@ def _make_scalar(kind: Any, data: Any) -> Any:
     return np.frombuffer(data, dtype, 1).astype(dtype.newbyteorder("="))[0]
 
 
-def _make_empty(*_: Any) -> np.ndarray[Any, Any]:
+def _make_empty(*_: Any) -> Array:
     return np.empty(0, np.uint8)
 
 
-def _dtype_of(kind: Any) -> np.dtype[Any]:
+def _dtype_of(kind: Any) -> NumpyDtype:
     if not isinstance(kind, NumpyType):
         raise FileError("an array of NumPy is of a type that is none")
     return kind.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -16,6 +16,7 @@ from adjoint.core.runtime.lazy_import import module_name_slot
 from adjoint.core.tensor.memory_format import strided
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.serialization.unpickler import check_key
 from adjoint.serialization.zip_archive import FileError
 
@@ -94,7 +95,7 @@ def user_globals() -> dict[str, Any]:
     return named
 
 
-def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
+def plain_globals() -> tuple[dict[str, Any], dict[Any, Function]]:
     """Return the globals that every file may name, and the functions that stand for those it may call."""
     named: dict[str, Any] = {
         "collections.OrderedDict": OrderedDict,
@@ -114,7 +115,7 @@ def plain_globals() -> tuple[dict[str, Any], dict[Any, Callable[..., Any]]]:
     }
     named |= {f"torch.{name}": kind for name, kind in TYPES.items()}
     named |= {f"torch.{name}": StorageType(kind) for name, kind in STORAGE_DTYPES.items()}
-    calls: dict[Any, Callable[..., Any]] = {
+    calls: dict[Any, Function] = {
         OrderedDict: _make_ordered_dict,
         Counter: _make_counter,
         set: _make_set,

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
+from adjoint.core.typing import NumpyDtype
 from adjoint.serialization.atomic import Chunk
 from adjoint.serialization.zip_archive import read_into
 
@@ -250,10 +251,10 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value <= SIZE_LIMIT
 
 
-def _parse_dtype(name: str, where: str) -> np.dtype[Any]:
+def _parse_dtype(name: str, where: str) -> NumpyDtype:
     if name == "BF16":
         try:
-            bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+            bfloat16: NumpyDtype = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
         except ImportError:
             raise SafetensorsError(
                 f"{where}: NumPy has no BF16: the package ml_dtypes adds it, install that or convert the file to F32"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from adjoint.core.tensor.as_strided import memory_span
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.storage import share_storage
 from adjoint.core.tensor.tensor import Tensor, init_slots, wrap
+from adjoint.core.typing import Function
 from adjoint.functions.creation.typed_storage import TypedStorage
 from adjoint.serialization.zip_archive import FileError
 
@@ -63,7 +63,7 @@ class LoadedStorage(TypedStorage):
         return self.resolved_copies[way]
 
 
-def rebuilders() -> dict[str, Callable[..., Any]]:
+def rebuilders() -> dict[str, Function]:
     """Return the functions that rebuild tensors and parameters, by the names that every file may use."""
     from adjoint.nn.module.parameter import Parameter
 
@@ -81,9 +81,14 @@ def rebuilders() -> dict[str, Callable[..., Any]]:
 
 
 def _rebuild_tensor(
-    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any = False,
+    hooks: Any = None,
     metadata: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if not isinstance(storage, LoadedStorage) or storage.dtype is None:
         raise FileError("a tensor's storage is something else, or of no type")
     tensor = _view_storage(storage.resolve_lazy_bits(storage.dtype, metadata), storage.dtype, offset, size, stride)

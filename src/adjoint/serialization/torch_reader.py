@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from adjoint.core.dtype.dtype import uint8
+from adjoint.core.typing import Function
 from adjoint.serialization.load_options import assumed_byte_order, writes_through
 from adjoint.serialization.numpy_values import NumpyType, fill_array, numpy_globals
 from adjoint.serialization.safe_globals import (
@@ -235,7 +236,7 @@ def _refusal_message(full: str, inert: bool) -> str:
     return refused + other + allowing
 
 
-def _make_bare_constructor(kind: Any) -> Callable[..., Any]:
+def _make_bare_constructor(kind: Any) -> Function:
     def make(*arguments: Any) -> Any:
         return kind.__new__(kind, *arguments)
 

@@ -15,6 +15,7 @@ from adjoint.core.dtype.device import device
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.serialization.zip_archive import FileError
 
 MARK = object()
@@ -46,8 +47,8 @@ class Rules(NamedTuple):
     """
 
     find: Callable[[str, str], Any]
-    calls: dict[Any, Callable[..., Any]]
-    news: dict[Any, Callable[..., Any]]
+    calls: dict[Any, Function]
+    news: dict[Any, Function]
     build: Callable[[Any, Any], Any]
     persistent_load: Callable[[Any], Any]
     encoding: str = "utf-8"  # of text written by Python 2
@@ -185,7 +186,7 @@ class _PickleMachine:
             raise FileError("the pickle names something by what is no text")
         self.stack.append(self.rules.find(module, name))
 
-    def call(self, allowed: dict[Any, Callable[..., Any]]) -> None:
+    def call(self, allowed: dict[Any, Function]) -> None:
         """Replace f and its arguments by f(*arguments), if f is allowed."""
         arguments = self.pop()
         function = self.pop()

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from adjoint.core.typing import Array
 from adjoint.serialization.atomic import Chunk
 
 ALIGNMENT = 64
@@ -96,7 +97,7 @@ class Archive:
         return array if array.flags.aligned else array.copy()
 
 
-def read_into(file: BinaryIO, array: np.ndarray[Any, Any]) -> bool:
+def read_into(file: BinaryIO, array: Array) -> bool:
     """Fill a contiguous array with the next bytes of a file; False if the file ends before."""
     rest = array.reshape(-1).view(np.uint8).data
     while rest:

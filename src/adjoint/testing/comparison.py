@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import as_dtype, bfloat16
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Operand
 from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.complex import view_as_real
@@ -68,9 +69,13 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
+    actual: Tensor | float,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
     msg: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Compare as `assert_close` does, with wider tolerances, numbers and arrays too, whatever their types. It warns."""
     warnings.warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
@@ -88,7 +93,13 @@ def assert_allclose(
 
 
 def _difference(
-    x: Any, y: Any, rtol: float | None, atol: float | None, equal_nan: bool, check_dtype: bool, check_stride: bool
+    x: Operand,
+    y: Operand,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    check_dtype: bool,
+    check_stride: bool,
 ) -> str | None:
     rest = (rtol, atol, equal_nan, check_dtype, check_stride)
     if isinstance(x, Mapping) and isinstance(y, Mapping):
@@ -104,12 +115,18 @@ def _difference(
     return next((f"{fault}\n\nThe failure occurred for item [{key}]" for key, fault in found if fault), None)
 
 
-def _is_sequence(x: Any) -> bool:
+def _is_sequence(x: Operand) -> bool:
     return isinstance(x, Sequence) and not isinstance(x, str)
 
 
 def _difference_of_tensors(
-    x: Any, y: Any, rtol: float | None, atol: float | None, equal_nan: bool, check_dtype: bool, check_stride: bool
+    x: Operand,
+    y: Operand,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    check_dtype: bool,
+    check_stride: bool,
 ) -> str | None:
     if x is None or y is None or isinstance(x, str) or isinstance(y, str):
         return None if x == y else f"{x!r} is not {y!r}"
@@ -139,15 +156,22 @@ def _difference_of_tensors(
     )
 
 
-def _values(x: Tensor) -> Any:
+def _values(x: Tensor) -> Array:
     """Return an array of the elements; bfloat16, which NumPy lacks, as float32."""
     return (x.detach().float() if x.dtype is bfloat16 else x.detach()).numpy()
 
 
 def make_tensor(
-    *shape: Any, dtype: Any, device: Any = "cpu", low: float | None = None, high: float | None = None,
-    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
+    *shape: Any,
+    dtype: DtypeLike,
+    device: DeviceLike = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Random elements of [low, high): [-9, 9) unless given, [0, 10) of unsigned integers, all truths.
 
     Bounds that the type cannot hold are brought to the nearest that it can.
@@ -156,7 +180,7 @@ def make_tensor(
     gaps = noncontiguous and math.prod(size) > 1
     wide = (*size[:-1], 2 * size[-1]) if gaps else size
     if kind.rank >= 2:
-        out: Any = creation.empty(wide, dtype=kind)
+        out: Operand = creation.empty(wide, dtype=kind)
         bottom, top = (-9.0 if low is None else low), (9.0 if high is None else high)
         random.uniform_(view_as_real(out) if kind.is_complex else out, bottom, top)
         if exclude_zero:

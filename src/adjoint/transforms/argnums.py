@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 
 Argnums = int | tuple[int, ...]
 
 
-def select_args(args: tuple[Any, ...], argnums: Any, single: bool = False) -> Any:
+def select_args(args: tuple[Any, ...], argnums: float | tuple[int, ...], single: bool = False) -> Any:
     """Return the arguments of these numbers as a tuple; for one number, if `single`, the argument itself.
 
     Raises RuntimeError for numbers that are not integers, occur twice, or have no argument.
@@ -44,14 +45,14 @@ def _resolve_argnums(argnums: Argnums, count: int) -> list[int]:
     return places
 
 
-def split_aux(result: Any, called: str) -> tuple[Any, Any]:
+def split_aux(result: Operand, called: str) -> tuple[Any, Any]:
     """Return the result of a function that returns (output, aux). Raises RuntimeError for anything else."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return result
 
 
-def check_outputs(outputs: list[Any], called: str) -> None:
+def check_outputs(outputs: list[Operand], called: str) -> None:
     """Raise RuntimeError unless there are outputs, all of them tensors."""
     if not outputs or (len(outputs) == 1 and outputs[0] is None):
         raise RuntimeError(f"{called}: Expected f to be a function that has non-empty output (got output = {outputs})")
@@ -62,7 +63,7 @@ def check_outputs(outputs: list[Any], called: str) -> None:
             )
 
 
-def check_tensors(tensors: list[Any], called: str, name: str) -> None:
+def check_tensors(tensors: list[Tensor], called: str, name: str) -> None:
     """Raise RuntimeError unless there is something, all of it tensors."""
     if not tensors:
         raise RuntimeError(f"{called}: Expected {name} to contain at least one Tensor.")
@@ -84,7 +85,7 @@ def check_directions(primals: list[Tensor], tangents: list[Tensor]) -> None:
             )
 
 
-def check_tangent(i: int, tangent: Any, primal: Tensor) -> None:
+def check_tangent(i: int, tangent: Tensor, primal: Tensor) -> None:
     """Raise RuntimeError unless the i-th tangent has the shape and type of its primal."""
     facts = (("shape", tangent.shape, primal.shape), ("dtype", tangent.dtype, primal.dtype))
     for name, have, want in facts:

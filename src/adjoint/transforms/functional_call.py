@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor, detach
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.shape.join import stack
 
 Tensors = dict[str, Tensor]
@@ -17,7 +18,7 @@ NO_MEMBER = object()
 def functional_call(
     module: Any,
     parameter_and_buffer_dicts: Tensors | Sequence[Tensors],
-    args: Any = None,
+    args: Tensor | tuple[Tensor, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,
@@ -163,7 +164,7 @@ def _swap_by_path(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any
     return owner, name, _swap_member(owner, name, tensor)
 
 
-def _swap_member(owner: Any, name: str, value: Any) -> Any:
+def _swap_member(owner: Any, name: str, value: Tensor) -> Tensor:
     """Put a tensor under a name of a module, whatever its kind; what was there before, MISSING if nothing."""
     from adjoint.nn.module.registration import bump_version
 
@@ -191,7 +192,7 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     return root
 
 
-def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+def functionalize(func: Function, *, remove: str = "mutations") -> Function:
     """Return `func`, which may write in place: tracing and transforms follow writes and views as they stand.
 
     Raises: RuntimeError for a `remove` other than "mutations" and "mutations_and_views".
@@ -203,7 +204,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         )
 
     @wraps(func)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Operand:
         return func(*args, **kwargs)
 
     return call

@@ -16,6 +16,7 @@ from adjoint.autograd.backward import grad as gradients_of
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.transforms import argnums as given
 from adjoint.transforms.level import GradLevel, as_normal_tensor
 
@@ -94,7 +95,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (output, pull, aux) if has_aux else (output, pull)
 
 
-def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool) -> Any:
+def pullback(func: Function, primals: tuple[Tensor, ...], argnums: Argnums | None, has_aux: bool) -> Any:
     """Return `vjp` with respect to some of the arguments: output, pull, aux, and the level that pull differentiates."""
     called = "vjp(f, *primals)"
     with GradLevel() as origin:
@@ -111,7 +112,9 @@ def pullback(func: Function, primals: tuple[Any, ...], argnums: Argnums | None, 
                 )
         result, aux = origin.detach_from_level((value, aux))
 
-    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+    def pull(
+        cotangents: Tensor, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
         weights, got = flatten(cotangents)
         if got != shape:
             raise RuntimeError(
@@ -142,7 +145,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         slopes = weighted_gradients(outputs, targets, weights, create_graph=True)
         result = origin.detach_from_level(unflatten(shape, iter(outputs)))
 
-    def push(*tangents: Any) -> Any:
+    def push(*tangents: Any) -> Operand:
         flat, got = flatten(tangents)
         if got != structure:
             raise RuntimeError(f"Expected the tangents {got} to have the same argspec as the primals {structure}")
@@ -154,7 +157,14 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     return result, push
 
 
-def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Function,
+    primals: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """Return func(*primals), and the product of its Jacobian and the tangents, in forward mode.
 
     Args:
@@ -176,7 +186,12 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
 
 def pushforward(
-    func: Function, primals: Any, tangents: Any, argnums: Argnums | None, strict: bool, has_aux: bool
+    func: Function,
+    primals: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+    argnums: Argnums | None,
+    strict: bool,
+    has_aux: bool,
 ) -> tuple[Any, Any, Any]:
     """Return `jvp` with respect to some of the arguments: output, its tangent, aux."""
     from adjoint.transforms.forward.dual_level import attach_tangent, new_level, primal_of, tangent_of

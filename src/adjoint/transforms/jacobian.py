@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.movement import cat, permute, reshape, select, slice
 from adjoint.transforms import argnums as given
 from adjoint.transforms.grad import Argnums, Function, pullback, pushforward
@@ -56,7 +57,7 @@ def jacrev(
         given.check_real("jacrev", outputs, "outputs")
         inputs, shape = flatten(given.select_args(args, argnums))
 
-        def rows(*basis: Tensor) -> tuple[Any, ...]:
+        def rows(*basis: Tensor) -> tuple[Tensor, ...]:
             return tuple(flatten(pull(unflatten(structure, iter(basis))))[0])
 
         with ModeScope(recording=mode.recording and origin.is_differentiated_further([*outputs])):
@@ -98,7 +99,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
         given.check_real("jacfwd", flatten(args)[0], "inputs")
         inputs, shape = flatten(given.select_args(args, argnums))
 
-        def columns(*basis: Tensor) -> Any:
+        def columns(*basis: Tensor) -> Operand:
             _, slope, aux = pushforward(func, args, unflatten(shape, iter(basis)), argnums, False, has_aux)
             given.check_real("jacfwd", flatten(slope)[0], "outputs")
             return (slope, aux) if has_aux else slope
@@ -133,7 +134,7 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def loop_over_rows(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor]) -> tuple[Any, ...]:
+def loop_over_rows(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return what `vmap(rows)(*basis)` does, one row after another."""
     results = [rows(*[select(b, axis=0, at=n) for b in basis]) for n in range(basis[0].array.shape[0])]
     columns = [[reshape(g, shape=(1, *g.array.shape)) for g in column] for column in zip(*results, strict=True)]

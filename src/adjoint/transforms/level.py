@@ -49,7 +49,7 @@ class GradLevel:
         LEVEL_BY_LEAF[x.node] = self
         return x
 
-    def target(self, x: Any) -> Tensor:
+    def target(self, x: Tensor) -> Tensor:
         """Return `x` as a new tensor to differentiate by: made from `x` if that has a history, else a leaf.
 
         A derivative by it leaves out uses of `x` itself.

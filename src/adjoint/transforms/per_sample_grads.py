@@ -9,6 +9,7 @@ from typing import Any
 from adjoint.autograd.function.function import Function
 from adjoint.core.runtime.pytree import flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.nn.module.module import Module
 from adjoint.transforms.functional_call import functional_call
 from adjoint.transforms.vmap.vmap import vmap
@@ -41,7 +42,7 @@ def call_for_per_sample_grads(
     batch = 0 if batch_first else 1
 
     @wraps(module.forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Operand:
         leaves, structure = flatten((args, kwargs))
         size = batch_size or _find_batch_size(leaves, batch)
         scale = size if loss_reduction == "mean" else 1
@@ -72,7 +73,7 @@ class Copies(Function):
     """A copy of a parameter for each example; the gradients of all are the `grad_sample` of the parameter."""
 
     @staticmethod
-    def forward(ctx: Any, parameter: Any, size: int, scale: int) -> Any:
+    def forward(ctx: Any, parameter: Operand, size: int, scale: int) -> Tensor:
         """Return `parameter`, expanded along a new first dimension."""
         ctx.parameter, ctx.scale = parameter, scale
         return parameter.expand(size, *parameter.shape)

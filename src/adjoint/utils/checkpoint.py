@@ -14,6 +14,7 @@ from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 from adjoint.utils.checkpoint_debug import Comparison
 from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, CheckpointFrame, GraphExecGroup, SlotRecorder
 
@@ -167,7 +168,7 @@ class CheckpointFunction(Function):
         return None, None, *(x.grad if isinstance(x, Tensor) else None for x in inputs)
 
 
-def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def detach_variable(inputs: Operands) -> tuple[Any, ...]:
     """Replace each tensor by a leaf without history, which requires grad if the tensor did."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")

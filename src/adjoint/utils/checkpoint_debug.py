@@ -9,6 +9,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 from adjoint.utils.checkpoint_frames import CheckpointError
 
 
@@ -69,7 +70,7 @@ class _OpLogger:
         self.lines = lines
         self.other = other
 
-    def observe_op(self, op: Any, inputs: tuple[Any, ...], out: Tensor) -> None:
+    def observe_op(self, op: Any, inputs: Operands, out: Tensor) -> None:
         operands = ", ".join(describe(x.array) if isinstance(x, Tensor) else repr(x) for x in inputs)
         self.lines.append(f"{describe(out.array)} = {op.name}({operands})  at {user_site()}")
         if self.other is not None:

@@ -23,6 +23,7 @@ from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.runtime.mode import mode as current
 from adjoint.core.tensor.tensor import Tensor, detach
+from adjoint.core.typing import Function
 
 
 class CheckpointError(RuntimeError):
@@ -48,7 +49,7 @@ class CheckpointFrame:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         args: Sequence[Any],
         kwargs: dict[str, Any],
         preserve_rng_state: bool,

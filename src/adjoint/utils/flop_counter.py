@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from adjoint.autograd.engine.node_call import call_node
 from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
 
 __all__ = ["FlopCounterMode"]
@@ -37,7 +38,7 @@ class FlopCounterMode:
         self.depth, self.display = depth, display
         self.inside = {GLOBAL_SCOPE}
         self.names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self.ending: list[Callable[..., Any]] = []
+        self.ending: list[Function] = []
 
     def get_total_flops(self) -> int:
         """Return the total count."""

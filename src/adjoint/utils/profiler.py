@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Self
 
 from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.typing import Function
 
 __all__ = [
     "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available",
@@ -117,7 +118,7 @@ class record_function:
         for each in _running:
             each.record(event)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Function) -> Function:
         @wraps(function)
         def call_timed(*args: Any, **kwargs: Any) -> Any:
             with record_function(self.name):
@@ -133,10 +134,14 @@ class profile:
     """
 
     def __init__(
-        self, enabled: bool = True, *, activities: Iterable[ProfilerActivity] | None = None,
-        schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[[Any], Any] | None = None,
+        self,
+        enabled: bool = True,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[Any], Any] | None = None,
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
         self._endless = schedule is None
         self._ready = on_trace_ready

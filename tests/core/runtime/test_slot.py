@@ -13,6 +13,7 @@ from adjoint.core.runtime.slot import SLOTS, Slot
 FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts there
     "answers": "adjoint",
     "compile": "adjoint",
+    "dispatch_scope": "adjoint.compat.finder",
     "map_in_front": "adjoint",
     "module_name": "adjoint.compat.finder",
     "block_on": "adjoint.core.tensor.shape_tracer",

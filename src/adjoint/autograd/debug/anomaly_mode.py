@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from adjoint.core.graph.node import OutputSlot
 from adjoint.core.graph.source_location import PACKAGE, Site, user_frame, user_site
 from adjoint.core.runtime.mode import ModeScope, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import GraphNode
 
 ndarray = np.ndarray
 
@@ -90,7 +94,7 @@ class AnomalyDetector:
         self.first_infinity: str | None = None
         self.running: Any = None  # the node whose rules run: the ops called now are its own
 
-    def observe_op(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
+    def observe_op(self, op: Any, inputs: Sequence[Any], out: Operand) -> None:
         """See what an op, or a Function, made. Raises RuntimeError for the first NaN."""
         if not isinstance(out, Tensor) or type(out.array) is not ndarray:
             return
@@ -126,7 +130,7 @@ class AnomalyDetector:
             if self.running is not None and self.running is not node:
                 node.metadata["parent_"] = self.running
 
-    def pull(self, gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
+    def pull(self, gradients: GraphTask, node: Any, g: Operand, mask: Operand = None) -> Sequence[Any]:
         """Return what `call_node` does. Raises RuntimeError for a NaN in it."""
         before, self.running = self.running, node
         try:
@@ -156,7 +160,7 @@ def _warn_with_forward_trace(node: Any) -> None:
         parent = parent.metadata.get("parent_")
 
 
-def _forward_trace_text(node: Any, what: str) -> str:
+def _forward_trace_text(node: GraphNode, what: str) -> str:
     lines = node.metadata.get("traceback_")
     if lines is not None:
         return f"Traceback of forward call that {what}:\n{''.join(lines)}"
@@ -182,20 +186,20 @@ def _name_operands(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
     return list(zip(names, inputs, strict=True))
 
 
-def _is_number(x: Any) -> bool:
+def _is_number(x: Operand) -> bool:
     array = _array(x)
     return isinstance(array, (float, complex)) or (type(array) is ndarray and array.dtype.kind in "fciub")
 
 
-def _array(x: Any) -> Any:
+def _array(x: Operand) -> Operand:
     return x.array if isinstance(x, Tensor) else x
 
 
-def _is_finite(array: Any) -> bool:
+def _is_finite(array: Array) -> bool:
     return bool(np.isfinite(array).all())
 
 
-def _has_nan(d: Any) -> bool:
+def _has_nan(d: Operand) -> bool:
     array = _array(d)
     return type(array) is ndarray and array.dtype.kind in "fcV" and bool(np.isnan(array).any())
 
@@ -204,7 +208,7 @@ def _ranges(operands: dict[str, Any]) -> str:
     return "; ".join(f"{name} {_range(_array(x))}" for name, x in operands.items())
 
 
-def _range(x: Any) -> str:
+def _range(x: Array) -> str:
     """Shape, smallest and largest finite value, and how many are not finite."""
     if type(x) is not ndarray:
         return f"= {x}"

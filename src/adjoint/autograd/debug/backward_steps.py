@@ -15,6 +15,7 @@ from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
 from adjoint.core.graph.node import Leaf, OutputSlot
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array
 
 
 class Step(NamedTuple):
@@ -84,7 +85,7 @@ def dependencies(root: Tensor) -> dict[Any, int]:
     return {node: counts[node] for node in sorted(counts, key=lambda node: -node.order)}
 
 
-def _snapshot_gradient(gradients: GraphTask, g: Any) -> Any:
+def _snapshot_gradient(gradients: GraphTask, g: Array | OutputGrads | None) -> Any:
     """Return a gradient as it is now: later steps do not change it."""
     if type(g) is OutputGrads:
         return tuple(_snapshot_gradient(gradients, one) for one in g)

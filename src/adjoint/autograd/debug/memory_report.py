@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import NumpyDtype, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import GraphNode
 
 ndarray = np.ndarray
 
@@ -28,7 +32,7 @@ class KeptValue(NamedTuple):
     node: str
     what: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     nbytes: int
     of_leaf: bool
 
@@ -105,7 +109,7 @@ def _reachable_nodes(root: Tensor) -> set[Any]:
     return found
 
 
-def _iter_saved_arrays(node: Any) -> Iterator[tuple[str, Any]]:
+def _iter_saved_arrays(node: GraphNode) -> Iterator[tuple[str, Any]]:
     """Yield the arrays that a node saved, each with its role in the node."""
     if isinstance(node, Node):
         last = len(node.op.inputs) - 1
@@ -122,7 +126,7 @@ def _iter_saved_arrays(node: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"ctx.{name}", array) for array in _arrays(value))
 
 
-def _arrays(value: Any) -> Iterator[Any]:
+def _arrays(value: Operand) -> Iterator[Any]:
     """Yield the arrays in a saved value."""
     if isinstance(value, (Tensor, SavedVariable)):
         value = value.array

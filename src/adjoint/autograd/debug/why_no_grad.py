@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.engine.error_notes import describe_node, last_pass, owning_node
 from adjoint.core.graph.hooks import HookableNode
@@ -12,6 +12,9 @@ from adjoint.core.graph.node import Leaf, OutputSlot
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.storage import InferenceLeaf, storage_of
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import GraphNode
 
 
 class Reason(str):
@@ -88,7 +91,7 @@ def _why_not_reached(node: Any) -> str:
     return told + _describe_branch_end(uses[-1], users)
 
 
-def _describe_branch_end(use: Any, users: dict[Any, set[Any]]) -> str:
+def _describe_branch_end(use: GraphNode, users: dict[Any, set[Any]]) -> str:
     """Return where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
     branch = _living_users_of(use, users)
     last = max(branch, key=lambda node: node.order)
@@ -123,7 +126,7 @@ def _reachable_from(roots: Iterable[Any]) -> set[Any]:
     return found
 
 
-def _living_users_of(node: Any, users: dict[Any, set[Any]]) -> set[Any]:
+def _living_users_of(node: GraphNode, users: dict[Any, set[Any]]) -> set[Any]:
     """Return a node and the living nodes that were made from it."""
     stack, found = [node], {node}
     while stack:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from operator import call
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +22,14 @@ from adjoint.core.runtime.mode import mode, touch_gradient
 from adjoint.core.tensor.as_strided import match_stride_order
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.mutation.view_update import replace_content
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.hooks import HookableNode
 
 ndarray = np.ndarray
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
@@ -98,7 +102,7 @@ def finish_hooked_leaf(gradients: GraphTask, leaf: Leaf) -> None:
     _run_post_accumulate_hooks(gradients, leaf, tensor, leaves.pop(leaf))
 
 
-def _run_post_accumulate_hooks(gradients: GraphTask, leaf: Leaf, tensor: Tensor, g: Any) -> None:
+def _run_post_accumulate_hooks(gradients: GraphTask, leaf: Leaf, tensor: Tensor, g: Operand) -> None:
     """Let the hooks that follow the `.grad` of a leaf see it."""
     hooks: Any = leaf.hooks
     for hook in list(hooks.post_accumulate_hooks.values()):
@@ -117,7 +121,7 @@ def _run_leaf_hooks(gradients: GraphTask, leaf: Leaf, captured: bool = False) ->
             gradients.captured_grads[leaf] = leaves[leaf]
 
 
-def take_array(holder: dict[Any, Any], key: Any) -> Any:
+def take_array(holder: dict[Any, Any], key: Any) -> Array:
     """Return the array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
 
     The copy takes its place there, so that of those to whom one array was handed, the last gets it itself.
@@ -144,7 +148,9 @@ def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, An
     return leaves
 
 
-def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: GraphTask) -> Callable[[], Any]:
+def _make_store(
+    tensor: Tensor, holder: dict[Any, Any], key: Tensor | HookableNode, gradients: GraphTask
+) -> Callable[[], Any]:
     """Return the call that stores one gradient: a new one replaces None, a later one is added in place."""
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
@@ -170,7 +176,9 @@ def _make_store(tensor: Tensor, holder: dict[Any, Any], key: Any, gradients: Gra
     return partial(np.add, have.array, g, have.array)
 
 
-def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Any = None) -> Tensor:
+def _own_symbol(
+    gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Tensor | HookableNode | None = None
+) -> Tensor:
     """Return the gradient; in a traced step, in a symbol of its own, so that no other leaf's is written with it."""
     if gradients.create_graph or mode.tracer is None:
         return g

@@ -176,9 +176,15 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
         # `apply_rules`, `call_gradient_rule`, `rule_arguments` and `add_gradient`: for a product, 22 Python calls
         # become the two of its rules.
         if (
-            plain and op is not None and op.plain and node.hooks is None and mask is None and g is not UNDEFINED
-            and dtype is not complex64 and dtype is not complex128
-        ):  # fmt: skip
+            plain
+            and op is not None
+            and op.plain
+            and node.hooks is None
+            and mask is None
+            and g is not UNDEFINED
+            and dtype is not complex64
+            and dtype is not complex128
+        ):
             rules, positions, saved = op.rules, op.saved_slots, node.saved
             # Plain code: `saved = saved_arrays(gradients, node)`. Skipped if nothing was packed and no array written
             # since the node was made.

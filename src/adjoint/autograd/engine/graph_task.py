@@ -13,6 +13,7 @@ from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import add
 
 Root = tuple[Any, Tensor]
@@ -76,7 +77,7 @@ class GraphTask:
         wanted = self.capture_nodes
         return Counter(p for p in parents if type(p) is Leaf and p.hooks is not None and p in wanted)
 
-    def add_gradient(self, node: Any, g: Any) -> bool:
+    def add_gradient(self, node: Any, g: Operand) -> bool:
         """Add `g` to what has arrived for `node`; True if it is the first."""
         have = self.input_buffers.get(node)
         if have is None:
@@ -103,7 +104,7 @@ class GraphTask:
             if hooked and self.running is not None:
                 self.running.add(node)
 
-    def add_slice_gradient(self, node: Any, parent: Any, g: Any) -> None:
+    def add_slice_gradient(self, node: Any, parent: Any, g: Array) -> None:
         """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
 
         In place, in a sum of our own: n slices of one tensor cost what n small additions cost.
@@ -117,7 +118,7 @@ class GraphTask:
         part = node.op.part(have, **node.params)
         np.add(part, g, out=part, casting="same_kind")
 
-    def block(self, node: Any, mask: Any, before: Any) -> None:
+    def block(self, node: Any, mask: Operand, before: Operand) -> None:
         """Note that the gradient just delivered to `node`, where `before` had arrived, holds none where `mask`.
 
         The mask is stored with the gradient object. A gradient without a mask that is added later makes a new object,
@@ -131,16 +132,16 @@ class GraphTask:
             self.owned_buffers.discard(node)
         self.where_masks[node] = (self.input_buffers[node], mask)
 
-    def take_where_mask(self, node: Any, g: Any) -> Any:
+    def take_where_mask(self, node: Any, g: Operand) -> Operand:
         """Return the mask of `g`, which has arrived for `node`: where it holds no gradient; None if unknown."""
         held, mask = self.where_masks.pop(node, (None, None))
         return mask if held is g else None
 
-    def total(self, x: Any, y: Any) -> Any:
+    def total(self, x: Operand, y: Operand) -> Operand:
         """Return x + y in memory of its own."""
         return np.asarray(x + y) if self.on_arrays else add(x, y)
 
-    def run_tensor_hooks(self, node: Any, g: Any) -> Any:
+    def run_tensor_hooks(self, node: Any, g: Operand) -> Any:
         """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
         if type(g) is OutputGrads:
             return g
@@ -157,11 +158,11 @@ class GraphTask:
             self.captured_grads[node] = g
         return g
 
-    def wrap_gradient(self, g: Any) -> Any:
+    def wrap_gradient(self, g: Operand) -> Tensor | None:
         """Return a gradient as users see it."""
         return None if g is None or g is UNDEFINED else wrap(g) if self.on_arrays else g
 
-    def unwrap_gradient(self, g: Any) -> Any:
+    def unwrap_gradient(self, g: Tensor | None) -> Any:
         """Return a user's gradient as the walk keeps it."""
         return UNDEFINED if g is None else g.array if self.on_arrays else g
 

@@ -15,6 +15,7 @@ from adjoint.core.graph.node import Node, OutputSlot
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.runtime.mode import set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Function, NumpyDtype, Operand
 from adjoint.ops.elementwise.complex import conj
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.reduction.reduction import sum_to
@@ -22,7 +23,7 @@ from adjoint.ops.reduction.reduction import sum_to
 ndarray = np.ndarray
 
 
-def call_node(gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequence[Any]:
+def call_node(gradients: GraphTask, node: Any, g: Operand, mask: Operand = None) -> Sequence[Any]:
     """Return the gradients of the node's inputs, in their shapes and dtypes; hooks on the node see both sides.
 
     `mask`: where `g` holds no gradient at all.
@@ -46,7 +47,7 @@ def call_node(gradients: GraphTask, node: Any, g: Any, mask: Any = None) -> Sequ
     return [gradients.unwrap_gradient(d) for d in returned]
 
 
-def apply_rules(gradients: GraphTask, node: Any, g: Any, mask: Any) -> Sequence[Any]:
+def apply_rules(gradients: GraphTask, node: Any, g: Operand, mask: Operand) -> Sequence[Any]:
     """Return what `call_node` does, without the hooks on the node."""
     if isinstance(node, Node):
         return _apply_op_rules(gradients, node, g, mask)
@@ -58,7 +59,7 @@ def apply_rules(gradients: GraphTask, node: Any, g: Any, mask: Any) -> Sequence[
     ]
 
 
-def _apply_op_rules(gradients: GraphTask, node: Node, g: Any, mask: Any) -> Sequence[Any]:
+def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand) -> Sequence[Any]:
     if g is UNDEFINED:
         return [UNDEFINED] * len(node.parents)
     saved = saved_arrays(gradients, node) if gradients.on_arrays else unpack_node_values(gradients, node)
@@ -84,7 +85,7 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Any, mask: Any) -> Sequ
     return pulled
 
 
-def call_gradient_rule(op: Op, i: int, dtype: np.dtype[Any], g: Any, arguments: list[Any]) -> Any:
+def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: list[Any]) -> Operand:
     """Return the gradient of input `i` of an op whose output has dtype `dtype` and gradient g.
 
     The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. For a function f that is
@@ -102,7 +103,7 @@ def call_gradient_rule(op: Op, i: int, dtype: np.dtype[Any], g: Any, arguments: 
     return conj(rule(conj(g), *arguments))
 
 
-def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Any, g: Any, i: int = 0) -> Any:
+def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g: Operand, i: int = 0) -> Any:
     """Return the rule's result `d` on bare arrays as an array of the dtype that it gives on tensors.
 
     NumPy's promotion is not ours: a 0-d float64 widens a float32. Where dtypes were mixed, the rule runs again on
@@ -116,7 +117,7 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Any, g: Any
     return d
 
 
-def sum_to_input(gradients: GraphTask, d: Any, parent: Any) -> Any:
+def sum_to_input(gradients: GraphTask, d: Operand, parent: Any) -> Operand:
     """Return `d` in the dtype of its input, summed to its shape where that was broadcast."""
     array = d if gradients.on_arrays else d.array
     if array.shape == parent.shape and array.dtype == parent.dtype:
@@ -129,21 +130,21 @@ def sum_to_input(gradients: GraphTask, d: Any, parent: Any) -> Any:
     return gradients.unwrap_gradient(tensor)
 
 
-def run_pre_hooks(node: Any, given: list[Any]) -> list[Any]:
+def run_pre_hooks(node: Any, given: list[Tensor | None]) -> list[Tensor | None]:
     """Let the node's prehooks see, and replace, the gradients of its outputs."""
     for hook in list(node.hooks.before.values()):
         given = _apply_hook_result(hook, hook(tuple(given)), given)
     return given
 
 
-def run_post_hooks(node: Any, pulled: list[Any], given: list[Any]) -> list[Any]:
+def run_post_hooks(node: Any, pulled: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor | None]:
     """Let the node's hooks see the gradients on both sides, and replace those of its inputs."""
     for hook in list(node.hooks.after.values()):
         pulled = _apply_hook_result(hook, hook(tuple(pulled), tuple(given)), pulled)
     return pulled
 
 
-def _apply_hook_result(hook: Any, returned: Any, before: list[Any]) -> list[Any]:
+def _apply_hook_result(hook: Function, returned: Any, before: list[Tensor | None]) -> list[Tensor | None]:
     if returned is None:
         return before
     after = list(returned) if isinstance(returned, (tuple, list)) else [returned]

@@ -11,6 +11,7 @@ from adjoint.core.graph.node import FREED, Node, PackedValue, SavedValues
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.tensor.mutation_log import check_version, mutation_log
 from adjoint.core.tensor.tensor import restore_saved
+from adjoint.core.typing import Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -53,7 +54,7 @@ class CachedUnpack(PackedValue):
         return self.tensor
 
 
-def check_saved(node: Node) -> Any:
+def check_saved(node: Node) -> tuple[Operand, ...] | SavedValues | None:
     """Return the saved values. Raises RuntimeError if they were freed, or written in place since."""
     if node.saved is FREED:
         raise RuntimeError(
@@ -70,7 +71,7 @@ def check_saved(node: Node) -> Any:
     return node.saved
 
 
-def saved_as_tensors(node: Node, saved: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[Operand, ...]:
     """Return the saved values as tensors; with their history if the backward pass itself is to be recorded."""
     makers = (*node.parents, node) if create_graph else (None,) * len(saved)
     return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])

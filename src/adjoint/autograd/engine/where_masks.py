@@ -10,29 +10,33 @@ Source: pytorch#52248, pytorch#68425.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
 from adjoint.core.graph.node import Node
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import choose
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.reduction.reduction import all
+
+if TYPE_CHECKING:
+    from adjoint.autograd.engine.graph_task import GraphTask
 
 ELEMENTWISE_FAMILIES = frozenset({"unary", "binary", "elementwise"})
 MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat"})
 
 
-def apply_where_mask(d: Any, mask: Any) -> Any:
+def apply_where_mask(d: Operand, mask: Operand) -> Operand:
     """Return `d`, an array or a tensor, with exact zeros where there is no gradient."""
     if isinstance(d, Tensor):
         return choose(mask, 0.0, d)
     return np.where(mask, d.dtype.type(0), d)
 
 
-def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | None:
+def propagate_where_mask(gradients: Any, node: Node, mask: Operand) -> list[Any] | None:
     """Return for each input of an op the mask of no gradient, None if unknown; `mask` is the output's."""
     op = node.op
     masks: list[Any]
@@ -64,11 +68,11 @@ def propagate_where_mask(gradients: Any, node: Node, mask: Any) -> list[Any] | N
     ]
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: Operand) -> Tensor:
     return wrap(value) if hasattr(value, "dtype") and not isinstance(value, Tensor) else value
 
 
-def _reduce_mask(gradients: Any, mask: Any, shape: tuple[int, ...]) -> Any:
+def _reduce_mask(gradients: GraphTask, mask: Operand, shape: tuple[int, ...]) -> Operand:
     """Return a mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
     mask = _tensor(mask)
     have = tuple(mask.shape)

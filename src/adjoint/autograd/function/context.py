@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.function.saved import raw_saved_tensors, unpack_saved_tensors
 from adjoint.core.graph.hooks import Hook, RemovableHandle
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.autograd.saved.saved_tensor import SavedTensor
 
 
 class Context:
@@ -90,7 +93,7 @@ class Context:
         return self.saved_tensors
 
     @property
-    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         return () if self.__node is None else raw_saved_tensors(self.__node)
 
     def name(self) -> str:
@@ -119,7 +122,7 @@ class Context:
         handle: RemovableHandle = self.__node.register_prehook(hook)
         return handle
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Tensor:
         node = self.__node
         state = None if node is None else node.context
         if state is not None and name in state.own:

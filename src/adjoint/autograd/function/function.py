@@ -14,6 +14,7 @@ from adjoint.autograd.function.non_differentiable import NonDifferentiableBackwa
 from adjoint.autograd.function.outputs import keep_for_backward, wrap_outputs
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 
 FunctionCtx = Context
 
@@ -86,12 +87,12 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: Any, inputs: Operands, output: Any) -> Any:
         """After a `forward` without ctx: set on `ctx` what backward needs of the inputs and the output."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Context, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of `forward`, or None, from those of the outputs."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
@@ -101,7 +102,7 @@ class Function(metaclass=FunctionMeta):
     vjp = backward
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Context, *grad_inputs: Any) -> Any:
         """Return the tangent of each output of `forward`, or None, from those of the arguments."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
@@ -199,7 +200,7 @@ def _apply_by_tracer(function: type[Function], args: tuple[Any, ...]) -> Any:
 
 def _bind_positionally(
     function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+) -> tuple[Operand, ...]:
     """All arguments of `forward` in order, defaults filled in."""
     signature = inspect.signature(function.forward)
     try:
@@ -214,7 +215,7 @@ def _bind_positionally(
 
 
 def _check_saved_inputs(
-    function: type[Function], args: tuple[Any, ...], returned: tuple[Any, ...], saved: Any, dirty: Any
+    function: type[Function], args: tuple[Any, ...], returned: Operands, saved: Any, dirty: Any
 ) -> None:
     for tensor in saved:
         if tensor is None or any(tensor is d for d in dirty):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import CodeType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from adjoint.core.graph.node import GraphNode, OutputSlot, edge, next_sequence_n
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import FreedMarker
 
 
 class UserFunction(Protocol):
@@ -24,9 +28,9 @@ class UserFunction(Protocol):
 
     __name__: str
     boxed_grads_call: bool
-    jvp: Callable[..., Any]
+    jvp: Function
 
-    def _user_backward(self) -> Callable[..., Any]: ...
+    def _user_backward(self) -> Function: ...
 
 
 class FunctionNodeState:
@@ -92,7 +96,7 @@ class BackwardCFunction(GraphNode):
         return self.context.kept
 
     @saved.setter
-    def saved(self, value: Any) -> None:
+    def saved(self, value: FreedMarker) -> None:
         if self.context.kept is not CLEARED:
             self.context.kept = value
 
@@ -121,7 +125,7 @@ class BackwardCFunction(GraphNode):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(Context(self), name)  # in PyTorch the node is the ctx
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Operand) -> None:
         if name in NODE_ATTRIBUTES:
             object.__setattr__(self, name, value)
         else:
@@ -134,7 +138,7 @@ class BackwardCFunction(GraphNode):
             return backward(Context(self), list(grads))
         return backward(Context(self), *grads)
 
-    def pull(self, arrived: Sequence[Any]) -> list[Any]:
+    def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return the gradients of the arguments that the user's backward returns, checked."""
         attributes = self.context.attributes
         fill = attributes.get("materialize_grads", True)
@@ -161,7 +165,7 @@ class BackwardCFunction(GraphNode):
                 self._check(i, g)
         return returned
 
-    def _check(self, i: int, g: Any) -> None:
+    def _check(self, i: int, g: Operand) -> None:
         if not self.tensor_args[i]:
             raise RuntimeError(
                 f"function {self.name()} returned a gradient different than None at position {i + 1}, but the "

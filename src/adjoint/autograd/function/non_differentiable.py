@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from adjoint.core.graph.node import GraphNode, Leaf, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.autograd.function.context import Context
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(backward: Function) -> Function:
     """Above a `backward` that is not itself differentiable: to differentiate its gradients raises RuntimeError."""
 
     @wraps(backward)
-    def call(ctx: Any, *grads: Any) -> Any:
+    def call(ctx: Context, *grads: Any) -> Operand:
         with ModeScope(recording=False):
             result = backward(ctx, *grads)
         parents = tuple(g.node for g in grads if isinstance(g, Tensor) and g.node is not None)
@@ -55,7 +59,7 @@ class NonDifferentiableBackward(GraphNode):
         """Return, as in PyTorch, a new leaf for each gradient that the backward returned: the graph ends here."""
         return tuple((Leaf(wrap(np.empty(0, self.dtype))) if tensor else None, 0) for tensor in self.pattern)
 
-    def pull(self, arrived: Sequence[Any]) -> list[Any]:
+    def pull(self, arrived: Sequence[Tensor]) -> list[Any]:
         """Raise RuntimeError."""
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
@@ -63,7 +67,7 @@ class NonDifferentiableBackward(GraphNode):
 NonDifferentiableBackward.__name__ = NonDifferentiableBackward.__qualname__ = "Error"
 
 
-def _attach_error_node(g: Tensor, parents: tuple[Any, ...], pattern: tuple[bool, ...]) -> Tensor:
+def _attach_error_node(g: Tensor, parents: tuple[GraphNode, ...], pattern: tuple[bool, ...]) -> Tensor:
     refused = wrap(g.array)
     refused.node = NonDifferentiableBackward(parents, pattern, g)
     return refused

@@ -18,7 +18,7 @@ from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import check_writable, rebase
 
 
-def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...]) -> tuple[Any, ...]:
+def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Tensor | str, ...]) -> tuple[Any, ...]:
     """Return the outputs of a Function whose forward returned these; `node` is their history if one is recorded.
 
     An argument that comes back as it is becomes a view of itself, unless it was marked dirty: then its own history goes
@@ -62,7 +62,9 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     return tuple(outputs)
 
 
-def keep_for_backward(node: BackwardCFunction, outputs: tuple[Any, ...], saved: tuple[Any, ...]) -> None:
+def keep_for_backward(
+    node: BackwardCFunction, outputs: tuple[Tensor | str, ...], saved: tuple[Tensor | None, ...]
+) -> None:
     """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
     state = node.context
     if not mode.transformed and any(tensor is not None and tensor.is_inference() for tensor in saved):
@@ -75,7 +77,7 @@ def keep_for_backward(node: BackwardCFunction, outputs: tuple[Any, ...], saved: 
 
 
 def _check_dirty(
-    node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], dirty: tuple[Any, ...]
+    node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Tensor | str, ...], dirty: tuple[Tensor, ...]
 ) -> None:
     for tensor in dirty:
         if not any(tensor is out for out in returned):
@@ -86,7 +88,11 @@ def _check_dirty(
 
 
 def _check_history(
-    node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], dirty: tuple[Any, ...], quiet: Any
+    node: BackwardCFunction,
+    args: tuple[Any, ...],
+    returned: tuple[Tensor | str, ...],
+    dirty: tuple[Tensor, ...],
+    quiet: Any,
 ) -> None:
     """Raise RuntimeError where the history of a dirty tensor cannot go on with `node`."""
     called = node._forward_cls.__name__

@@ -16,6 +16,7 @@ from adjoint.core.tensor.external_aliases import copy_if_aliased
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, with_node, wrap
+from adjoint.core.typing import Operand
 
 new = object.__new__
 CLEARED: Any = type("Cleared", (), {"__slots__": (), "__repr__": lambda self: "<cleared>"})()
@@ -101,7 +102,7 @@ def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
     return tensors
 
 
-def raw_saved_tensors(node: Any) -> tuple[Any, ...]:
+def raw_saved_tensors(node: Any) -> tuple[SavedTensor, ...]:
     """Return the slots in which `node` saves tensors, for hooks of their own."""
     if node.context.kept is CLEARED:
         return ()
@@ -129,7 +130,7 @@ class _FunctionSavedTensor(SavedTensor):
     __slots__ = ()
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Tensor | None:
         value = _saved_variables(self.node)[self.place]
         return getattr(value.packed, "data", None) if type(value) is PackedVariable else self.unpack()
 
@@ -138,7 +139,7 @@ class _FunctionSavedTensor(SavedTensor):
         value = _saved_variables(self.node)[self.place]
         return getattr(value.packed, "unpack_hook", None) if type(value) is PackedVariable else None
 
-    def unpack(self) -> Any:
+    def unpack(self) -> Operand:
         value = _saved_variables(self.node)[self.place]
         return None if value is None else value.open(self.node)
 

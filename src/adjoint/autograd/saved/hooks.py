@@ -11,6 +11,7 @@ from adjoint.core.graph.node import PackedValue
 from adjoint.core.runtime.mode import ModeScope, mode, set_modes
 from adjoint.core.tensor.storage import InferenceStorage
 from adjoint.core.tensor.tensor import Tensor, with_node
+from adjoint.core.typing import Operand
 
 
 class saved_tensors_hooks:
@@ -81,7 +82,7 @@ class PackedByHook(PackedValue):
 
     __slots__ = ("data", "unpack_hook")
 
-    def __init__(self, data: Any, unpack_hook: Callable[[Any], Tensor]) -> None:
+    def __init__(self, data: Operand, unpack_hook: Callable[[Any], Tensor]) -> None:
         self.data = data
         self.unpack_hook = unpack_hook
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.autograd.engine.accumulate_grad import accumulate
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
@@ -17,6 +17,9 @@ from adjoint.core.graph.node import Leaf, Node
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.autograd.saved.saved_tensor import SavedTensor
 
 # An input by its number, the output as -1; several inputs; a parameter by its name; or how to find it out.
 SavedSource = int | list[int | None] | str | Callable[[Node], Any]
@@ -154,7 +157,7 @@ def read_saved(node: Node, name: str, raw: bool = False) -> Any:
     return where(node) if callable(where) else _parameter(node, where)
 
 
-def _read_slot(node: Node, place: int | None, raw: bool) -> Any:
+def _read_slot(node: Node, place: int | None, raw: bool) -> Tensor | SavedTensor:
     last = len(node.parents)  # the inputs come first, then the output
     found = saved_tensor(node, last if place is None or place < 0 else place)
     return found if raw else found.unpack()
@@ -209,7 +212,7 @@ def call_as_function(self: Any, *gradients: Tensor | None) -> Any:
     return _unwrap_single([None if d is UNDEFINED else walk.wrap_gradient(d) for d in pulled])
 
 
-def _unwrap_single(pulled: list[Any]) -> Any:
+def _unwrap_single(pulled: list[Tensor | None]) -> Any:
     return pulled[0] if len(pulled) == 1 else tuple(pulled)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from adjoint.core.graph.node import FREED, PackedValue, SavedValues
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.storage import share_storage, storage_of
 from adjoint.core.tensor.tensor import Tensor, restore_saved, shallow_copy
+from adjoint.core.typing import Array, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.hooks import HookableNode
+    from adjoint.core.graph.node import GraphNode
 
 new = object.__new__
 
@@ -31,7 +36,7 @@ class SavedTensor:
         )
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Operand:
         """Return the saved value: the result of the pack hook, the tensor itself, or None."""
         value = self._value()
         return value.data if isinstance(value, PackedByHook) else self.unpack()
@@ -42,7 +47,7 @@ class SavedTensor:
         value = self._value()
         return value.unpack_hook if isinstance(value, PackedByHook) else None
 
-    def unpack(self) -> Any:
+    def unpack(self) -> Tensor:
         """Return the tensor with its history; a number or None if that is what is kept.
 
         Raises RuntimeError if it was freed, or written in place since.
@@ -110,7 +115,7 @@ def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callabl
     return hooks[0], hooks[1]
 
 
-def saved_tensor(node: Any, place: int) -> SavedTensor:
+def saved_tensor(node: GraphNode, place: int) -> SavedTensor:
     """Return a saved value of `node`: at `place` an input, by its number, or the output, which comes last."""
     found = new(SavedTensor)
     found.node = node
@@ -118,7 +123,7 @@ def saved_tensor(node: Any, place: int) -> SavedTensor:
     return found
 
 
-def _find_live_tensor(array: Any, made_it: Any) -> Tensor | None:
+def _find_live_tensor(array: Array, made_it: HookableNode | None) -> Tensor | None:
     """Return the tensor whose array was saved, if it lives: nodes save arrays, and no way back to their tensors.
 
     The search goes through all of Python's containers, in the order in which the collector keeps them, which changes as

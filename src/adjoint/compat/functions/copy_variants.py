@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import numpy_dtype
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
@@ -37,7 +38,7 @@ def _slice_dim(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return movement.slice(input, bounds=tuple(bounds if i == d else (0, n, 1) for i, n in enumerate(input.array.shape)))
 
 
-def _make_copy_variant(view: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _make_copy_variant(view: Function, name: str) -> Function:
     """Return a function that copies the result of `view`, or each of its results."""
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -95,9 +96,15 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 def empty_permuted(
-    size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return an uninitialized tensor whose dimensions lie in memory in the order `physical_layout`.
 
     Raises RuntimeError unless each dimension is named once.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.functions.linalg.norms_det import vector_norm
 
 UNARY_NAMES = """
@@ -46,7 +46,7 @@ def map_over_lists(what: str, *args: Any, **kwargs: Any) -> Any:
     return given[0] if what.endswith("_") else results
 
 
-def _find_function(what: str) -> Callable[..., Any]:
+def _find_function(what: str) -> Function:
     if what == "norm":
         return lambda x, ord=2, dtype=None: vector_norm(x, ord, dtype=dtype)
     if what == "powsum":

@@ -18,9 +18,17 @@ from adjoint.functions.creation.typed_storage import UntypedStorage
 from adjoint.functions.elementwise import dtype_conversion
 
 __all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor",
-]  # fmt: skip
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+]
 
 
 class LegacyTensorType(type):
@@ -130,18 +138,31 @@ def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tenso
 
 @method
 def new_empty(
-    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, **named: Any,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
     """Return an uninitialized tensor of this dtype."""
     return creation.empty(*size, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, **named)
 
 
 @method
 def new_empty_strided(
-    self: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Call `empty_strided` with this dtype."""
     from adjoint.functions.shape.as_strided import empty_strided
 

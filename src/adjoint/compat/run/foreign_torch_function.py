@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import dispatch_on_operands, patch_functions
+from adjoint.core.typing import Function
 
 PROTOCOL_NAME = "__torch_function__"
-_build: Callable[..., Any] = builtins.__build_class__
+_build: Function = builtins.__build_class__
 
 
 class ClassStatements:
@@ -26,7 +26,7 @@ class ClassStatements:
     """
 
     @property
-    def __call__(self) -> Callable[..., Any]:
+    def __call__(self) -> Function:
         """Return the function that makes the class; Python looks it up before every call."""
         code = sys._getframe(1).f_code
         bodies = [body for body in code.co_consts if isinstance(body, CodeType)]

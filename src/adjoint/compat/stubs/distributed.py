@@ -86,9 +86,16 @@ is_torchelastic_launched = _return_false
 
 
 def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1,
-    rank: int = -1, store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
-) -> None:  # fmt: skip
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
     """Set up the group of this process. Raises NotImplementedError for several processes.
 
     Rank and size come from $RANK and $WORLD_SIZE unless they are given. Raises ValueError without either, or if the

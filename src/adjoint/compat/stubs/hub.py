@@ -29,9 +29,14 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 
 def load_state_dict_from_url(
-    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
-    file_name: str | None = None, weights_only: bool = False,
-) -> Any:  # fmt: skip
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> Any:
     """Load the file that PyTorch has downloaded from `url`. Raises NotImplementedError if there is none."""
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))

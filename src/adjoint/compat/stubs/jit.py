@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from adjoint.compat.stubs.futures import Future
+from adjoint.core.typing import Function
 from adjoint.nn.module.module import Module
 
 __all__ = [
@@ -111,7 +112,7 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+def fork(func: Function, *args: Any, **kwargs: Any) -> Future[Any]:
     """Run the function at once; `wait` returns its result."""
     done: Future[Any] = Future()
     done.set_result(func(*args, **kwargs))

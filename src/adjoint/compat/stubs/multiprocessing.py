@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
+from adjoint.core.typing import Function
+
 __all__ = multiprocessing.__all__ + [  # noqa: RUF005
-    "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
-]  # fmt: skip
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
 
 _strategy = ["file_descriptor"]
 
@@ -19,9 +24,13 @@ class ProcessRaisedException(Exception):
 
 
 def spawn(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    fn: Function,
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
     start_method: str = "spawn",
-) -> Any:  # fmt: skip
+) -> Any:
     """Run fn(i, *args) in `nprocs` new processes, and wait for them; the processes themselves if `join` is False.
 
     Raises ProcessRaisedException if one ends with an error, which it has printed itself.
@@ -30,9 +39,13 @@ def spawn(
 
 
 def start_processes(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    fn: Function,
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
     start_method: str = "spawn",
-) -> Any:  # fmt: skip
+) -> Any:
     """Call `spawn` with any of Python's start methods."""
     context: Any = multiprocessing.get_context(start_method)
     processes = [context.Process(target=fn, args=(i, *args), daemon=daemon) for i in range(nprocs)]

@@ -6,6 +6,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
+from adjoint.core.typing import Function
+
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Any, Any], Any]
 PyTree = Any
@@ -168,7 +170,7 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -
 
 
 def tree_map(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[Any], bool] | None = None
+    func: Function, tree: PyTree, *rests: PyTree, is_leaf: Callable[[Any], bool] | None = None
 ) -> PyTree:
     """Return the tree with func(leaf) for each leaf; `rests` are trees like it, whose leaves are further arguments."""
     leaves, spec = tree_flatten(tree, is_leaf)
@@ -176,7 +178,7 @@ def tree_map(
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
 
 
-def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Any = None) -> PyTree:
+def tree_map_(func: Function, tree: PyTree, *rests: PyTree, is_leaf: Any = None) -> PyTree:
     """Call func(leaf) for each leaf, and return the tree itself."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
@@ -197,7 +199,7 @@ def tree_leaves_with_path(tree: PyTree, is_leaf: Any = None) -> list[tuple[KeyPa
     return list(_iterate_paths(tree, is_leaf, ()))
 
 
-def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Any = None) -> PyTree:
+def tree_map_with_path(func: Function, tree: PyTree, *rests: PyTree, is_leaf: Any = None) -> PyTree:
     """Return the tree with func(path, leaf) for each leaf."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     others = [_leaves_like(spec, rest) for rest in rests]

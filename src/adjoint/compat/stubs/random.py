@@ -17,9 +17,16 @@ from adjoint.functions.creation.random import (
 )
 
 __all__ = [
-    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
-    "set_rng_state", "thread_safe_generator",
-]  # fmt: skip
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+    "thread_safe_generator",
+]
 
 
 @contextmanager

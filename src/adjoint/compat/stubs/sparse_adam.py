@@ -23,9 +23,13 @@ class SparseAdam(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
         maximize: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, self.collect_defaults(locals()))
         parameters = [(i, k, p) for i, g in enumerate(self.param_groups) for k, p in enumerate(g["params"])]
         complex_indices = [[i, k] for i, k, p in parameters if p.is_complex()]

@@ -24,13 +24,14 @@ from adjoint.compiler.llvm.jit.target import host
 from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand, kernel_provider, make_sampler
 from adjoint.core.op.op import Op
+from adjoint.core.typing import Params
 
 RECIPE_SUFFIX = ".kernel"
 DECLARING_LAYERS = ("functions", "optim")  # the layers by whose files a recipe is decided, beside those of all kernels
 
 
 def make_kernel(
-    native: KernelFunction, arguments: list[Any], params: dict[str, Any]
+    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
 ) -> Callable[[list[Any]], Any] | None:
     """Return a kernel for arrays of these shapes and types; None if a part of it would be left to NumPy.
 
@@ -63,7 +64,9 @@ def _clear_kernels() -> None:
         native.kernels.clear()
 
 
-def _load_or_make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:
+def _load_or_make_recipe(
+    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
+) -> Recipe:
     """Return the recipe from disk, else a new one."""
     disk = default_disk_cache()
     key = _recipe_key(native, arguments, params) if disk else None
@@ -79,7 +82,9 @@ def _load_or_make_recipe(native: KernelFunction, arguments: list[Any], params: d
     return made
 
 
-def _recipe_key(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> str | None:
+def _recipe_key(
+    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
+) -> str | None:
     """The digest of all that decides the recipe; None if that cannot be told."""
     function: Any = native.function
     held = [cell.cell_contents for cell in function.__closure__ or ()]

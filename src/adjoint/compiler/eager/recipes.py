@@ -24,10 +24,11 @@ from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import NumpyDtype, Params
 from adjoint.ops.movement.movement import permute
 
 
-def make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> Recipe:
+def make_recipe(native: KernelFunction, arguments: list[Any], params: Params) -> Recipe:
     """Return the recipe of a function's kernel; an empty recipe if a part of it would be left to NumPy."""
     graph, several = _trace_function(native, arguments, params)
     graph = eliminate_dead_code(insert_index_checks(rewrite(graph)))
@@ -52,7 +53,9 @@ def make_recipe(native: KernelFunction, arguments: list[Any], params: dict[str, 
     )  # what is written must be so in place
 
 
-def _trace_function(native: KernelFunction, arguments: list[Any], params: dict[str, Any]) -> tuple[Graph, bool]:
+def _trace_function(
+    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
+) -> tuple[Graph, bool]:
     """The function's graph: outputs are its results, then what it wrote; and whether there are several results."""
     tracer = Tracer(native.name)
     given: list[Any] = []
@@ -136,7 +139,7 @@ def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
     )
 
 
-def _dtype_code(dtype: np.dtype[Any]) -> str:
+def _dtype_code(dtype: NumpyDtype) -> str:
     """The word by which NumPy knows a type: what it gives for that is its own object, which a pickled one is not."""
     if np.dtype(dtype.str) is not dtype:
         raise TypeError(f"no eager kernel gives {dtype}")

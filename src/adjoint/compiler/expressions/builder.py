@@ -23,6 +23,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
+from adjoint.core.typing import Array, Operand, Operands, Params
 
 # Marks where a history is cut off: the same value, beyond which no gradient goes.
 DETACH = Op(
@@ -76,7 +77,7 @@ class Expression(Value):
         super().__init__(*fields, **more)
         self.graph = graph
 
-    def refuse(self, reader: str) -> Any:
+    def refuse(self, reader: str) -> Operand:
         """The array: it is read."""
         return self.graph.compute_value(self)
 
@@ -90,14 +91,14 @@ class Expressions(Graph):
         self._tracer: Tracer | None = tracer
         self._outside: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside, by identity
 
-    def input(self, spec: Any, source: Any) -> Value:
+    def input(self, spec: Operand, source: Any) -> Value:
         """A new input."""
         value = Expression(self, None, (), {}, Spec(tuple(spec.shape), spec.dtype), source=source)
         self.inputs.append(value)
         return value
 
     def add(
-        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: ValueOrigin | None
+        self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None
     ) -> Value:
         """Append an equation."""
         value = Expression(self, op, inputs, params, spec, origin)
@@ -121,7 +122,7 @@ class Expressions(Graph):
             return held if held.graph is self else None
         return self._outside[id(tensor)][1] if id(tensor) in self._outside else None
 
-    def compute_value(self, value: Value) -> Any:
+    def compute_value(self, value: Value) -> Array:
         """The array of a value: equation by equation on NumPy, those that lead to it and did not run yet."""
         if self._tracer is not None:
             self.take(self._tracer, copied=False)
@@ -143,7 +144,7 @@ class SymbolicTracer(Tracer):
         super().__init__("symbolic")
         self.graph = self.expressions = Expressions("symbolic", self)
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; one that nobody records is cut off."""
         value = super().emit(op, inputs, params)
         return value if mode.recording or mode.deferred else self._cut(value)

@@ -17,12 +17,13 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import cast
 
 UNKNOWN_SITE = Site("<unknown>", 0, "<unknown>")
 
 
-def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) -> dict[Tensor, Tensor]:
+def compute_gradient(root: Tensor, root_grad: Operand, targets: Iterable[Tensor]) -> dict[Tensor, Tensor]:
     """Return the gradient of `root` by each of `targets`, weighted by `root_grad` (a tensor or number; 1 if None).
 
     For tensors of a `symbolic()` block. Nothing is executed: the gradients are tensors of the same graph, to be read,
@@ -46,7 +47,7 @@ def compute_gradient(root: Tensor, root_grad: Any, targets: Iterable[Tensor]) ->
     return {tensor: wrap(found[v]) for tensor, v in wanted.items() if v in found}
 
 
-def _root_gradient(graph: Graph, root: Value, given: Any) -> Value:
+def _root_gradient(graph: Graph, root: Value, given: Operand) -> Value:
     """The gradient that enters at the root."""
     if root.dtype.kind not in "fcV":
         raise RuntimeError(f"compute_gradient: the root is {describe(root)}: only floating elements have a gradient")
@@ -132,7 +133,7 @@ class _MissingRule(Undifferentiable):
 
     __slots__ = ("origin",)
 
-    def __init__(self, value: Value, maker: Any, operand: Any) -> None:
+    def __init__(self, value: Value, maker: Any, operand: Operand) -> None:
         super().__init__(value.op, maker, operand)
         self.origin = value.origin
 

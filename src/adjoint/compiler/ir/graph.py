@@ -42,6 +42,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.random.generator import default_generator
+from adjoint.core.typing import Operand, Operands, Params
 
 # Parameters that a graph's text leaves out; those with a default here have it when the text is read.
 PARAM_DEFAULTS = {"generator": default_generator, "complaint": "index {} is out of range", "error": IndexError}
@@ -85,8 +86,8 @@ class Value:
     def __init__(
         self,
         op: Any,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: Operands,
+        params: Params,
         spec: Spec,
         origin: ValueOrigin | None = None,
         source: Any = None,
@@ -236,7 +237,7 @@ class Graph:
         origin = None if line.origin is None else ValueOrigin(*line.origin[:3], again=line.origin.again)
         values[line.name] = self.add(ops[name], inputs, params, line.spec, origin)
 
-    def input(self, spec: Any, source: Source) -> Value:
+    def input(self, spec: Operand, source: Source) -> Value:
         """A new input."""
         value = Value(None, (), {}, Spec(tuple(spec.shape), spec.dtype), source=source)
         self.inputs.append(value)
@@ -248,7 +249,7 @@ class Graph:
         return self.input(copy, Constant(copy))
 
     def add(
-        self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any], spec: Spec, origin: ValueOrigin | None
+        self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None
     ) -> Value:
         """Append an equation."""
         value = Value(op, inputs, params, spec, origin)

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
+from adjoint.core.typing import Operand
 
 ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
 
@@ -22,7 +23,7 @@ def evaluate(graph: Graph, inputs: dict[Value, Any]) -> list[Any]:
     return [known[value] for value in graph.outputs]
 
 
-def evaluate_equation(value: Value, known: dict[Value, Any]) -> Any:
+def evaluate_equation(value: Value, known: dict[Value, Any]) -> Operand:
     """One equation on arrays."""
     with np.errstate(all="ignore"):
         result = call(
@@ -31,7 +32,7 @@ def evaluate_equation(value: Value, known: dict[Value, Any]) -> Any:
     return result if result.dtype == value.dtype else result.astype(value.dtype)
 
 
-def operand_array(value: Value, i: int, x: Any, known: dict[Value, Any]) -> Any:
+def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Any]) -> Operand:
     """Input `i` of an equation as an array; a number takes the type in which the op computes."""
     if isinstance(x, Value):
         return known[x]
@@ -40,7 +41,7 @@ def operand_array(value: Value, i: int, x: Any, known: dict[Value, Any]) -> Any:
     return np.asarray(literal_value(value, i, x), operand_dtype(value, i))
 
 
-def literal_value(value: Value, i: int, x: Any) -> Any:
+def literal_value(value: Value, i: int, x: complex) -> Any:
     """The number that is input `i` of an elementwise equation, as its type can hold it: integers wrap around."""
     dtype = operand_dtype(value, i)
     return np.asarray(x).astype(dtype).item() if dtype.kind in "iu" else x

@@ -9,6 +9,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import literal_value, operand_dtype
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
 from adjoint.compiler.passes.materialize import is_generated
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -94,7 +95,7 @@ def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: 
     return b.cast(b.add(b.mul(b.cast(index, F64), float(step)), float(first)), kind)
 
 
-def fingerprint(x: Any) -> Any:
+def fingerprint(x: Operand) -> Any:
     """Return a key that tells a number, or a value made from the index, from others."""
     if isinstance(x, Value):
         return x.op, x.shape, tuple((key, type(v), repr(v)) for key, v in sorted(x.params.items()))

@@ -13,6 +13,7 @@ from adjoint.compiler.kernels.kernel import ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
 from adjoint.compiler.passes.materialize import is_generated
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -98,7 +99,7 @@ class Epilogue:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.roots, *self.equations))}
         place = self.accesses.make_fingerprinter()
 
-        def source(x: Any) -> Any:
+        def source(x: Operand) -> Any:
             return numbers[self.source(x)] if isinstance(x, Value) else fingerprint(x)
 
         return (

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.core.graph.source_location import PACKAGE
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
 
 NAME_PLACEHOLDER = "KERNEL"
 
@@ -62,7 +65,7 @@ def make_kernel_text(
 
 
 @cache
-def _fingerprint_op(op: Any) -> str | None:
+def _fingerprint_op(op: Op) -> str | None:
     """Return the place in this package where an op is declared; None for a user's op."""
     functions = [f for f in (op.evaluate, op.scalar) if isinstance(f, FunctionType)]
     if not op.evaluate.__module__.startswith("adjoint.") or any(

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Constant, Value
 from adjoint.compiler.ir.interpreter import ELEMENTWISE_FAMILIES, evaluate_equation
 from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.typing import Operand
 
 MAX_FOLDED_ELEMENTS = 1 << 16  # elements of what is computed, or read, before a program runs
 SPLAT_PRESERVING_OPS = ("expand", "reshape", "permute")
@@ -18,7 +19,7 @@ OPS_WITH_LITERALS = frozenset(
 )
 
 
-def fold_constant(value: Value) -> Any:
+def fold_constant(value: Value) -> Operand:
     """The array that an equation of constants gives, as the reference executor has it; None if it is not one.
 
     None too for effects, errors, and where many elements would be kept in place of few.
@@ -61,7 +62,7 @@ def _find_literal(value: Value, i: int, inputs: list[Any]) -> Any:
     return splat_value(x) if typed and x.dtype.kind in "fiu" else None
 
 
-def splat_value(value: Value) -> Any:
+def splat_value(value: Value) -> float | None:
     """The finite number that all elements of a value are; None if that is not known."""
     while value.op is not None and value.op.name in SPLAT_PRESERVING_OPS:
         value = value.inputs[0]

@@ -8,7 +8,7 @@ cell is computed in the product's kernel.
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,23 +19,27 @@ from adjoint.compiler.llvm.types import from_dtype
 from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape, swap
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 MIN_MATMULS_FOR_COPY = 4  # products by one weight that are worth a copy of it
 MAX_ROWS_IN_PLACE = 96  # a product of fewer reads the weight for each panel of rows where it lies
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def _interleave_columns(z: Any, unit: int, lanes: int) -> Any:
+def _interleave_columns(z: Array, unit: int, lanes: int) -> Tensor:
     """Columns of one part after another as they lie interleaved."""
     rows, columns = z.shape
     cut = permute(reshape(z, shape=(rows, columns // unit, unit // lanes, lanes)), axes=(0, 2, 1, 3))
     return reshape(cut, shape=(rows, columns))
 
 
-def _gated_mm_spec(x: Any, y: Any, *, unit: int, lanes: int) -> Spec:
+def _gated_mm_spec(x: Operand, y: Operand, *, unit: int, lanes: int) -> Spec:
     return Spec((x.shape[0], y.shape[1]), x.dtype)
 
 
@@ -46,7 +50,7 @@ def _gated_mm_spec(x: Any, y: Any, *, unit: int, lanes: int) -> Spec:
     dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(y, -1, -2)),
     dy=lambda g, x, unit, lanes: mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)),
 )
-def gated_mm(x: Any, y: Any, *, unit: int, lanes: int) -> Any:
+def gated_mm(x: Array, y: Array, *, unit: int, lanes: int) -> Array:
     """Σₖ x[i, k] y[k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
     product = np.matmul(x, y)
     rows, columns = product.shape

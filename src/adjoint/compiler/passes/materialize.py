@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from adjoint.compiler.ir.graph import Graph, Value, op_of
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import NumpyDtype
 from adjoint.ops.elementwise.select import copy
 
 COPY_OP = op_of(copy)
@@ -95,5 +95,5 @@ def may_raise(value: Value) -> bool:
 
 
 @cache
-def _is_kernel_type(dtype: Any) -> bool:
+def _is_kernel_type(dtype: NumpyDtype) -> bool:
     return dtype.kind in "biuV" or (dtype.kind == "f" and dtype.itemsize in (4, 8))

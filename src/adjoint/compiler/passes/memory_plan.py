@@ -7,9 +7,11 @@ arena is fullest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from adjoint.core.typing import Array
 
 if TYPE_CHECKING:
     from adjoint.compiler.ir.graph import Value
@@ -113,12 +115,12 @@ def _lend_late_memory(spans: list[Span], late: Sequence[Span], since: int) -> tu
     return (block, lent) if lent else ({}, {})
 
 
-def _add_to_usage(change: Any, span: Span, size: int) -> None:
+def _add_to_usage(change: Array, span: Span, size: int) -> None:
     change[span.first] += size
     change[span.last + 1] -= size
 
 
-def _lowest_gap(starts: Any, ends: Any, size: int) -> int:
+def _lowest_gap(starts: Array, ends: Array, size: int) -> int:
     """The lowest place with room for `size` bytes between intervals, which come by their starts, or above them."""
     below = np.maximum.accumulate(np.concatenate(([0], ends)))  # where what comes before each of them ends
     room = np.flatnonzero(starts - below[:-1] >= size)
@@ -130,13 +132,13 @@ def _aligned_size(span: Span) -> int:
     return -(-max(span.value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
-def aligned_bytes(size: int) -> Any:
+def aligned_bytes(size: int) -> Array:
     """`size` zero bytes that begin at a multiple of ALIGNMENT."""
     raw = np.zeros(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
 
-def aligned_array(value: Value) -> Any:
+def aligned_array(value: Value) -> Array:
     """An aligned array of the value's shape and type."""
     return aligned_bytes(value.nbytes).view(value.dtype).reshape(value.shape)

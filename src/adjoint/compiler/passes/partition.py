@@ -212,9 +212,13 @@ def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> s
 
 
 def _backward_graph(
-    graph: Graph, saved: list[Value], remade: set[Value], inside: list[Value], incoming: list[Value],
+    graph: Graph,
+    saved: list[Value],
+    remade: set[Value],
+    inside: list[Value],
+    incoming: list[Value],
     gradients: list[Value],
-) -> Graph:  # fmt: skip
+) -> Graph:
     out = Graph(f"{graph.name} backward")
     renamed: dict[Value, Value] = {}
     for i, v in enumerate((*saved, *incoming)):

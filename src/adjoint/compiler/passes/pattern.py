@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand, Operands, Params
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
 
 Rewrite = Callable[..., Iterator[Any]]
 ANY_SPEC = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
@@ -99,7 +103,7 @@ class PatternTracer(Interpreter):
     def __init__(self, typed: bool = True) -> None:
         self.typed = typed
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An equation that belongs to no graph yet."""
         operands = tuple(self._operand(x) for x in inputs)
         value = Value(op, operands, params, ANY_SPEC)
@@ -108,17 +112,17 @@ class PatternTracer(Interpreter):
             value.shape, value.dtype = spec.shape, spec.dtype
         return value
 
-    def _operand(self, x: Any) -> Any:
+    def _operand(self, x: Operand) -> Operand:
         if isinstance(x, Tensor):
             return x.array
         return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
 
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def symbols(self, inputs: Operands) -> tuple[Operand, ...]:
         """Return the inputs as they are: nobody asks."""
         return inputs
 
 
-def apply_rule(rule: Rule, value: Value) -> Any:
+def apply_rule(rule: Rule, value: Value) -> Operand:
     """Return the replacement of `value` by a rule, new or a part of `value`; None if the rule does not apply."""
     bound: dict[Any, Any] = {}
     if not match(rule.before, value, bound):
@@ -139,7 +143,7 @@ def apply_rule(rule: Rule, value: Value) -> Any:
     return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
 
 
-def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
+def match(pattern: Operand, value: Operand, bound: dict[Any, Any]) -> bool:
     """True if `value` has the form of `pattern`; `bound` then tells what each hole stands for."""
     if not isinstance(pattern, Value):
         return not isinstance(value, Value) and value is not None and same_number(pattern, value)
@@ -159,7 +163,7 @@ def match(pattern: Any, value: Any, bound: dict[Any, Any]) -> bool:
     return all(_match_param(p, param_or_default(value, key), bound) for key, p in pattern.params.items())
 
 
-def _match_param(pattern: Any, given: Any, bound: dict[Any, Any]) -> bool:
+def _match_param(pattern: Operand, given: Any, bound: dict[Any, Any]) -> bool:
     known = pattern if type(pattern) is not Hole else bound.setdefault(pattern, given)
     if isinstance(known, (int, float)) and isinstance(given, (int, float)):
         return same_number(known, given)
@@ -172,11 +176,11 @@ def param_or_default(value: Value, name: str) -> Any:
 
 
 @cache
-def _defaults(op: Any) -> Any:
+def _defaults(op: Op) -> Any:
     return inspect.signature(op.evaluate).parameters
 
 
-def same_number(a: Any, b: Any) -> bool:
+def same_number(a: float, b: complex) -> bool:
     """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
     if isinstance(a, complex) or isinstance(b, complex):
         return bool(a == b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,16 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
+from adjoint.core.typing import Function, Operand, Operands
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class Runnable(Protocol):
     """A native program, as the node sees it: something to run."""
 
-    run: Callable[..., Any]
+    run: Function
 
 
 P = TypeVar("P", bound=Runnable)
@@ -63,7 +67,7 @@ class BackwardProgram(Generic[P]):
                 self._program = self._build(self.half, self.precision)
             return self._program
 
-    def run(self, arrays: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
+    def run(self, arrays: Sequence[Any], incoming: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The gradients, as tensors without history."""
         with ModeScope(recording=False):
             gradients: Any = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
@@ -97,7 +101,7 @@ class CompiledBackward(GraphNode):
     code: CodeType
     hooks: NodeHooks | None
 
-    def __init__(self, backward: BackwardProgram[Any], saved: tuple[Any, ...], parents: tuple[Any, ...]) -> None:
+    def __init__(self, backward: BackwardProgram[Any], saved: Operands, parents: tuple[Any, ...]) -> None:
         self.backward = backward
         self.saved: Any = saved
         self.parents = parents
@@ -114,7 +118,7 @@ class CompiledBackward(GraphNode):
         """`CompiledBackward`."""
         return "CompiledBackward"
 
-    def pull(self, given: Sequence[Any]) -> list[Any]:
+    def pull(self, given: Sequence[Tensor | None]) -> list[Tensor]:
         """The gradients of the tensors that the step used, from those of its results.
 
         Raises RuntimeError if the saved values were freed by an earlier pass, or written in place since.
@@ -159,7 +163,7 @@ class ConsumedHistory:
     op = None
     parents: tuple[Any, ...]
 
-    def __init__(self, step: str, tensor: Any, why: RuntimeError | None = None) -> None:
+    def __init__(self, step: str, tensor: Operand, why: RuntimeError | None = None) -> None:
         self.why = why
         self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
         self.parents, self.hooks, self.saved, self.order = (), None, None, next_sequence_nr()
@@ -168,7 +172,7 @@ class ConsumedHistory:
         """`CompiledBackward`."""
         return "CompiledBackward"
 
-    def pull(self, g: Any) -> Any:
+    def pull(self, g: Sequence[Tensor]) -> Any:
         """Raise RuntimeError: the way back was gone already, or there is none."""
         if self.why is not None:
             raise type(self.why)(*self.why.args)

@@ -198,7 +198,7 @@ class Binding:
 
     def _bind_lent_memory(self, made: MemoryPlan) -> None:
         """Put gradients into one block of memory, and with them what lies there before they are made."""
-        block = aligned_bytes(max((at + v.nbytes for v, at in made.late.items()), default=0))
+        block: Any = aligned_bytes(max((at + v.nbytes for v, at in made.late.items()), default=0))
         for slot in self.gradients:
             if slot.value in made.late:
                 at = made.late[slot.value]

@@ -21,6 +21,7 @@ from adjoint.core.op.evaluation import evaluate
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 from adjoint.ops.mutation.view_update import replay_view
 
 
@@ -388,10 +389,10 @@ class EntryCodegen:
         return self._state_names[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
 
 
-def _call_with_note(value: Value) -> Callable[..., Any]:
+def _call_with_note(value: Value) -> Function:
     op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
 
-    def call(*operands: Any) -> Any:
+    def call(*operands: Any) -> Operand:
         try:
             result = evaluate(op, operands, params)
         except Exception as error:

@@ -40,6 +40,7 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import INFERENCE, mark_written, storage_of
 from adjoint.core.tensor.tensor import Tensor, init_slots
+from adjoint.core.typing import Function, Operand, Operands
 
 PROGRAM_SITE = Site("a compiled step", 0, "run")
 GUARD_FAILED: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"})()
@@ -93,7 +94,7 @@ class Program:
         self._writer = EntryCodegen(self._bound_step(), self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
-        self.run: Callable[..., Any] = self._names["run"]
+        self.run: Function = self._names["run"]
         for k, slot in enumerate(self.binding.gradients):
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
 
@@ -143,12 +144,12 @@ class Program:
         moved = {s: s.source.locate().array for _, _, s in self._captured_state() if s.source.expression is not None}
         return bool(self.outcome.writes) and len({id(array) for array in moved.values()}) < len(moved)
 
-    def changes(self, given: list[Any]) -> list[GuardFailure]:
+    def changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""
         found = [*self._state_changes(), *self._stride_changes(given), *self._number_changes(given)]
         return found or [GuardFailure("a tensor among the arguments", "memory of its own", "memory of another", None)]
 
-    def _stride_changes(self, given: list[Any]) -> list[GuardFailure]:
+    def _stride_changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The arguments that lie otherwise in memory than those that the step was traced with."""
         return [
             GuardFailure(
@@ -161,7 +162,7 @@ class Program:
             if isinstance(x := given[v.source.number], Tensor) and not lies_with_strides(x.array, v.source.strides)
         ]
 
-    def _number_changes(self, given: list[Any]) -> list[GuardFailure]:
+    def _number_changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The first decision on Python numbers that this call takes otherwise."""
         names = {**self._names, **{f"x{i}": x for i, x in enumerate(given)}}
         arithmetic = self.outcome.arithmetic
@@ -216,7 +217,7 @@ class Program:
         return [entry for entry in self.outcome.state if not isinstance(entry[2].source, Argument)]
 
     @staticmethod
-    def _current_tensor(tensor: Tensor, symbol: Value) -> Any:
+    def _current_tensor(tensor: Tensor, symbol: Value) -> Tensor | None:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
@@ -233,7 +234,7 @@ class Program:
             if not isinstance(symbol.source, Argument) and symbol not in self.binding.copies_in
         ]
 
-    def _install_checks(self, looks: list[PointerCheck], given: tuple[Any, ...]) -> None:
+    def _install_checks(self, looks: list[PointerCheck], given: tuple[Operand, ...]) -> None:
         """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
         self._names["unchanged"] = install_checks(looks, given) or always_stale
         self._names["mark"] = (
@@ -279,7 +280,7 @@ def _describe_strides(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
 
 
-def is_memory_shared(i: int, x: Tensor, arguments: tuple[Any, ...], written: list[tuple[Value, Value]]) -> bool:
+def is_memory_shared(i: int, x: Tensor, arguments: Operands, written: list[tuple[Value, Value]]) -> bool:
     """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
     into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
     others = [y for j, y in arguments if j != i and (i in into or j in into)]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
@@ -17,6 +17,9 @@ from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
 from adjoint.core.runtime.text_table import format_columns
+
+if TYPE_CHECKING:
+    from adjoint.compiler.program.program import Program
 
 TABLE_COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
 NUMBER_COLUMNS = (0, 2, 3, 4)
@@ -146,20 +149,20 @@ class Explanation:
         return shown if self.backward is None else shown + self.backward._repr_html_()
 
 
-def explain(program: Any) -> Explanation:
+def explain(program: Program) -> Explanation:
     """Explain which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
     graph, backward = program.graph, backward_program(program)
     second = None if backward is None else explain(backward)
     return Explanation(graph.name, len(graph.equations), _explain_groups(program), program.binding.plan, second)
 
 
-def _explain_groups(program: Any) -> tuple[ExplainEntry, ...]:
+def _explain_groups(program: Program) -> tuple[ExplainEntry, ...]:
     order, names = program.fusion.order, program.graph.names()
     numbers = {group: i for i, group in enumerate(order)}
     return tuple(_explain_group(program, group, numbers, names) for group in order)
 
 
-def backward_program(program: Any) -> Any:
+def backward_program(program: Program) -> Program | None:
     """The program that runs when `backward()` is called outside, made if it was not needed so far; None without one."""
     return None if program.backward is None else program.backward.program
 
@@ -177,7 +180,7 @@ class EntryDict(dict[str, Any]):
         return self.loops
 
 
-def entries_as_dicts(program: Any) -> list[EntryDict]:
+def entries_as_dicts(program: Program) -> list[EntryDict]:
     """Return the entries as dictionaries, those of the backward half too."""
     return [
         EntryDict(entry, format_loops(group, half.fusion, half.graph.names()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Graph
 from adjoint.compiler.report.explain import (
@@ -22,6 +22,9 @@ from adjoint.compiler.report.source_listing import list_assembly
 from adjoint.core.graph.source_location import Site
 from adjoint.core.runtime import html
 
+if TYPE_CHECKING:
+    from adjoint.compiler.program.program import Program
+
 VALUE_NAME = re.compile(r"%(\d+)")
 TIMELINE_LEGEND = (
     '<p class="dim">One rectangle for each value in the arena: to the right the entries during which it is needed, '
@@ -30,7 +33,7 @@ TIMELINE_LEGEND = (
 )
 
 
-def page(program: Any) -> str:
+def page(program: Program) -> str:
     """The page as HTML; a half that runs when `backward()` is called outside follows the first."""
     told, held = explain(program), report_memory(program)
     halves = [half for half in (told, told.backward) if half is not None]
@@ -61,9 +64,12 @@ class _ProgramSections:
     def sections(self, lead: str) -> list[tuple[str, str]]:
         """Titles, each after `lead`, and contents."""
         contents = {
-            "kernels": self.kernels, "memory": self.memory, "source lines": self.lines, "equations": self.equations,
+            "kernels": self.kernels,
+            "memory": self.memory,
+            "source lines": self.lines,
+            "equations": self.equations,
             "generated code": self.code,
-        }  # fmt: skip
+        }
         return [((lead + title).capitalize(), content()) for title, content in contents.items()]
 
     def kernels(self) -> str:
@@ -88,17 +94,20 @@ class _ProgramSections:
     def memory(self) -> str:
         saved = [[escape(cell) for cell in row] for row in self.held.saved_rows()]
         kept = [[escape(cell) for cell in row] for row in self.held.arena_rows()]
-        return "\n".join([
-            f"<p>{escape(self.held.head)}</p>",
-            TIMELINE_LEGEND,
-            timeline(self.held),
-            "<h3>Saved for backward</h3>",
-            html.render_table(("bytes", "times", "line", "op", "shape", "dtype"), saved, (0, 1)),
-            f"<p>{escape(self.held.foot)}</p>",
-            "<h3>In the arena</h3>",
-            html.render_table(("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line"), kept,
-            (0, 1, 2, 3)),
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                f"<p>{escape(self.held.head)}</p>",
+                TIMELINE_LEGEND,
+                timeline(self.held),
+                "<h3>Saved for backward</h3>",
+                html.render_table(("bytes", "times", "line", "op", "shape", "dtype"), saved, (0, 1)),
+                f"<p>{escape(self.held.foot)}</p>",
+                "<h3>In the arena</h3>",
+                html.render_table(
+                    ("bytes", "at", "from", "to", "value", "op", "shape", "dtype", "line"), kept, (0, 1, 2, 3)
+                ),
+            ]
+        )
 
     def lines(self) -> str:
         """Every line of the user's that led to code, file by file, and the entries it went into."""
@@ -112,10 +121,13 @@ class _ProgramSections:
         for file in dict.fromkeys(site.file for site in into):
             sites = sorted((site for site in into if site.file == file), key=lambda site: site.line)
             rows = [
-                [str(site.line), f"<code>{escape(linecache.getline(file, site.line).strip())}</code>",
-                 *(", ".join(map(self._link_entry, into[site][backward])) for backward in (False, True))]
+                [
+                    str(site.line),
+                    f"<code>{escape(linecache.getline(file, site.line).strip())}</code>",
+                    *(", ".join(map(self._link_entry, into[site][backward])) for backward in (False, True)),
+                ]
                 for site in sites
-            ]  # fmt: skip
+            ]
             parts.append(f"<h3><code>{escape(file)}</code></h3>")
             parts.append(html.render_table(("line", "code", "forward, in", "backward, in"), rows, (0,)))
         return "\n".join(parts)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value, ValueOrigin
 from adjoint.compiler.passes.fusion_group import Group
@@ -15,6 +13,10 @@ from adjoint.compiler.passes.memory_plan import MemoryPlan
 from adjoint.compiler.report.explain import backward_program, origin_of
 from adjoint.core.runtime.html import render_table
 from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.typing import NumpyDtype
+
+if TYPE_CHECKING:
+    from adjoint.compiler.program.program import Program
 
 INPUT_KINDS = {
     StateInput: "state",
@@ -40,7 +42,7 @@ class PlacedValue(NamedTuple):
     op: str
     origin: ValueOrigin | None
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     nbytes: int
     kind: str
     offset: int | None
@@ -170,7 +172,7 @@ def report_memory(program: Any) -> ProgramMemory:
     return ProgramMemory(graph.name, tuple(values), plan, again, None if backward is None else report_memory(backward))
 
 
-def _find_saved(program: Any) -> dict[Value, ValueOrigin | None]:
+def _find_saved(program: Program) -> dict[Value, ValueOrigin | None]:
     """Return the values in memory for backward, each with the line of forward that it is there for.
 
     These are the inputs, and the values stored by entries of the forward pass, that a backward equation of another
@@ -211,7 +213,7 @@ def _differentiated_equations(graph: Graph) -> set[Value]:
     return forward
 
 
-def _live_spans(program: Any) -> dict[Value, tuple[int, int]]:
+def _live_spans(program: Program) -> dict[Value, tuple[int, int]]:
     """Return the entry that writes each value of the arena, and the last entry that reads it."""
     fusion, order = program.fusion, program.fusion.order
     step: dict[Group, int] = {group: i for i, group in enumerate(order)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.report.explain import ExplainEntry, backward_program, explain
 
+if TYPE_CHECKING:
+    from adjoint.compiler.program.program import Program
 
-def format_listing(program: Any) -> str:
+
+def format_listing(program: Program) -> str:
     """The LLVM assembly of all kernels in the order in which they run, then the Python entry."""
     parts = []
     for entry, text in list_assembly(program):
@@ -20,7 +23,7 @@ def format_listing(program: Any) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def list_assembly(program: Any) -> list[tuple[ExplainEntry, str]]:
+def list_assembly(program: Program) -> list[tuple[ExplainEntry, str]]:
     """Each entry with its assembly: empty for a call of NumPy, a remark where the kernel was there already."""
     shown: dict[str, int] = {}
     texts = []

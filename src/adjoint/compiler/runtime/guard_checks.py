@@ -23,9 +23,13 @@ from adjoint.compiler.runtime.object_checks_ir import DICT_IS, LIST_IS
 from adjoint.compiler.trace.frames.sources import Source
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 
 if TYPE_CHECKING:
+    from adjoint.compiler.program.backward_node import ConsumedHistory
     from adjoint.compiler.trace.step_outputs import StepEffects
+    from adjoint.core.graph.hooks import HookableNode
+    from adjoint.core.graph.node import GraphNode
 
 
 class GuardChecks:
@@ -72,7 +76,9 @@ class GuardChecks:
         steps = tuple(s * v.dtype.itemsize for s in strides) if isinstance(strides, tuple) and v.shape else None
         return check_argument(number, itself, leaf, v.dtype, v.shape, steps, bool(v.shape))
 
-    def _of_tensor(self, k: int, tensor: Tensor, node: Any, symbol: Value) -> list[PointerCheck] | None:
+    def _of_tensor(
+        self, k: int, tensor: Tensor, node: ConsumedHistory | HookableNode | GraphNode | None, symbol: Value
+    ) -> list[PointerCheck] | None:
         """Return the checks of a captured tensor: the place where another may be found, its history, its memory."""
         if isinstance(symbol.source, Argument):
             return []
@@ -93,14 +99,14 @@ class GuardChecks:
         return found
 
 
-def install_checks(checks: list[PointerCheck], given: tuple[Any, ...]) -> Callable[..., bool] | None:
+def install_checks(checks: list[PointerCheck], given: tuple[Operand, ...]) -> Callable[..., bool] | None:
     """Return a function that makes these checks; None if something has changed since they were taken."""
     unchanged = make_checker(checks)
     return unchanged if unchanged(*given) else None
 
 
 def checks_of_gradients(
-    placed: list[tuple[Tensor, Tensor | None]], arrays: list[Any], most: int, held: list[int]
+    placed: list[tuple[Tensor, Tensor | None]], arrays: list[Array], most: int, held: list[int]
 ) -> list[PointerCheck]:
     """Return checks that tensors have the gradients in `placed`, these the memory in `arrays`, and nobody else either.
 

@@ -7,7 +7,7 @@ guards decide. Guards that have no checks stay with Python at each call.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -132,7 +132,7 @@ def _checks_of_items(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> li
     return checks or None
 
 
-def _is_immutable(value: Any) -> bool:
+def _is_immutable(value: float | Sequence[float | None] | str | None) -> bool:
     """True for None, numbers, strings, and tuples of these: the same object says the same."""
     if type(value) is tuple:
         return all(map(_is_immutable, value))
@@ -148,7 +148,7 @@ class _ReadRecorder:
         self.subject, self.kind = subject, kind
         self.read: dict[Any, Any] = {}
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: int | str) -> Any:
         value = self.subject[key]
         return self.read.setdefault(key, self.kind(value) if type(value) is float else value)
 

@@ -123,9 +123,14 @@ class Segment:
     __slots__ = ("_keep", "call")
 
     def __init__(
-        self, bindings: Sequence[tuple[int, int]], steps: Sequence[KernelCall | Check], keep: Any, seconds: float = 0.0,
-        divided: float = 0.0, threads: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        bindings: Sequence[tuple[int, int]],
+        steps: Sequence[KernelCall | Check],
+        keep: Any,
+        seconds: float = 0.0,
+        divided: float = 0.0,
+        threads: int = 1,
+    ) -> None:
         calls = api_addresses(API_FUNCTIONS if seconds > MAX_GIL_HELD_SECONDS else API_FUNCTIONS[:2])
         shared = divided > MIN_SHARED_SECONDS and threads > 1 and thread_pool.pool_address()
         head = [

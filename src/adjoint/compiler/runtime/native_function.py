@@ -15,6 +15,7 @@ from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.runtime import cpython_layout
+from adjoint.core.typing import Function
 
 METH_FASTCALL = 0x80
 
@@ -46,7 +47,7 @@ class NativeModule:
         engine.keep()  # functions of Python's point to it
         return engine
 
-    def function(self, symbol: str, bound: Any) -> Callable[..., Any]:
+    def function(self, symbol: str, bound: Any) -> Function:
         """The METH_FASTCALL function `symbol` as a function for Python, whose `self` is `bound`."""
         definition = self._definitions.get(symbol)
         if definition is None:
@@ -55,7 +56,7 @@ class NativeModule:
             self._definitions[symbol] = definition
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        function: Callable[..., Any] = make(ctypes.addressof(definition), bound, None)
+        function: Function = make(ctypes.addressof(definition), bound, None)
         return function
 
 

@@ -33,6 +33,7 @@ from adjoint.compiler.runtime.object_checks_ir import (
     text,
 )
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import NumpyDtype
 
 
 class PointerCheck(NamedTuple):
@@ -55,12 +56,12 @@ def check_item(holder: dict[Any, Any], key: Any, value: Any) -> PointerCheck:
     return PointerCheck(ITEM_IS, id(holder), id(key), id(value), (holder, key, value))
 
 
-def check_key_absent(holder: dict[Any, Any], key: Any) -> PointerCheck:
+def check_key_absent(holder: dict[Any, Any], key: str) -> PointerCheck:
     """`key not in holder`."""
     return PointerCheck(KEY_ABSENT, id(holder), id(key), 0, (holder, key))
 
 
-def check_nonzero(holder: dict[Any, Any], key: Any) -> PointerCheck:
+def check_nonzero(holder: dict[Any, Any], key: str) -> PointerCheck:
     """`holder[key]` is a float and not 0."""
     return PointerCheck(ITEM_NONZERO, id(holder), id(key), id(float), (holder, key))
 
@@ -87,7 +88,7 @@ def check_argument(
     number: int,
     given: Tensor | None,
     leaf: bool | None,
-    dtype: Any,
+    dtype: NumpyDtype,
     shape: tuple[int, ...],
     strides: Any,
     ordered: bool,

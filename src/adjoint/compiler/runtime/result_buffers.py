@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.typing import Array, NumpyDtype
 
 MIN_REUSED_BYTES = 1 << 18  # bytes
 MAX_ARRAYS_PER_RESULT = 2  # arrays for each result: a loop holds the last one while the next is made
 
 
-def take_reusable_result(kept: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+def take_reusable_result(kept: list[Array], shape: tuple[int, ...], dtype: NumpyDtype) -> Array:
     """One of the arrays that were results of earlier calls, if it is free and was not written since; else a new one."""
     for i in range(len(kept)):
         if _count_references(kept, i) == UNSHARED_REFCOUNT and id(kept[i]) not in mutation_log.by_memory:
@@ -25,7 +25,7 @@ def take_reusable_result(kept: list[Any], shape: tuple[int, ...], dtype: Any) ->
     return array
 
 
-def _count_references(kept: list[Any], i: int) -> int:
+def _count_references(kept: list[Array], i: int) -> int:
     return getrefcount(kept[i])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, PTR, U8
@@ -17,6 +17,9 @@ from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.tensor.mutation_log import Write
 from adjoint.core.tensor.storage import Storage
 
+if TYPE_CHECKING:
+    from adjoint.core.graph.source_location import Site
+
 API_FUNCTIONS = ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLong", "PyLong_FromLongLong")
 # The plan is an array of words: the addresses of None, False, the site and these functions; then the number of writes
 # and their addresses, the number of storages and theirs.
@@ -24,7 +27,7 @@ NONE, FALSE, SITE, INCREF, DECREF, AS_NUMBER, FROM_NUMBER, WRITE_COUNT = range(8
 
 
 def make_write_marker(
-    written: Sequence[Write], storages: Sequence[Storage[Any]], site: Any
+    written: Sequence[Write], storages: Sequence[Storage[Any]], site: Site
 ) -> Callable[[int], None] | None:
     """A function `mark(order)`: these memories are written now, at `site`, and count it; None if only Python can."""
     slots = cpython_layout.find_write_slot_offsets()

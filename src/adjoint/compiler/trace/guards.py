@@ -10,6 +10,7 @@ from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import Source
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 
 
 class GuardFailure(NamedTuple):
@@ -167,7 +168,9 @@ def _is_same_list(now: Any, before: Any) -> bool:
     return len(now) == len(before) and all(map(is_same_constant, now, before))
 
 
-def _first_list_difference(before: list[Any], now: list[Any]) -> tuple[Any, Any]:
+def _first_list_difference(
+    before: list[Tensor | int | str | Function], now: list[Tensor | int | str | Function]
+) -> tuple[Any, Any]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):
         if not is_same_constant(a, b):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.runtime import pytree
+from adjoint.core.typing import Operand
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.signature import Signature
 
 
 class Recompilation(NamedTuple):
@@ -25,7 +29,7 @@ class Recompilation(NamedTuple):
 
 
 def find_changes(
-    before: list[Recompilation], signature: Any, key: Any, names: list[str], given: list[Any]
+    before: list[Recompilation], signature: Signature, key: Any, names: list[str], given: list[Operand]
 ) -> list[GuardFailure]:
     """Return how this call differs from the programs of its signature, or this signature from the nearest before it.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.core.runtime.pytree import Structure
 
 
 class Signature:
@@ -29,7 +32,7 @@ class VaryingIntegers:
     def __init__(self) -> None:
         self._integers: dict[Any, dict[int, int | None]] = {}  # by structure; None for one that varies
 
-    def make_key(self, leaves: list[Any], structure: Any) -> tuple[Any, list[Any]]:
+    def make_key(self, leaves: list[Any], structure: Structure) -> tuple[Any, list[Any]]:
         """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
         varying = self._varying_numbers(leaves, structure)
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
@@ -38,7 +41,7 @@ class VaryingIntegers:
         aliases = tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
         return (structure, kinds, aliases, mode.recording, mode.autocast), given
 
-    def _varying_numbers(self, leaves: list[Any], structure: Any) -> set[int]:
+    def _varying_numbers(self, leaves: list[Any], structure: Structure) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
         if not integers:
             return set()

@@ -17,6 +17,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.movement import permute
 
 PERMUTE_OP = op_of(permute)
@@ -97,7 +98,7 @@ class StepEffects:
 class ResultTable:
     """The tensors that a call is to make, each once however often it is returned or kept."""
 
-    def __init__(self, tracer: Tracer, outcome: StepEffects, given: list[Any]) -> None:
+    def __init__(self, tracer: Tracer, outcome: StepEffects, given: list[Operand]) -> None:
         self.tracer, self.outcome = tracer, outcome
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
@@ -175,7 +176,7 @@ class ResultTable:
         return (view.base, view.steps) if view.base.node is None and is_outside else (None, ())
 
 
-def collect_effects(tracer: Tracer, result: Any, given: list[Any]) -> tuple[StepEffects, ResultTable]:
+def collect_effects(tracer: Tracer, result: Any, given: list[Operand]) -> tuple[StepEffects, ResultTable]:
     """The outcome of a finished trace that was called with these tensors and numbers."""
     outcome = StepEffects(len(given))
     outcome.arithmetic = tracer.arithmetic
@@ -215,7 +216,7 @@ def _strides_of(tensor: Tensor) -> Any:
     return strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
 
 
-def _collect_gradients(tracer: Tracer, given: list[Any], outcome: StepEffects) -> None:
+def _collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects) -> None:
     numbers = {id(x): i for i, x in enumerate(given)}
     for tensor, before, kind in tracer.gradients.values():
         final = tensor._grad

@@ -88,7 +88,7 @@ def _is_shared(memory: SymbolicMemory, tensor: Tensor) -> bool:
 
 
 def _place_with_strides(
-    memory: SymbolicMemory, value: Value, strides: Any, shared: bool, always_copy: bool = False
+    memory: SymbolicMemory, value: Value, strides: tuple[int, ...] | None, shared: bool, always_copy: bool = False
 ) -> Value:
     """The value in memory with these strides; as a value of its own where it is shared with other memory."""
     alike = memory.strides.has_strides(value, strides)

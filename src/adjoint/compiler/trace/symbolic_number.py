@@ -10,11 +10,15 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from adjoint.core.graph.source_location import Site, user_site
+from adjoint.core.typing import Array, Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class ScalarExpr(NamedTuple):
@@ -53,7 +57,7 @@ class NumberArithmetic:
         self.sources.append(NumberSource(name, type(value), code, what))
         return SymbolicNumber(self, name, value)
 
-    def read(self, tensor: Any) -> SymbolicNumber:
+    def read(self, tensor: Tensor) -> SymbolicNumber:
         """The element of a tensor of the step: `tensor.item()`, for which `value` only shows the type."""
         name = f"i{len(self.pending)}"
         self.pending[name] = tensor
@@ -61,7 +65,7 @@ class NumberArithmetic:
         kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
         return SymbolicNumber(self, name, kind(1))
 
-    def derive(self, code: str, needs: Iterable[str], value: Any) -> Any:
+    def derive(self, code: str, needs: Iterable[str], value: float) -> Operand:
         """The number that an expression gives: `value` in this call."""
         needs = tuple(needs)
         if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
@@ -73,7 +77,7 @@ class NumberArithmetic:
             self.late.add(name)
         return SymbolicNumber(self, name, value)
 
-    def settle(self, code: str, needs: Iterable[str], value: Any) -> Any:
+    def settle(self, code: str, needs: Iterable[str], value: float) -> float:
         """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
         needs = tuple(needs)
         if not self.late.isdisjoint(needs):
@@ -142,7 +146,7 @@ class SymbolicNumber:
         self.value = value
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         return type(self.value)
 
     def specialize(self) -> Any:
@@ -187,10 +191,10 @@ class SymbolicNumber:
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
         return getattr(self.specialize(), name)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.specialize(), dtype)
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> Operand:
         value = round(self.value, digits)
         return self.arithmetic.derive(f"round({self.name}, {digits})", (self.name,), value)
 
@@ -200,7 +204,7 @@ class SymbolicNumber:
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         return _compare(self, other, "==", operator.eq)
 
     def __ne__(self, other: object) -> Any:
@@ -212,7 +216,7 @@ class SymbolicNumber:
     def __le__(self, other: object) -> Any:
         return _compare(self, other, "<=", operator.le)
 
-    def __gt__(self, other: object) -> Any:
+    def __gt__(self, other: object) -> bool:
         return _compare(self, other, ">", operator.gt)
 
     def __ge__(self, other: object) -> Any:
@@ -237,29 +241,29 @@ def specialize_numbers(x: Any) -> Any:
     return x
 
 
-def _operand_code(x: Any) -> tuple[str, Any, tuple[str, ...]] | None:
+def _operand_code(x: Operand) -> tuple[str, Any, tuple[str, ...]] | None:
     """The code, the value and the names of an operand; None for what is no number."""
     if type(x) is SymbolicNumber:
         return x.name, x.value, (x.name,)
     return (f"({x!r})", x, ()) if type(x) in (bool, int, float) else None
 
 
-def _compare(a: SymbolicNumber, other: object, symbol: str, function: Callable[..., Any]) -> Any:
+def _compare(a: SymbolicNumber, other: object, symbol: str, function: Function) -> Any:
     b = _operand_code(other)
     if b is None:
         return NotImplemented
     return a.arithmetic.settle(f"{a.name} {symbol} {b[0]}", (a.name, *b[2]), function(a.value, b[1]))
 
 
-def _binary_methods(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(self: SymbolicNumber, other: Any) -> Any:
+def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function]:
+    def forward(self: SymbolicNumber, other: Operand) -> Operand:
         b = _operand_code(other)
         if b is None:
             return NotImplemented
         value = _compute_or_sample(function, self, self.value, b[1])
         return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
 
-    def backward(self: SymbolicNumber, other: Any) -> Any:
+    def backward(self: SymbolicNumber, other: float) -> Operand:
         b = _operand_code(other)
         if b is None:
             return NotImplemented
@@ -269,7 +273,7 @@ def _binary_methods(symbol: str, function: Callable[..., Any]) -> tuple[Callable
     return forward, backward
 
 
-def _compute_or_sample(function: Callable[..., Any], number: SymbolicNumber, a: Any, b: Any) -> Any:
+def _compute_or_sample(function: Function, number: SymbolicNumber, a: float, b: float) -> float:
     """The value; of a number that only shows its type, some value of the result's type."""
     try:
         return function(a, b)
@@ -280,21 +284,21 @@ def _compute_or_sample(function: Callable[..., Any], number: SymbolicNumber, a: 
 
 
 def _unary_method(template: str, function: Callable[[Any], Any]) -> Callable[[SymbolicNumber], Any]:
-    def call(self: SymbolicNumber) -> Any:
+    def call(self: SymbolicNumber) -> Operand:
         return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value))
 
     return call
 
 
-def _power_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _power_methods() -> tuple[Function, Function]:
     """As `_binary_methods`; whether the power of two ints is an int depends on the exponent, which is settled then."""
     forward, backward = _binary_methods("**", operator.pow)
 
-    def power(self: SymbolicNumber, other: Any) -> Any:
+    def power(self: SymbolicNumber, other: int) -> Operand:
         ints = type(self.value) is int and type(getattr(other, "value", other)) is int
         return forward(self, specialize_numbers(other) if ints else other)
 
-    def reflected_power(self: SymbolicNumber, other: Any) -> Any:
+    def reflected_power(self: SymbolicNumber, other: float) -> Operand:
         if type(self.value) is int and type(other) is int:
             return other ** self.specialize()
         return backward(self, other)
@@ -303,19 +307,30 @@ def _power_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 for _name, _symbol, _function in (
-    ("add", "+", operator.add), ("sub", "-", operator.sub), ("mul", "*", operator.mul), ("mod", "%", operator.mod),
-    ("truediv", "/", operator.truediv), ("floordiv", "//", operator.floordiv), ("and", "&", operator.and_),
-    ("or", "|", operator.or_), ("xor", "^", operator.xor), ("lshift", "<<", operator.lshift),
+    ("add", "+", operator.add),
+    ("sub", "-", operator.sub),
+    ("mul", "*", operator.mul),
+    ("mod", "%", operator.mod),
+    ("truediv", "/", operator.truediv),
+    ("floordiv", "//", operator.floordiv),
+    ("and", "&", operator.and_),
+    ("or", "|", operator.or_),
+    ("xor", "^", operator.xor),
+    ("lshift", "<<", operator.lshift),
     ("rshift", ">>", operator.rshift),
-):  # fmt: skip
+):
     _forward, _backward = _binary_methods(_symbol, _function)
     setattr(SymbolicNumber, f"__{_name}__", _forward)
     setattr(SymbolicNumber, f"__r{_name}__", _backward)
 for _name, _template, _one in (
-    ("neg", "(-{})", operator.neg), ("pos", "(+{})", operator.pos), ("abs", "abs({})", abs),
-    ("invert", "(~{})", operator.invert), ("floor", "floor({})", math.floor), ("ceil", "ceil({})", math.ceil),
+    ("neg", "(-{})", operator.neg),
+    ("pos", "(+{})", operator.pos),
+    ("abs", "abs({})", abs),
+    ("invert", "(~{})", operator.invert),
+    ("floor", "floor({})", math.floor),
+    ("ceil", "ceil({})", math.ceil),
     ("trunc", "trunc({})", math.trunc),
-):  # fmt: skip
+):
     setattr(SymbolicNumber, f"__{_name}__", _unary_method(_template, _one))
 for _name, _method in zip(("__pow__", "__rpow__"), _power_methods(), strict=True):
     setattr(SymbolicNumber, _name, _method)

@@ -7,12 +7,12 @@ that keeps the order of its operands' dimensions is called on an array with two 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.core.tensor.as_strided import dense_strides, element_strides, memory_span, strided_view, try_view
+from adjoint.core.typing import Array, Operand
 
 Sizes = tuple[int, ...]
 ORDER_PRESERVING_FAMILIES = {
@@ -72,7 +72,7 @@ class SymbolicStrides:
                 known[v] = self._compute_strides(v)
         return known[value]
 
-    def stand_in(self, value: Value) -> Any:
+    def stand_in(self, value: Value) -> Array:
         """An array of the shape, type and strides of `value`, but without memory: only look at it."""
         return _stand_in(value, self.of(value))
 
@@ -109,12 +109,12 @@ class SymbolicStrides:
         return _dense_in_order(v.shape, made.strides)
 
 
-def strides_unless_contiguous(array: Any) -> Sizes | None:
+def strides_unless_contiguous(array: Array) -> Sizes | None:
     """The strides of an array, in elements; None if it is row-major."""
     return None if array.flags.c_contiguous else element_strides(array)
 
 
-def lies_with_strides(array: Any, strides: Any) -> bool:
+def lies_with_strides(array: Array, strides: tuple[int, ...] | str | None) -> bool:
     """True if these are the strides of an array; any are if they are "any"."""
     return strides == "any" or strides_unless_contiguous(array) == strides
 
@@ -163,7 +163,7 @@ def _follows_operands(v: Value) -> bool:
     return v.op.family in ORDER_PRESERVING_FAMILIES or v.op.name in ORDER_PRESERVING_OPS or v.op.name == "pad"
 
 
-def _stand_in(value: Value, strides: Sizes | None) -> Any:
+def _stand_in(value: Value, strides: Sizes | None) -> Array:
     array = strided_view(np.empty(1, value.dtype), value.shape, strides or dense_strides(value.shape), 0)
     array.flags.writeable = False
     return array
@@ -177,7 +177,7 @@ def _strides_after_view(v: Value, strides: Sizes | None) -> Sizes | None:
     return None if array is None else strides_unless_contiguous(array)
 
 
-def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Any:
+def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Operand:
     """Return the op's result on operands with at most two elements a dimension, in the order of those of `v`."""
     fill = 0 if v.op.name == "gather" else 1  # a valid index
     operands = [_small_sample(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
@@ -189,7 +189,7 @@ def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Any:
             return None
 
 
-def _small_sample(x: Value, strides: Sizes | None, fill: int) -> Any:
+def _small_sample(x: Value, strides: Sizes | None, fill: int) -> Array:
     """An array of `fill` in the order of `x`."""
     shape = tuple(min(n, 2) for n in x.shape)
     if strides is None:

@@ -41,6 +41,7 @@ from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.storage import InferenceStorage, ViewStep, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Function, NumpyDtype, Operands, Params
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.mutation.view_update import replay_view
 
@@ -96,7 +97,7 @@ class Tracer(Interpreter):
         self._origins: list[ValueOrigin] = []
         self._backward_origin: ValueOrigin | None = None
 
-    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def trace(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
         with ModeScope(tracer=self):
             return function(*args, **kwargs)
@@ -116,7 +117,7 @@ class Tracer(Interpreter):
                     share_storage(known[2], tensor)
 
     @without_frame_tracing
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Value:
+    def emit(self, op: Any, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([self._operand(op, x) for x in inputs])
         if SymbolicNumber in map(type, operands):
@@ -145,7 +146,7 @@ class Tracer(Interpreter):
             return x.item() if x.ndim == 0 and op.family in FAMILIES_WITH_LITERALS else self.graph.constant(x)
         return x.item() if isinstance(x, np.generic) else x
 
-    def _lift_numbers(self, op: Any, operands: tuple[Any, ...], target: Any) -> tuple[Any, ...]:
+    def _lift_numbers(self, op: Any, operands: Operands, target: Any) -> tuple[Any, ...]:
         """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
         if op.family not in FAMILIES_WITH_LITERALS:
             return tuple(map(specialize_numbers, operands))
@@ -172,7 +173,7 @@ class Tracer(Interpreter):
             )
         return symbol
 
-    def _convert_dtype(self, x: Any, target: np.dtype[Any]) -> Any:
+    def _convert_dtype(self, x: Any, target: NumpyDtype) -> Any:
         if isinstance(x, Value) and x.dtype != target:
             return self.graph.add(CAST_OP, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
         return x
@@ -242,7 +243,7 @@ class Tracer(Interpreter):
             tensor.node = Leaf(tensor)
 
     @without_frame_tracing
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def symbols(self, inputs: Operands) -> tuple[Any, ...]:
         """Return the inputs that an op's node keeps: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 

@@ -206,7 +206,7 @@ def _promote_category(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[An
     return higher
 
 
-def _number_dtype(number: Any) -> np.dtype[Any]:
+def _number_dtype(number: complex | str) -> np.dtype[Any]:
     if isinstance(number, bool):
         return bool_.numpy
     if isinstance(number, int):

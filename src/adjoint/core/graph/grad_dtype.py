@@ -9,16 +9,20 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf
+from adjoint.core.typing import NumpyDtype
 
 ANY_DTYPE = np.dtype(object)  # as the type of a leaf: gradients come to rest in the type in which they arrive
-_requested_dtypes: WeakKeyDictionary[Leaf, np.dtype[Any]] = WeakKeyDictionary()
+_requested_dtypes: WeakKeyDictionary[Leaf, NumpyDtype] = WeakKeyDictionary()
 _SCALAR_TYPE_NAMES = {
-    "float16": "Half", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
-}  # fmt: skip
+}
 
 
-def leaf_grad_dtype(leaf: Leaf, own: np.dtype[Any]) -> np.dtype[Any]:
+def leaf_grad_dtype(leaf: Leaf, own: NumpyDtype) -> NumpyDtype:
     """Return the type of the gradient of `leaf`, whose tensor has elements of type `own`."""
     return _requested_dtypes.get(leaf, own) if _requested_dtypes else own
 

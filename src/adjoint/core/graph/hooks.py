@@ -141,7 +141,7 @@ class HookableNode:
 hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def hook_ids_of(node: Any) -> tuple[tuple[int, ...], ...]:
+def hook_ids_of(node: HookableNode) -> tuple[tuple[int, ...], ...]:
     """Return the ids of the hooks of a node."""
     hooks = node.hooks
     if hooks is None:
@@ -149,7 +149,7 @@ def hook_ids_of(node: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, (hooks.tensor_pre_hooks, hooks.before, hooks.after, hooks.post_accumulate_hooks)))
 
 
-def guard_on_hooks(leaf: Any) -> None:
+def guard_on_hooks(leaf: HookableNode) -> None:
     """Retrace the step when the hooks of a leaf, which run inside the step, change."""
     guard_on(leaf, hook_ids_of, "the hooks of a tensor")
 

@@ -8,10 +8,9 @@ from itertools import count
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from adjoint.core.graph.hooks import HookableNode, NodeHooks
 from adjoint.core.graph.source_location import Site, site_of
+from adjoint.core.typing import Array, NumpyDtype, Params
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -52,7 +51,7 @@ class PackedValue:
         """Return the arrays that hold the value. They must not be written before the value is used."""
         return ()
 
-    def copy_before_write(self, memory: Any) -> PackedValue:
+    def copy_before_write(self, memory: Array) -> PackedValue:
         """Return the value in a copy, if it shares `memory`, which is about to be written."""
         return self
 
@@ -99,10 +98,10 @@ class Node(GraphNode):
     )  # fmt: skip
     op: Op
     saved: Any
-    params: dict[str, Any] | None
+    params: Params | None
     shapes: tuple[tuple[int, ...], ...] | None
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     order: int
     hooks: NodeHooks | None
 
@@ -144,7 +143,7 @@ class Leaf(HookableNode):
     op = None
     reference: weakref.ref[TensorLike]
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     order: int
     hooks: NodeHooks | None
 
@@ -172,11 +171,11 @@ class OutputSlot:
     owner: Any
     number: int
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     order: int
     hooks: NodeHooks | None
 
-    def __init__(self, owner: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, owner: Any, number: int, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
         self.owner = owner
         self.number = number
         self.shape = shape
@@ -185,7 +184,7 @@ class OutputSlot:
         self.hooks = None
 
     @property
-    def parents(self) -> tuple[Any, ...]:
+    def parents(self) -> tuple[GraphNode, ...]:
         """The owner."""
         return (self.owner,)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.graph.node import Node, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.typing import Operand
 
 
 class Undifferentiable(Node):
@@ -13,7 +14,7 @@ class Undifferentiable(Node):
 
     __slots__ = ()
 
-    def __init__(self, op: Any, maker: Any, array: Any) -> None:
+    def __init__(self, op: Any, maker: Any, array: Operand) -> None:
         self.op = op
         self.parents = (maker,)
         self.params = self.shapes = self.saved = self.hooks = None

@@ -22,7 +22,7 @@ from adjoint.core.tensor.meta import any_meta
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import Array, Operand, Operands, Params
 
 ndarray = np.ndarray
 NO_PARAMS: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
     return out
 
 
-def wrap_computed(op: Op, inputs: Operands, params: Params, data: Any) -> Tensor:
+def wrap_computed(op: Op, inputs: Operands, params: Params, data: Array) -> Tensor:
     """Return what a call of the op returns in default modes, given its computed result."""
     out = wrap(data)
     for x in inputs:
@@ -167,7 +167,7 @@ def _mark_missing_rules(op: Op, nodes: tuple[Any, ...], arrays: Operands) -> tup
     ])  # fmt: skip
 
 
-def _is_inference_leaf(x: Any) -> bool:
+def _is_inference_leaf(x: Operand) -> bool:
     return isinstance(x, Tensor) and type(x.memory) is InferenceLeaf
 
 
@@ -176,7 +176,7 @@ def make_node(
     parents: tuple[Any, ...],
     params: Params,
     shapes: tuple[tuple[int, ...], ...] | None,
-    like: Any,
+    like: Operand,
     shape: tuple[int, ...] | None = None,
 ) -> Any:
     """Make a node of an op whose rules need no values, without evaluating it; None if no parent wants a gradient.
@@ -195,8 +195,8 @@ def make_node(
 
 
 def _collect_saved(
-    keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, data: Any
-) -> tuple[Any, ...]:
+    keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, data: Operand
+) -> tuple[Operand, ...]:
     kept = []
     for keep, a, given in zip(keeps, arrays, inputs):  # noqa: B905  the last of `keeps` is for `data`
         if not keep:

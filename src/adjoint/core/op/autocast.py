@@ -7,7 +7,6 @@ is an op with a gradient, so the gradients of parameters have the parameters' ty
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -19,6 +18,7 @@ from adjoint.core.op.bfloat16 import cast_slot
 from adjoint.core.runtime.mode import mode, set_modes
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 
 SUPPORTED = (bfloat16, float16)
 
@@ -27,7 +27,7 @@ class CachedCast(NamedTuple):
     """A converted parameter in the cache, with the array and the write count that it was made from."""
 
     parameter: Tensor
-    array: Any
+    array: Operand
     written: int
     made: Tensor
 
@@ -97,7 +97,7 @@ class autocast:
         settings.enabled[self.device], settings.dtypes[self.device], settings.cache = enabled, kind, cache
         _sync_mode()
 
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, func: Function) -> Function:
         """Wrap `func` so that each call runs in such a block. Raises TypeError if it is not callable."""
         if not callable(func):
             raise TypeError(
@@ -172,7 +172,7 @@ def clear_autocast_cache() -> None:
     settings.cached.clear()
 
 
-def autocast_down(x: Any) -> Any:
+def autocast_down(x: Operand) -> Any:
     """Convert a floating tensor, except of float64, to the type of `autocast`; return anything else as it is."""
     if not isinstance(x, Tensor):
         return x
@@ -193,7 +193,7 @@ def autocast_down(x: Any) -> Any:
     return known.made
 
 
-def autocast_up(x: Any) -> Any:
+def autocast_up(x: Operand) -> Any:
     """Convert a tensor of float16 or bfloat16 to float32; return anything else as it is."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
         return x

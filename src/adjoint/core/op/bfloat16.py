@@ -7,7 +7,6 @@ need no variant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -18,14 +17,14 @@ from adjoint.core.op.evaluation import compute, target_dtype
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Function, NumpyDtype, Operand, Operands
 
 DTYPE_AGNOSTIC_FAMILIES = frozenset({"movement", "full", "iota", "random", "check", "cat"})
 DTYPE_AGNOSTIC_OPS = frozenset({
     "as_strided", "cast", "copy", "gather", "index", "copy_in_order", "put_index", "put_slice", "put_view", "restride",
     "scatter", "replace_content", "unfold", "where", "windows",
 })  # fmt: skip
-cast_slot: Slot[Callable[..., Any]] = Slot("cast")  # a tensor to another type
+cast_slot: Slot[Function] = Slot("cast")  # a tensor to another type
 
 
 def float32_variant_of(op: Op, inputs: Operands) -> Op:
@@ -47,13 +46,13 @@ def float32_variant_of(op: Op, inputs: Operands) -> Op:
     return op.wide
 
 
-def is_bfloat16_array(x: Any) -> bool:
+def is_bfloat16_array(x: Operand) -> bool:
     """Return whether `x` is an array, or a symbol of one, of bfloat16."""
     kind = getattr(x, "dtype", None)
     return kind is not None and kind.kind == "V"
 
 
-def upcast(x: Any) -> Any:
+def upcast(x: Operand) -> Any:
     """Convert an array or tensor of bfloat16, or several, to float32; return anything else as it is."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(upcast, x))
@@ -61,13 +60,13 @@ def upcast(x: Any) -> Any:
     return _cast_to(x, float32.numpy) if is_bfloat16_array(array) else x
 
 
-def downcast(x: Any) -> Any:
+def downcast(x: Operand) -> Operand:
     """Round an array or tensor of float32 to bfloat16; return another type as it is."""
     array = getattr(x, "array", x)
     return _cast_to(x, bfloat16.numpy) if getattr(array, "dtype", None) == np.float32 else x
 
 
-def _cast_to(x: Any, kind: np.dtype[Any]) -> Any:
+def _cast_to(x: Operand, kind: NumpyDtype) -> Operand:
     return x.astype(kind) if isinstance(x, (np.ndarray, np.generic)) else cast_slot.call(x, dtype=kind)
 
 
@@ -75,11 +74,11 @@ def _make_float32_variant(op: Op) -> Op:
     """Copy `op` with another evaluation and other gradient rules."""
 
     @wraps(op.evaluate)
-    def evaluate(*operands: Any, **params: Any) -> Any:
+    def evaluate(*operands: Any, **params: Any) -> Operand:
         out = compute(op, tuple(map(upcast, operands)), params)
         return downcast(out) if _is_result_bfloat16(operands) else out
 
-    def composite(*inputs: Any, **params: Any) -> Any:
+    def composite(*inputs: Any, **params: Any) -> Operand:
         kinds = [_cast_to(x, bfloat16.numpy) if _is_brought_to_bfloat16(op, x) else x for x in inputs]
         out = op.public(*map(upcast, kinds), **params)
         return downcast(out) if _is_result_bfloat16(kinds) else out
@@ -93,7 +92,7 @@ def _make_float32_variant(op: Op) -> Op:
     return twin
 
 
-def _is_brought_to_bfloat16(op: Op, x: Any) -> bool:
+def _is_brought_to_bfloat16(op: Op, x: Operand) -> bool:
     """Return whether the op first converts this tensor or array to bfloat16, the promoted type."""
     array = getattr(x, "array", x)
     return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
@@ -106,7 +105,7 @@ def _is_result_bfloat16(operands: Operands | list[Any]) -> bool:
 
 
 def _upcast_rule(rule: Rule) -> Rule:
-    def wide(g: Any, *kept: Any) -> Any:
+    def wide(g: Operand, *kept: Any) -> Operand:
         d = rule(upcast(g), *map(upcast, kept))
         return downcast(d) if is_bfloat16_array(getattr(g, "array", g)) else d
 

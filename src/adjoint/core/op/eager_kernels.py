@@ -17,7 +17,7 @@ import numpy as np
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 
 ndarray = np.ndarray
 MIN_SECONDS = 2e-4  # seconds: a kernel takes about 200 times as long to compile
@@ -34,7 +34,7 @@ def _decline(*operands: Any) -> None:
 
 
 import_provider: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _decline)
-routine_slot: Slot[Callable[[str], Callable[..., Any] | None]] = Slot("routine", _decline)  # by name
+routine_slot: Slot[Callable[[str], Function | None]] = Slot("routine", _decline)  # by name
 make_sampler: Slot[Callable[[Any], Any]] = Slot(
     "drawer", _decline
 )  # from a random stream's state; comes with the maker
@@ -44,7 +44,7 @@ class KernelOperand(NamedTuple):
     """The layout of an array for which a kernel is made: row-major in the dimension order `order` (None: as it is)."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumpyDtype
     order: tuple[int, ...] | None
 
 
@@ -86,14 +86,19 @@ class KernelFunction:
     __slots__ = ("elementwise", "function", "kernels", "name", "weight", "written")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], weight: CostEstimate, written: tuple[int, ...] = (), *,
+        self,
+        name: str,
+        function: Function,
+        weight: CostEstimate,
+        written: tuple[int, ...] = (),
+        *,
         elementwise: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.function, self.weight, self.written = name, function, weight, written
         self.elementwise = elementwise
         self.kernels: dict[Any, Kernel | None] = {}
 
-    def find(self, arguments: Operands, params: Params) -> Any:
+    def find(self, arguments: Operands, params: Params) -> Array | tuple[Array, Array] | None:
         """Compute the function of these arguments by a kernel; return None if NumPy should compute it."""
         if not kernel_provider.enabled or not self._is_worthwhile(arguments, params):
             return None
@@ -127,7 +132,12 @@ class KernelFunction:
                 return True
         return False
 
-    def _make(self, exact: Any, key: list[Any], params: Params) -> None:
+    def _make(
+        self,
+        exact: tuple[float | tuple[int, ...] | str | KernelOperand | None, ...],
+        key: list[float | tuple[int, ...] | KernelOperand | None],
+        params: Params,
+    ) -> None:
         if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
             self.kernels[exact] = kernel_provider.maker(self, key, params)
 
@@ -135,17 +145,17 @@ class KernelFunction:
         return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"
 
 
-def with_eager_kernel(weight: float) -> Callable[[Callable[..., Any]], Any]:
+def with_eager_kernel(weight: float) -> Callable[[Function], Any]:
     """Let kernels compute a gradient rule whose arguments are arrays.
 
     `weight`: the seconds that NumPy takes for an element of the first argument, the incoming gradient.
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: Function) -> Function:
         native = KernelFunction(function.__name__, function, weight)
         least = MIN_SECONDS / weight
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any) -> Operand:
             first = arguments[0]
             if type(first) is ndarray and first.size >= least:
                 found = native.find(arguments, {})
@@ -181,7 +191,7 @@ class eager_kernels:
         kernel_provider.enabled = self.before
 
 
-def _order(x: Any) -> tuple[int, ...] | None:
+def _order(x: Array) -> tuple[int, ...] | None:
     """Return the dimension order in which an array is row-major; None if it has gaps or repeats elements."""
     order = tuple(sorted(range(x.ndim), key=lambda d: -x.strides[d]))
     return order if x.transpose(order).flags.c_contiguous else None
@@ -199,9 +209,9 @@ class SmallArrayKernel:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.call: Callable[..., Any] = self._resolve_and_call
+        self.call: Function = self._resolve_and_call
 
-    def _resolve_and_call(self, *operands: Any) -> Any:
+    def _resolve_and_call(self, *operands: Any) -> Array | None:
         if not any(type(x) is ndarray for x in operands):
             return None  # a step is being traced, which is no time to compile something else
         self.call = routine_slot.call(self.name) or _decline
@@ -212,8 +222,8 @@ class SmallArrayKernel:
 
 
 def try_small_reduction(
-    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Any, axes: tuple[int, ...], *numbers: float
-) -> Any:
+    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Operand, axes: tuple[int, ...], *numbers: float
+) -> Array | None:
     """Reduce a small array over all its axes or the last one; None for other axes, or if NumPy should compute it."""
     if not kernel_provider.enabled:
         return None

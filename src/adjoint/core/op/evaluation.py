@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, promote
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import NumpyDtype, Operand, Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -21,7 +21,7 @@ ndarray = np.ndarray
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 
-def evaluate(op: Op, operands: Operands, params: Params) -> Any:
+def evaluate(op: Op, operands: Operands, params: Params) -> Operand:
     """Call the op's NumPy function on promoted operands; return an ndarray. Errors are in the user's words."""
     try:
         data = op.evaluate(*operands, **params)
@@ -30,13 +30,13 @@ def evaluate(op: Op, operands: Operands, params: Params) -> Any:
     return data if type(data) is ndarray else np.asarray(data)
 
 
-def compute(op: Op, operands: Operands, params: Params) -> Any:
+def compute(op: Op, operands: Operands, params: Params) -> Operand:
     """Evaluate the op by a compiled kernel if it has one and the operands are large; else as `evaluate`."""
     found = None if op.native is None else op.native.find(operands, params)
     return evaluate(op, operands, params) if found is None else found
 
 
-def target_dtype(op: Op, operands: Operands) -> np.dtype[Any] | None:
+def target_dtype(op: Op, operands: Operands) -> NumpyDtype | None:
     """Return the type to which an op's operands are converted; None if the op takes them as they are."""
     if op.promotion is None:
         return None
@@ -51,12 +51,14 @@ def target_dtype(op: Op, operands: Operands) -> np.dtype[Any] | None:
 def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
     """Convert the operands to the type in which the op computes."""
     target = target_dtype(op, arrays)
-    return tuple([
-        (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _convert_number(x,
-        target) for x in arrays
-    ])  # fmt: skip
+    return tuple(
+        [
+            (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _convert_number(x, target)
+            for x in arrays
+        ]
+    )
 
 
-def _convert_number(number: Any, target: Any) -> Any:
+def _convert_number(number: Any, target: Operand) -> Operand:
     """Convert a Python number where NumPy would refuse it or widen the result; else leave it to NumPy."""
     return np.asarray(number).astype(target) if target.kind in "iub" else number

@@ -31,6 +31,7 @@ from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand
 
 ndarray = np.ndarray
 new = object.__new__
@@ -38,7 +39,7 @@ BOOL = np.dtype(np.bool_)
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 Function = Callable[..., Any]
-out_slot: Slot[Callable[..., Any]] = Slot("write_out")  # a result, into the tensors of `out=`
+out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `out=`
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
@@ -57,10 +58,14 @@ def _elementwise_spec(bool_result: bool, check: Function, real_result: bool = Fa
 
 
 def unary(
-    *, promotion: str | None = None, bool_result: bool = False, real_result: bool = False, scalar: Any = None,
+    *,
+    promotion: str | None = None,
+    bool_result: bool = False,
+    real_result: bool = False,
+    scalar: str | Function | None = None,
     unsupported_kinds: str = "",
     **facets: Any,
-) -> Declaration:  # fmt: skip
+) -> Declaration:
     """Declare an element-wise f(x). `promotion="float"` converts integers to floats, `"number"` bools to integers.
 
     `bool_result`: the result is bool. `real_result`: of complex numbers it is real. `unsupported_kinds`: the kinds of
@@ -71,16 +76,22 @@ def unary(
     def declare(function: Function) -> Function:
         check = make_kind_check(function.__name__, unsupported_kinds)
         op = Op(
-            with_operand_check(function, check) if unsupported_kinds else function, rules, call=apply, family="unary",
-            spec=_elementwise_spec(bool_result, check, real_result), promotion=promotion, scalar=scalar, **facets,
-        )  # fmt: skip
+            with_operand_check(function, check) if unsupported_kinds else function,
+            rules,
+            call=apply,
+            family="unary",
+            spec=_elementwise_spec(bool_result, check, real_result),
+            promotion=promotion,
+            scalar=scalar,
+            **facets,
+        )
         differentiable = op.rules[0] is not None
         keeps_x, keeps_out = "x" in op.needs[0], "out" in op.needs[0]
         any_kind = promotion is None and not unsupported_kinds and op.native is None
         quick = "" if op.native is not None else "fiub" if promotion is None and unsupported_kinds == "c" else "f"
         compute = op.evaluate if "f" in unsupported_kinds else function
 
-        def call(input: Any, out: Any = None) -> Tensor:
+        def call(input: Operand, out: Tensor | None = None) -> Tensor:
             if out is not None:
                 return out_slot.call(out, call, input)
             if type(input) is Tensor or isinstance(input, Tensor):
@@ -121,10 +132,14 @@ def unary(
 
 
 def binary(
-    *, promotion: str = "common", bool_result: bool = False, scalar: Any = None, ufunc: Any = None,
+    *,
+    promotion: str = "common",
+    bool_result: bool = False,
+    scalar: str | Function | None = None,
+    ufunc: Function | None = None,
     unsupported_kinds: str = "",
     **facets: Any,
-) -> Declaration:  # fmt: skip
+) -> Declaration:
     """Declare an element-wise function f(x, y), with broadcasting and promotion to a common type.
 
     `ufunc`: the NumPy function to which f is equal. It is called directly, which saves 60 ns a call.
@@ -135,9 +150,15 @@ def binary(
     def declare(function: Function) -> Function:
         check = make_kind_check(function.__name__, unsupported_kinds)
         op = Op(
-            with_operand_check(function, check) if unsupported_kinds else function, rules, call=apply, family="binary",
-            spec=_elementwise_spec(bool_result, check), promotion=promotion, scalar=scalar, **facets,
-        )  # fmt: skip
+            with_operand_check(function, check) if unsupported_kinds else function,
+            rules,
+            call=apply,
+            family="binary",
+            spec=_elementwise_spec(bool_result, check),
+            promotion=promotion,
+            scalar=scalar,
+            **facets,
+        )
         (needs_dx, needs_dy), (has_dx, has_dy) = op.needs, (rule is not None for rule in op.rules)
         dx_x, dx_y, dx_out = "x" in needs_dx, "y" in needs_dx, "out" in needs_dx
         dy_x, dy_y, dy_out = "x" in needs_dy, "y" in needs_dy, "out" in needs_dy
@@ -148,10 +169,10 @@ def binary(
         quick = "fiub" if promotion == "common" and unsupported_kinds == "c" else "f"
         compute = ufunc or (op.evaluate if "f" in unsupported_kinds else function)
 
-        def apply_general(input: Any, other: Any) -> Tensor:
+        def apply_general(input: Operand, other: Operand) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
 
-        def call_as_operator(input: Any, other: Any) -> Any:
+        def call_as_operator(input: Tensor, other: Operand) -> Any:
             return apply_general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
         def make_call(otherwise: Function, left: bool = True, right: bool = True) -> Function:
@@ -159,7 +180,7 @@ def binary(
             or `right`, and operands that need promotion.
             """
 
-            def call(input: Any, other: Any, out: Any = None) -> Tensor:
+            def call(input: Operand, other: Operand, out: Operand = None) -> Tensor:
                 if out is not None:
                     return out_slot.call(out, call, input, other)
                 if type(input) is Tensor or isinstance(input, Tensor):
@@ -230,7 +251,7 @@ def binary(
         def restrict_scalars(numbers: str) -> Function:
             """Return the call in which a Python number may stand for one operand, among those in `numbers`."""
 
-            def check_and_apply(input: Any, other: Any) -> Tensor:
+            def check_and_apply(input: Operand, other: Operand) -> Tensor:
                 refuse_numbers(op.name, op.inputs, numbers, input, other)
                 return apply_general(input, other)
 
@@ -242,7 +263,9 @@ def binary(
     return declare
 
 
-def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = True, **facets: Any) -> Declaration:
+def movement_op(
+    *, spec: Callable[..., Spec], index: Function | None = None, view: bool = True, **facets: Any
+) -> Declaration:
     """Declare f(x, **params), which moves elements without computing any.
 
     `index` maps the loads of a fused kernel; `view`: the NumPy function returns a view where it can.
@@ -252,7 +275,7 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
     def declare(function: Function) -> Function:
         op = Op(function, rules, call=apply, family="movement", spec=spec, index=index, linear=True, **facets)
 
-        def call(x: Any, **params: Any) -> Tensor:
+        def call(x: Operand, **params: Any) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
             if type(array) is not ndarray or nondefault.count or not op.differentiable:
                 out = apply(op, (x,), params)
@@ -282,7 +305,7 @@ def movement_op(*, spec: Callable[..., Spec], index: Any = None, view: bool = Tr
     return declare
 
 
-def _is_view_result(x: Any, result: Any, source: Any, op: Op) -> bool:
+def _is_view_result(x: Tensor, result: Operand, source: Operand, op: Op) -> bool:
     """Return whether `result = op(x)` lies in the memory of the array `source`; if a symbol, whether an array would."""
     if type(result) is not ndarray:
         return op.name != "reshape" or mode.tracer is None or mode.tracer.can_view_as(x, result.shape)
@@ -321,7 +344,7 @@ def _split_facets(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, An
     return rules, {k: v for k, v in facets.items() if k in FACETS}
 
 
-def restrict_scalars(numbers: str, *calls: Function) -> Any:
+def restrict_scalars(numbers: str, *calls: Function) -> tuple[Function, ...]:
     """Return calls of binary ops in which Python numbers may stand only for the operands in `numbers`."""
     return tuple(vars(call)["restrict_scalars"](numbers) for call in calls)
 

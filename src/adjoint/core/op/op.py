@@ -8,6 +8,7 @@ from typing import Any
 from adjoint.core.op.eager_kernels import CostEstimate, KernelFunction
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Function, Operand
 
 Rule = Callable[..., Any]
 
@@ -34,7 +35,7 @@ class Op:
 
     def __init__(
         self,
-        evaluate: Callable[..., Any],
+        evaluate: Function,
         rules: dict[str, Rule],
         *,
         call: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any],
@@ -42,14 +43,14 @@ class Op:
         spec: Callable[..., Spec],
         promotion: str | None = None,
         scalar: Any = None,
-        index: Any = None,
+        index: Operand = None,
         combine: str | None = None,
         identity: Any = None,
-        composite: Callable[..., Any] | None = None,
+        composite: Function | None = None,
         effect: bool = False,
         linear: bool = False,
         leading: bool = False,
-        part: Callable[..., Any] | None = None,
+        part: Function | None = None,
         blocks: Callable[[Any], tuple[Any, ...]] | None = None,
         node: str | Callable[..., str] | None = None,
         native: CostEstimate | None = None,
@@ -72,7 +73,7 @@ class Op:
         self.part = part
         self.blocks = blocks
         self.plain = blocks is None and not self.variadic
-        self.public: Callable[..., Any] = lambda *inputs, **params: call(self, inputs, params)
+        self.public: Function = lambda *inputs, **params: call(self, inputs, params)
         self.node_name = _make_node_class(self.name, node)
         self.keeps_order = lies = keeps_order or family == "unary"  # as its operand does in memory
         run: Any = lambda *x, **params: call(self, x, params)  # noqa: E731
@@ -125,7 +126,7 @@ class Op:
         return self.name
 
 
-def op_of(function: Callable[..., Any]) -> Op:
+def op_of(function: Function) -> Op:
     """Return the op that a declared function calls.
 
     Declarations are typed as plain callables, since mypy finds no other type for a function that its own gradient rule

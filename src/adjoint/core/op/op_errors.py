@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.typing import Operand
 
 EVALUATION_ERRORS = (
     RuntimeWarning,
@@ -27,7 +28,7 @@ EVALUATION_ERRORS = (
 )  # of NumPy functions
 
 
-def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Any:
+def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Operand:
     """Evaluate the op again without floating-point warnings if `error` is one; else raise the user's error."""
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
         raise user_error(op, operands, error) from error
@@ -85,14 +86,14 @@ def with_operand_check(function: Function, check: Function) -> Function:
     """Wrap `function` so that its operands are checked first."""
 
     @wraps(function)
-    def evaluate(*operands: Any) -> Any:
+    def evaluate(*operands: Any) -> Operand:
         check(operands)
         return function(*operands)
 
     return with_parameters(evaluate, parameters_of(function).positional)
 
 
-def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Any, y: Any) -> None:
+def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Operand, y: Operand) -> None:
     """Raise TypeError if a Python number stands for an operand not in `numbers` ("x", "y"), or for both."""
     places = [i for i, v in enumerate((x, y)) if isinstance(v, (int, float, complex))]
     if len(places) < 2:

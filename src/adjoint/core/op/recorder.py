@@ -14,6 +14,7 @@ from adjoint.core.graph.node import Node, next_sequence_nr
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.storage import DEFAULT_CREATION, View
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -24,7 +25,12 @@ Shapes = tuple[tuple[int, ...], ...] | None
 
 
 def record_output(
-    data: Any, op: Op, parents: tuple[Any, ...], params: dict[str, Any] | None, shapes: Shapes, saved: Any
+    data: Array,
+    op: Op,
+    parents: tuple[Any, ...],
+    params: Params | None,
+    shapes: Shapes,
+    saved: tuple[Operand, ...] | None,
 ) -> Tensor:
     """Return a tensor of the array `data` with a node of `op` that names the user's line."""
     node = Node()  # 49 ns, where `object.__new__(Node)` takes 75
@@ -50,7 +56,12 @@ def record_output(
 
 
 def attach_node(
-    out: Any, op: Op, parents: tuple[Any, ...], params: dict[str, Any] | None, shapes: Shapes, saved: Any
+    out: Tensor,
+    op: Op,
+    parents: tuple[Any, ...],
+    params: Params | None,
+    shapes: Shapes,
+    saved: tuple[Operand, ...] | None,
 ) -> None:
     """Give the tensor `out` its node, as `record_output` does."""
     data = out.array
@@ -70,7 +81,7 @@ def attach_node(
 
 
 def record_view(
-    data: Any, x: Tensor, op: Op, params: dict[str, Any], parents: tuple[Any, ...] | None, shapes: Shapes
+    data: Array, x: Tensor, op: Op, params: Params, parents: tuple[Any, ...] | None, shapes: Shapes
 ) -> Tensor:
     """Return a tensor of the array `data`, the view `op(x, **params)` of a tensor that is no view and has a `Storage`.
 

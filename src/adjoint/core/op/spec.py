@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from adjoint.core.typing import NumpyDtype, Operand
 
 _KIND_LETTERS = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
 
@@ -14,7 +12,7 @@ class Spec:
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
         self.shape = shape
         self.dtype = dtype
 
@@ -28,7 +26,7 @@ class Spec:
         return hash((self.shape, self.dtype))
 
 
-def describe(value: Any) -> str:
+def describe(value: Operand) -> str:
     """Return `f32[32,128]` for anything with shape and dtype."""
     kind = value.dtype.kind
     name = "bool" if kind == "b" else f"{_KIND_LETTERS[kind]}{8 * value.dtype.itemsize}"

@@ -17,6 +17,7 @@ from adjoint.core.op.recorder import record_output
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 
 ndarray = np.ndarray
 new = object.__new__
@@ -29,7 +30,7 @@ def make_one_input_call(op: Op) -> Callable[..., Tensor]:
     if op.native is not None:
         weight = math.inf if callable(op.native.weight) else op.native.weight
 
-    def call(x: Any, **params: Any) -> Tensor:
+    def call(x: Operand, **params: Any) -> Tensor:
         array = x.array if isinstance(x, Tensor) else None
         if (
             type(array) is not ndarray

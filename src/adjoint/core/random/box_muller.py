@@ -9,11 +9,12 @@ others PyTorch calls other functions and differs from them in the last places.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.typing import Array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +48,7 @@ MINUS_QUARTER_PI = np.array([-0.78515625, -2.4187564849853515625e-4, -3.77489497
 ONE, HALF, SQRT_HALF = np.float32(1), np.float32(0.5), np.float32(math.sqrt(0.5))
 
 
-def normal_blocks(uniform: NDArray[Any]) -> NDArray[Any]:
+def normal_blocks(uniform: Array) -> Array:
     """Standard normals from uniforms on [0, 1), (16 n,), float32 or float64: each block holds 8 u, then 8 v."""
     pairs = uniform.reshape(-1, 2, BLOCK // 2)  # (n, u or v, 8)
     normal = np.empty_like(pairs)

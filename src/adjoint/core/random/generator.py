@@ -13,6 +13,7 @@ from adjoint.core.random.box_muller import BLOCK
 from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER_SWAP, RandomStream, entropy_seed
 from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.typing import NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -191,7 +192,7 @@ def _check_sizes(shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _check_floating_dtype(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _check_floating_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     kind = np.dtype(dtype)
     if kind.kind != "f" and not is_bfloat16(kind):
         error = RuntimeError if name in ("exponential", "dropout") else NotImplementedError
@@ -206,7 +207,7 @@ def _exclude_open_end(sample: Array, low: float, high: float) -> Array:
     return sample
 
 
-def _check_discrete_dtype(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _check_discrete_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     kind = np.dtype(dtype)
     if kind.char in "lfd":  # as most are
         return kind
@@ -215,7 +216,7 @@ def _check_discrete_dtype(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     raise NotImplementedError(f"{name}: the dtype must be bool, an integer up to int64 or floating, but got {kind}")
 
 
-def _cast(sample: Array, kind: np.dtype[Any]) -> Array:
+def _cast(sample: Array, kind: NumpyDtype) -> Array:
     """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
     through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample
     return through.astype(kind, copy=False)

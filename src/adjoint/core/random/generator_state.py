@@ -19,6 +19,7 @@ from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import DeviceLike, NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +58,7 @@ class RandomStream:
     _stream: MersenneTwister
     _spare: float | None  # the second normal of a pair, float64, whose first was the last of a short tensor
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: DeviceLike = "cpu") -> None:
         require_cpu(device)
         self.device = Device(device)
         self._lock = hold_across_fork(threading.RLock())
@@ -205,7 +206,7 @@ class RandomStream:
                     make_sampler.empty()
         return self._sampler
 
-    def _draw_uniforms(self, count: int, kind: np.dtype[Any]) -> Array:
+    def _draw_uniforms(self, count: int, kind: NumpyDtype) -> Array:
         native = self._native_sampler(count * SECONDS_PER_UNIFORM)
         if native is not None:
             units: Array = native.uniforms(count, kind)
@@ -223,7 +224,7 @@ class RandomStream:
         self._spare = float(normals[-1]) if normals.size > count else None
         return normals[:count]
 
-    def _many_normals(self, count: int, kind: np.dtype[Any]) -> Array:
+    def _many_normals(self, count: int, kind: NumpyDtype) -> Array:
         whole = count - count % BLOCK
         native = self._native_sampler(count * SECONDS_PER_NORMAL)
         if native is not None and kind.itemsize > 2:

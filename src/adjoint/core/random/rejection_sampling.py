@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.typing import Operand
+
 Kind = np.dtype[Any]
 
 
@@ -112,9 +114,17 @@ def _round_through_dtype(kind: Kind, value: int) -> int:
 Draw = Callable[[], float]
 
 STIRLING = (
-    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
-    0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
-)  # fmt: skip
+    0.0810614667953272,
+    0.0413406959554092,
+    0.0276779256849983,
+    0.02079067210376509,
+    0.0166446911898211,
+    0.0138761288230707,
+    0.0118967099458917,
+    0.0104112652619720,
+    0.00925546218271273,
+    0.00833056343336287,
+)
 THIRD, SQUEEZE = float(np.float32(1 / 3)), float(np.float32(0.0331))  # PyTorch's literals are single ones
 
 
@@ -166,7 +176,7 @@ def binomial(count: np.floating[Any], chance: np.floating[Any], uniform: Draw) -
     return successes if chance <= 0.5 else float(count) - successes
 
 
-def _binomial_by_waiting(count: Any, chance: Any, uniform: Draw) -> float:
+def _binomial_by_waiting(count: Operand, chance: Operand, uniform: Draw) -> float:
     log_failure = float(type(chance)(math.log1p(-chance)))
     trials, successes = 0.0, -1
     while trials <= count:
@@ -176,7 +186,7 @@ def _binomial_by_waiting(count: Any, chance: Any, uniform: Draw) -> float:
     return successes
 
 
-def _binomial_by_transformed_rejection(trials: Any, chance: Any, uniform: Draw) -> float:
+def _binomial_by_transformed_rejection(trials: Operand, chance: Operand, uniform: Draw) -> float:
     spread, odds = float(np.sqrt(trials * chance * (1 - chance))), float(chance / (1 - chance))
     m, c = float(np.floor((trials + 1) * chance)), float(trials * chance) + 0.5
     count = float(trials)

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.random import rejection_sampling
 from adjoint.core.random.generator import Generator
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.typing import NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-def cauchy(generator: Generator, shape: Shape, dtype: Any, median: float, sigma: float) -> Array:
+def cauchy(generator: Generator, shape: Shape, dtype: NumpyDtype, median: float, sigma: float) -> Array:
     """median + sigma tan(π (u - ½)), with u uniform on [0, 1) in float64."""
     angle = math.pi * (generator.uniform_doubles(math.prod(shape)) - 0.5)
     if not angle.size or not math.isfinite(median):
@@ -29,19 +30,19 @@ def cauchy(generator: Generator, shape: Shape, dtype: Any, median: float, sigma:
     return _cast(sample, dtype).reshape(shape)
 
 
-def serial_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, std: float) -> Array:
+def serial_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:
     """z std + mean, with z standard normal in float64."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     return _cast(_normal(generator, shape, mean, std), dtype).reshape(shape)
 
 
-def log_normal(generator: Generator, shape: Shape, dtype: Any, mean: float, std: float) -> Array:
+def log_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:
     """exp(z std + mean), with z standard normal in float64."""
     return _cast(apply_libm(_exp, _normal(generator, shape, mean, std)), dtype).reshape(shape)
 
 
-def geometric(generator: Generator, shape: Shape, dtype: Any, p: float) -> Array:
+def geometric(generator: Generator, shape: Shape, dtype: NumpyDtype, p: float) -> Array:
     """⌈ln u / ln(1 - p)⌉, with u uniform on [0, 1) in float64: how many trials the first success takes."""
     unit = generator.uniform_doubles(math.prod(shape))
     trials = np.ceil(apply_libm(rejection_sampling.log, unit) / math.log1p(-p))
@@ -135,7 +136,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
-def _cast(sample: Array, dtype: Any) -> Array:
+def _cast(sample: Array, dtype: NumpyDtype) -> Array:
     """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
     kind = np.dtype(dtype)
     through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from adjoint.core.runtime.slot import Slot
+from adjoint.core.typing import Function
 
-compile_slot: Slot[Callable[..., Any]] = Slot("compile")
+compile_slot: Slot[Function] = Slot("compile")

@@ -6,12 +6,11 @@ are refused here too where the result depends on an order: two elements written 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.typing import Operand
 
 
 class Determinism:
@@ -43,7 +42,7 @@ def alert_not_deterministic(called: str) -> None:
     )
 
 
-def poison_uninitialized(memory: Any) -> Any:
+def poison_uninitialized(memory: Operand) -> Operand:
     """Fill new memory in deterministic mode with NaN, True, or the largest number of its type."""
     if determinism.required and determinism.fill and type(memory) is np.ndarray:
         kind = memory.dtype.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import Operand, Operands, Params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,11 @@ class Interpreter:
         """Return the array that stands for Python data."""
         return array
 
-    def adopt(self, tensor: Any) -> Any:
+    def adopt(self, tensor: Any) -> Operand:
         """Return the array of a tensor, which becomes state of a traced step when it is first used."""
         return tensor.array
 
-    def detach_array(self, tensor: Any) -> Any:
+    def detach_array(self, tensor: Any) -> Operand:
         """Return the array of a tensor without its history."""
         return tensor.array
 

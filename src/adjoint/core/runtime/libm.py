@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint.core.typing import Array
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,7 +25,7 @@ SPLITTER = 2.0**27 + 1
 LARGEST_SPLIT = 2.0**990
 
 
-def fused_multiply_add(x: NDArray[Any], y: Operand, z: Operand) -> NDArray[Any]:
+def fused_multiply_add(x: Array, y: Operand, z: Operand) -> Array:
     """x * y + z, rounded once; float32 or float64, the same for all three, broadcast.
 
     Exact unless the result, or in float64 the rounding error of x * y, is subnormal.
@@ -36,7 +38,7 @@ def apply_libm(function: Callable[[float], float], x: Float64) -> Float64:
     return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
-def _fma32(x: NDArray[Any], y: Operand, z: Operand) -> NDArray[np.float32]:
+def _fma32(x: Array, y: Operand, z: Operand) -> NDArray[np.float32]:
     product = np.multiply(x, y, dtype=np.float64)  # exact: 24 + 24 bits
     total = np.add(product, z, dtype=np.float64)
     # Rounding to 53 bits and then to 24 errs only where the first rounding lands halfway between two float32.

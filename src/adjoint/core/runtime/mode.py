@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.interpreter import Interpreter
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import Function, Operand, Operands, Params
 
 Probe = TypeVar("Probe", bound=Callable[[Any], Any])
 
@@ -24,9 +24,14 @@ class TransformLevel(Protocol):
     def printed_tangent(self, x: Any) -> Any: ...
     def forward_mode_off(self) -> ModeScope: ...
     def apply_function_jvp(
-        self, node: Any, args: tuple[Any, ...], returned: tuple[Any, ...], outputs: tuple[Any, ...],
-        dirty: tuple[Any, ...], levels: tuple[Any, ...],
-    ) -> None: ...  # fmt: skip
+        self,
+        node: Any,
+        args: tuple[Any, ...],
+        returned: Operands,
+        outputs: Operands,
+        dirty: tuple[Any, ...],
+        levels: tuple[Any, ...],
+    ) -> None: ...
 
 
 class Mode(threading.local):
@@ -157,7 +162,7 @@ def recorded_by_caller() -> ModeScope:
     return ModeScope(recording=False, deferred=mode.recording or mode.deferred)
 
 
-def runtime_input(holder: Any, key: Any) -> Any:
+def runtime_input(holder: Any, key: tuple[int | str, ...] | str) -> Operand:
     """Return the number `holder[key]`, or `holder[k1][k2]…` for a tuple of keys.
 
     In a traced step it is an input, read anew at each call.
@@ -186,7 +191,7 @@ def depends_on(dependencies: Callable[[Any], Iterable[Any]]) -> Callable[[Probe]
     return declare
 
 
-def guard_on(subject: Any, probe: Any, what: str, at_end: bool = False, contents: Any = None) -> Any:
+def guard_on(subject: Any, probe: Function, what: str, at_end: bool = False, contents: Function | None = None) -> Any:
     """Return `probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
 
     The guard compares against the value now, or, with `at_end`, against the value when tracing ends: use that for

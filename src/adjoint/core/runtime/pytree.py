@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from adjoint.core.typing import Function
+
 
 class Structure(NamedTuple):
     """The structure of a tree: its kind, its keys, and the structures inside. A leaf has kind None."""
@@ -82,7 +84,7 @@ def broadcast_prefix(value: Any, structure: Structure) -> list[Any] | None:
     return found if _broadcast_prefix(given, iter(leaves), structure, found) else None
 
 
-def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found: list[Any]) -> bool:
+def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found: list[int | None]) -> bool:
     if given.kind is None:
         found.extend([next(leaves)] * leaf_count(structure))
         return True
@@ -91,7 +93,7 @@ def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found
     return all(_broadcast_prefix(a, leaves, b, found) for a, b in zip(given.parts, structure.parts, strict=True))
 
 
-def tree_map(function: Any, value: Any) -> Any:
+def tree_map(function: Function, value: Any) -> Any:
     """Apply `function` to each leaf of a tree; return the tree of results."""
     leaves, structure = flatten(value)
     return unflatten(structure, map(function, leaves))

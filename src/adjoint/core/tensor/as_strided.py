@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.typing import Array, Operand
+
 Sizes = tuple[int, ...]
 MAY_REFUSE_TO_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # `reshape(…, copy=False)`
 
@@ -15,15 +17,18 @@ class StridedInterface:
 
     __slots__ = ("__array_interface__", "base")
 
-    def __init__(self, base: Any, kind: str, address: int, shape: Sizes, strides: Sizes) -> None:
+    def __init__(self, base: Operand, kind: str, address: int, shape: Sizes, strides: Sizes) -> None:
         self.base = base
         self.__array_interface__ = {
-            "version": 3, "typestr": kind, "shape": shape, "strides": strides,
+            "version": 3,
+            "typestr": kind,
+            "shape": shape,
+            "strides": strides,
             "data": (address, not base.flags.writeable),
-        }  # fmt: skip
+        }
 
 
-def owner(array: Any) -> Any:
+def owner(array: Operand) -> Operand:
     """Return the array that owns the memory of `array`."""
     while True:
         base: Any = getattr(array, "base", None)
@@ -37,29 +42,29 @@ def owner(array: Any) -> Any:
             return array
 
 
-def address(array: Any) -> int:
+def address(array: Array) -> int:
     """Return the address of the first element."""
     found: int = array.__array_interface__["data"][0]
     return found
 
 
-def offset(array: Any) -> int:
+def offset(array: Array) -> int:
     """Return the number of elements before the first one in the memory of which it is a view."""
     return (address(array) - address(owner(array))) // array.dtype.itemsize
 
 
-def element_strides(array: Any) -> Sizes:
+def element_strides(array: Array) -> Sizes:
     """Return the strides in elements."""
     size = array.dtype.itemsize
     return tuple(s // size for s in array.strides)
 
 
-def _has_same_strides(x: Any, y: Any) -> bool:
+def _has_same_strides(x: Array, y: Array) -> bool:
     """Return whether x has the strides of y, of the same shape, in each dimension of more than one element."""
     return all(a == b for n, a, b in zip(x.shape, element_strides(x), element_strides(y), strict=True) if n > 1)
 
 
-def strided_view(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
+def strided_view(array: Array, shape: Sizes, strides: Sizes, start: int) -> Array:
     """Return a view of the memory of `array`; `strides`, and `start` from its first element, are in elements."""
     if 0 in shape:
         return array.reshape(-1)[:0].reshape(shape)
@@ -69,7 +74,7 @@ def strided_view(array: Any, shape: Sizes, strides: Sizes, start: int) -> Any:
     return seen.view(kind) if kind.kind == "V" else seen  # the interface does not tell bfloat16
 
 
-def try_view(array: Any, shape: Sizes) -> Any:
+def try_view(array: Array, shape: Sizes) -> Operand:
     """Return a view of the array under another shape; None if its strides do not allow one."""
     try:
         if MAY_REFUSE_TO_COPY:
@@ -81,7 +86,7 @@ def try_view(array: Any, shape: Sizes) -> Any:
     return seen
 
 
-def as_writable(array: Any) -> Any:
+def as_writable(array: Array) -> Array:
     """Return the view without NumPy's write lock on repeated elements; `array` itself if its memory is read-only."""
     memory = owner(array)
     if array.flags.writeable or type(memory) is not np.ndarray or not memory.flags.writeable:
@@ -103,7 +108,7 @@ def dense_strides(shape: Sizes) -> Sizes:
     return tuple(strides)
 
 
-def match_stride_order(g: Any, like: Any) -> Any:
+def match_stride_order(g: Array, like: Array) -> Array:
     """Return `g` in the memory order of `like`; in row-major order if that has gaps."""
     if g.strides == like.strides or (g.flags.c_contiguous and like.flags.c_contiguous):
         return g
@@ -116,7 +121,7 @@ def match_stride_order(g: Any, like: Any) -> Any:
     return room
 
 
-def element_positions(shape: Sizes, strides: Sizes, start: int) -> Any:
+def element_positions(shape: Sizes, strides: Sizes, start: int) -> Array:
     """Return the place in memory of each element of a view."""
     out = np.full(shape, start, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
@@ -124,7 +129,7 @@ def element_positions(shape: Sizes, strides: Sizes, start: int) -> Any:
     return out
 
 
-def copy_keeping_strides(array: Any, memo: dict[int, Any]) -> Any:
+def copy_keeping_strides(array: Array, memo: dict[int, Any]) -> Array:
     """Copy `array` with its strides; views of one memory share a copy, which `memo` of `copy.deepcopy` keeps."""
     memory = owner(array)
     if type(memory) is not np.ndarray or not memory.flags.forc:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph import grad_dtype as grad_types
-from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.hooks import HookableNode, hooks_of
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import mode, nondefault, touch_gradient
@@ -94,7 +94,7 @@ class AutogradMeta(DataAccess):
             self.memory = INFERENCE
         return self
 
-    def _restore_leaf(self) -> Any:
+    def _restore_leaf(self) -> HookableNode:
         """Return the leaf from before `requires_grad` was switched off, with its hooks, or a new one."""
         leaf = getattr(self, "_leaf", None)
         if leaf is None:

@@ -9,11 +9,12 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
 from adjoint.core.tensor.size import Size
+from adjoint.core.typing import Array, DtypeLike, NumpyDtype, Operand, Operands
 
 PYTHON_NUMBERS = {bool, int, float, complex}  # Python's numbers, which take the default types
 
 
-def as_array(data: Any, dtype: Any = None) -> Any:
+def as_array(data: Any, dtype: DtypeLike = None) -> Array:
     """Return an ndarray of a supported type, over the memory of `data` if possible.
 
     Arrays keep their type; lists and Python numbers become the default floating type, int64 or bool.
@@ -60,7 +61,7 @@ def as_array(data: Any, dtype: Any = None) -> Any:
     return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
 
 
-def array_from_constructor(given: tuple[Any, ...]) -> Any:
+def array_from_constructor(given: Operands) -> Array:
     """Return the array of `Tensor(*given)`: zeros of these sizes, a tensor's own array, or data in the default type.
 
     Raises TypeError for a number that is no size, for complex numbers and for several operands that are no sizes.
@@ -81,14 +82,14 @@ def array_from_constructor(given: tuple[Any, ...]) -> Any:
         return array.astype(kind, copy=False)
 
 
-def _convert_large_integers(array: Any, dtype: Any) -> Any:
+def _convert_large_integers(array: Array, dtype: DtypeLike) -> Array:
     """Convert integers beyond 64 bits to a floating type. Raises ValueError for other objects."""
     if dtype is None or numpy_dtype(dtype).kind in "iu":
         raise ValueError("Overflow when unpacking long long")
     return array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
 
 
-def _array(data: Any) -> Any:
+def _array(data: Any) -> Array:
     try:
         return np.asarray(data)
     except ValueError as error:
@@ -109,7 +110,7 @@ def _ragged_error(level: list[Any], dim: int) -> Exception | None:
     return _ragged_error([part for item in level for part in item], dim + 1) if lengths and lengths[0] else None
 
 
-def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
+def _as_type(array: Array, kind: NumpyDtype, checked: bool) -> Array:
     """Convert `array` to type `kind`. Raises RuntimeError if a Python integer does not fit and these are `checked`."""
     out = array.astype(kind, copy=False)
     if (
@@ -122,7 +123,7 @@ def _as_type(array: Any, kind: np.dtype[Any], checked: bool) -> Any:
     return out
 
 
-def _wraps_around(array: Any, kind: np.dtype[Any]) -> Any:
+def _wraps_around(array: Array, kind: NumpyDtype) -> Operand:
     """Return whether negative numbers wrap around to an unsigned type, as in PyTorch: if their magnitude fits."""
     return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
 
@@ -137,7 +138,7 @@ def _untensor(data: Any, kinds: set[Any]) -> Any:
     return data
 
 
-def _common_dtype(kinds: set[Any]) -> np.dtype[Any] | None:
+def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:
     """Return the common type of numbers of these types, of which some are Python's; None if there is none."""
     common: dtype | None = None
     for kind in kinds:

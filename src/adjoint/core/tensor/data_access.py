@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import export_array
 from adjoint.core.tensor.protocols import ProtocolMethods
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 ndarray = np.ndarray
 
@@ -20,7 +21,7 @@ class DataAccess(ProtocolMethods):
     array: Any
     node: Any
 
-    def numpy_view(self, reader: str) -> Any:
+    def numpy_view(self, reader: str) -> Operand:
         """Return the ndarray itself. Raises TraceError, which names `reader` and the line, in a traced step."""
         if nondefault.count and mode.tracer is not None:
             mode.tracer.adopt(self)
@@ -52,10 +53,10 @@ class DataAccess(ProtocolMethods):
         del array  # hand_out counts who refers to it
         return export_array(self)  # type: ignore[arg-type]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: NumpyDtype | None = None, copy: bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
-    def item(self) -> Any:
+    def item(self) -> Operand:
         """Return the only element as a Python number.
 
         In a step that is being compiled, each call reads the number anew; a decision on it raises TraceError.
@@ -104,7 +105,7 @@ class DataAccess(ProtocolMethods):
     def __complex__(self) -> complex:
         return complex(self._number("complex()"))
 
-    def _real_number(self, reader: str) -> Any:
+    def _real_number(self, reader: str) -> Operand:
         number = self._number(reader)
         if self.array.dtype.kind != "c":
             return number
@@ -112,7 +113,7 @@ class DataAccess(ProtocolMethods):
             raise RuntimeError(f"{reader}: the value {number} cannot be converted to a real number without overflow")
         return number.real
 
-    def _number(self, reader: str) -> Any:
+    def _number(self, reader: str) -> Operand:
         array = self.numpy_view(reader)
         if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")

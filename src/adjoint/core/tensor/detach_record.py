@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.graph.source_location import Site, site_of, user_frame
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.storage import InferenceStorage
 
 
 class DetachRecord:
@@ -30,7 +33,7 @@ class DetachRecord:
         return f"{self.what} at {self.site}"
 
 
-def detach_record_at(what: str, code: CodeType, at: int = 0, memory: Any = None) -> DetachRecord:
+def detach_record_at(what: str, code: CodeType, at: int = 0, memory: InferenceStorage | None = None) -> DetachRecord:
     """Make a record of an instruction of `code`."""
     cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, code, at, memory

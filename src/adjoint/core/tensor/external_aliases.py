@@ -20,6 +20,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.as_strided import StridedInterface, owner
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import Storage, storage_of
+from adjoint.core.typing import Array, Function, Operand
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -54,7 +55,7 @@ class ExternalAliases:
 externally_aliased: dict[int, ExternalAliases] = {}  # by the id of the array that owns the memory
 
 
-def _external_aliases_of(memory: Any) -> ExternalAliases:
+def _external_aliases_of(memory: Array) -> ExternalAliases:
     key = id(memory)
     found = externally_aliased.get(key)
     if found is None:
@@ -64,7 +65,7 @@ def _external_aliases_of(memory: Any) -> ExternalAliases:
     return found
 
 
-def export_array(tensor: TensorLike) -> Any:
+def export_array(tensor: TensorLike) -> Array:
     """Return an array over the memory of `tensor` for use outside the library."""
     if not tensor.array.flags.writeable or not tensor.array.size:
         return tensor.array
@@ -77,7 +78,7 @@ def export_array(tensor: TensorLike) -> Any:
     handed = _view_on_memoryview(tensor.array)
     key, held = id(handed), exposure.exported_arrays
 
-    def on_export_freed(_: Any) -> None:
+    def on_export_freed(_: Function) -> None:
         held.pop(key, None)
         if seal is not None:
             mutation_log.drop_checksum(seal)
@@ -106,12 +107,12 @@ def import_array(tensor: TensorLike, data: Any) -> None:
     storage_of(tensor)
 
 
-def copy_if_aliased(array: Any) -> Any:
+def copy_if_aliased(array: Operand) -> Operand:
     """Return `array`, or a copy if somebody outside might write it, for a node to save."""
     return array.copy(order="K") if is_externally_aliased(array) else array
 
 
-def is_externally_aliased(array: Any) -> bool:
+def is_externally_aliased(array: Operand) -> bool:
     """Return whether arrays outside the library may share the memory of `array`."""
     if type(array) is not ndarray or not externally_aliased:
         return False
@@ -119,7 +120,7 @@ def is_externally_aliased(array: Any) -> bool:
     return exposure is not None and exposure.can_be_written_outside()
 
 
-def _view_on_memoryview(array: Any) -> Any:
+def _view_on_memoryview(array: Operand) -> Operand:
     """Return an array over the same memory whose base is a memoryview."""
     if array.dtype.kind == "V":  # bfloat16, of which there are no memoryviews
         return np.asarray(memoryview(array.view(np.int16))).view(array.dtype)
@@ -149,7 +150,7 @@ def _has_other_references(given: Callable[[], Any]) -> bool:
         array = array.base
 
 
-def _can_be_written(array: Any) -> bool:
+def _can_be_written(array: Operand) -> bool:
     """Return whether the memory of `array` may be writable, by the array itself or its base."""
     while type(array) is ndarray:
         if array.flags.writeable:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.typing import Array, Operand
 
 
 class layout:
@@ -55,14 +56,14 @@ def preserve_strides(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Wrap an element-wise function so that its result has the memory order of its operand, without gaps."""
 
     @wraps(function)
-    def call(x: Any) -> Any:
+    def call(x: Operand) -> Operand:
         return function(x) if x.ndim < 2 or x.flags.c_contiguous else call_row_major(function, x)
 
     vars(call)["parameters"] = ("x",)
     return call
 
 
-def call_row_major(function: Callable[[Any], Any], x: Any) -> Any:
+def call_row_major(function: Callable[[Any], Any], x: Array) -> Operand:
     """Call `function` on x transposed to row-major order, and transpose the result back; None if it returns None."""
     order = sorted_dims(x.shape, x.strides)
     out = function(np.ascontiguousarray(x.transpose(order)))

@@ -16,6 +16,7 @@ from adjoint.core.runtime.mode import nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.as_strided import dense_strides, strided_view
 from adjoint.core.tensor.storage import view_of
+from adjoint.core.typing import Array, NumpyDtype, Operands
 
 META_TO_NUMPY_ERROR = (
     "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
@@ -28,7 +29,7 @@ class MetaArray(Spec):
 
     __slots__ = ("__weakref__", "counted")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
         super().__init__(tuple(shape), dtype)
         self.counted = True
         with nondefault.lock:
@@ -77,12 +78,12 @@ class MetaArray(Spec):
     __hash__ = object.__hash__
 
 
-def any_meta(inputs: tuple[Any, ...]) -> bool:
+def any_meta(inputs: Operands) -> bool:
     """Return whether one of the inputs of an op is a tensor without values."""
     return any(type(getattr(x, "array", x)) is MetaArray for x in inputs)
 
 
-def layout_without_values(x: Any) -> Any:
+def layout_without_values(x: Any) -> Array:
     """Return an array that has the shape and strides of the tensor, and no meaningful values."""
     view = view_of(x)
     shape = (x if view is None else view.base).array.shape

@@ -15,6 +15,7 @@ import numpy as np
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.tensor.as_strided import owner
+from adjoint.core.typing import Array, Operand
 
 __all__ = ["MutationLog", "Write", "check_version", "mutation_log", "owner"]
 
@@ -24,7 +25,7 @@ class Checksum:
 
     __slots__ = ("array", "order", "site", "sum")
 
-    def __init__(self, array: Any, site: Site) -> None:
+    def __init__(self, array: Operand, site: Site) -> None:
         self.array = array
         self.order = next_sequence_nr()
         self.site = site
@@ -35,7 +36,7 @@ class Checksum:
         return _checksum(self.array) != self.sum
 
 
-def _checksum(array: Any) -> int:
+def _checksum(array: Array) -> int:
     from zlib import crc32  # few programs need it
 
     bytes_of: Any = np.ascontiguousarray(array)
@@ -47,11 +48,11 @@ class WrittenRegion:
 
     __slots__ = ("__array_interface__", "order")
 
-    def __init__(self, array: Any, order: int) -> None:
+    def __init__(self, array: Operand, order: int) -> None:
         self.order = order
         self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
 
-    def overlaps(self, array: Any) -> bool:
+    def overlaps(self, array: Array) -> bool:
         """Return whether `array` has an element there, or may have one: the exact test can be expensive."""
         exactly: Any = np.may_share_memory
         return bool(exactly(np.asarray(self), array, max_work=1000))
@@ -78,7 +79,7 @@ class Write:
         self.parts: list[WrittenRegion] = []
         self.last_full_write = -1
 
-    def leaves_untouched(self, array: Any, order: int) -> bool:
+    def leaves_untouched(self, array: Operand, order: int) -> bool:
         """Return whether all writes since `order` are known, and none of them touches `array`."""
         known = self.last_full_write <= order and bool(self.parts) and self.parts[-1].order == self.order
         return known and not any(part.order > order and part.overlaps(array) for part in self.parts)
@@ -102,7 +103,7 @@ class MutationLog:
         self.last = -1  # nodes of a higher order have nothing to look up
         self.by_memory: dict[int, Write] = {}
 
-    def record(self, array: Any, site: Site | InstructionLocation | None, order: int | None = None) -> None:
+    def record(self, array: Operand, site: Site | InstructionLocation | None, order: int | None = None) -> None:
         """Record a write into `array` now, or at the sequence number `order`."""
         write = self.of(array)
         write.order = order = next_sequence_nr() if order is None else order
@@ -110,7 +111,7 @@ class MutationLog:
         if order > self.last:  # noqa: PLR1730  half the time of max(…)
             self.last = order
 
-    def record_part(self, array: Any, site: Site | InstructionLocation | None) -> None:
+    def record_part(self, array: Array, site: Site | InstructionLocation | None) -> None:
         """Record a write now that touches only `array`, not the rest of its memory."""
         write = self.of(array)
         if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MAX_TRACKED_REGIONS:
@@ -118,7 +119,7 @@ class MutationLog:
         self.stamp((write,), site)
         write.parts.append(WrittenRegion(array, write.order))
 
-    def of(self, array: Any) -> Write:
+    def of(self, array: Operand) -> Write:
         """Return the entry of the memory of `array`, for repeated writes."""
         memory = array if type(array) is np.ndarray and array.base is None else owner(array)
         key = id(memory)
@@ -139,7 +140,7 @@ class MutationLog:
             write.place = site
             write.outside = False
 
-    def take_checksum(self, array: Any, site: Site) -> Checksum:
+    def take_checksum(self, array: Array, site: Site) -> Checksum:
         """Take the checksum of `array`, to which NumPy code gets access at `site`."""
         seal = Checksum(array, site)
         write = self.of(array)
@@ -154,7 +155,7 @@ class MutationLog:
         if seal.order > write.order and seal.has_changed():
             write.order, write.site, write.outside = seal.order, seal.site, True
 
-    def last_write_after(self, array: Any, order: int) -> Write | None:
+    def last_write_after(self, array: Operand, order: int) -> Write | None:
         """Return the last write into the memory of `array` if it came after `order`."""
         write = self.by_memory.get(id(owner(array)))
         if write is None:
@@ -168,7 +169,7 @@ class MutationLog:
 mutation_log = MutationLog()
 
 
-def check_version(array: Any, node: Any) -> None:
+def check_version(array: Operand, node: Any) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` saved, was written in place since."""
     write = mutation_log.last_write_after(array, node.order)
     if write is None:

@@ -12,6 +12,7 @@ from adjoint.core.dtype.dtype import DTYPES, bool_, complex64, complex128, defau
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.torch_function import has_own_torch_function
+from adjoint.core.typing import Array, Operand
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -36,14 +37,20 @@ class PrintOptions:
 
 options = PrintOptions()
 PROFILES: dict[str, tuple[int, float, int, int]] = {
-    "default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80),
-}  # fmt: skip
+    "default": (4, 1000, 3, 80),
+    "short": (2, 1000, 2, 80),
+    "full": (4, math.inf, 3, 80),
+}
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
-) -> None:  # fmt: skip
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Set the decimals, the size from which a tensor is summarised, the elements shown at edges, and the line width.
 
     `profile` "default", "short" or "full" sets these four; `sci_mode`: scientific always or never, by magnitudes for
@@ -75,7 +82,7 @@ def format_tensor(tensor: TensorLike) -> str:
     return f"{name}{body})"
 
 
-def _properties(tensor: TensorLike, array: Any) -> list[str]:
+def _properties(tensor: TensorLike, array: Operand) -> list[str]:
     absent = type(array) is MetaArray
     parts = ["device='meta'"] if absent else []
     if absent or not options.edge or (array.size == 0 and array.shape != (0,)):
@@ -95,7 +102,7 @@ def _properties(tensor: TensorLike, array: Any) -> list[str]:
     return parts
 
 
-def _elements(array: Any, indent: int) -> str:
+def _elements(array: Array, indent: int) -> str:
     summary = array.size > options.threshold
     text, width = _style(array[_summary_indices(array)] if summary else array)
     if array.ndim == 0:
@@ -103,7 +110,7 @@ def _elements(array: Any, indent: int) -> str:
     return _rows(array, indent, text, width, summary)
 
 
-def _style(shown: Any) -> tuple[Text, int]:
+def _style(shown: Array) -> tuple[Text, int]:
     """Return a function from an element to its text, and the common width of all texts."""
     kind = shown.dtype.kind
     if kind in "biu":
@@ -113,7 +120,7 @@ def _style(shown: Any) -> tuple[Text, int]:
     if kind == "c":
         (real, left), (imaginary, right) = _float_style(shown.real), _float_style(shown.imag)
 
-        def both(v: Any) -> str:
+        def both(v: Operand) -> str:
             tail = imaginary(v.imag).lstrip()
             return real(v.real) + ("" if tail.startswith("-") else "+") + tail + "j"
 
@@ -121,7 +128,7 @@ def _style(shown: Any) -> tuple[Text, int]:
     return _float_style(shown)
 
 
-def _float_style(shown: Any) -> tuple[Text, int]:
+def _float_style(shown: Array) -> tuple[Text, int]:
     """Choose the format of floats: whole numbers as `2.`, others with four decimals, or scientific.
 
     The widths of zeros, NaN and infinities do not count.
@@ -146,13 +153,13 @@ def _number(scientific: bool, whole: bool, precision: int) -> Text:
     return lambda v: f"{v:.{precision}f}"
 
 
-def _summary_indices(array: Any) -> Any:
+def _summary_indices(array: Array) -> tuple[Array, ...]:
     """Return the indices of the elements that a summary shows."""
     edge = options.edge
     return np.ix_(*[np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape])
 
 
-def _rows(array: Any, indent: int, text: Text, width: int, summary: bool) -> str:
+def _rows(array: Array, indent: int, text: Text, width: int, summary: bool) -> str:
     n, edge = len(array), options.edge
     cut = summary and n > 2 * edge
     chosen = [*range(edge), None, *range(n - edge, n)] if cut else list(range(n))

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.runtime.slot import Slot
+from adjoint.core.typing import DeviceLike, Function
 
 import_handlers: Slot[Callable[[], Any]] = Slot("answers")  # imports the module that has them
 
@@ -37,11 +38,11 @@ class ProtocolMethods:
 
     __slots__ = ()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Function, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Implement `np.sin(tensor)` and other ufuncs differentiably. Raises TypeError if a gradient would be lost."""
         return interop_handlers().ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: Function, types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
         """Implement `np.concatenate([tensor, …])` and other functions differentiably.
 
         Raises TypeError if a gradient would be lost.
@@ -53,9 +54,13 @@ class ProtocolMethods:
         return interop_handlers().namespace(api_version)
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
         copy: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Return a capsule over this memory. Raises BufferError for a tensor that requires grad, or another device."""
         return interop_handlers().export_capsule(self, stream, max_version, dl_device, copy)
 
@@ -63,7 +68,7 @@ class ProtocolMethods:
         """Return (1, 0), which means the CPU."""
         return (1, 0)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+    def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> Self:
         """Return the tensor itself, which is on the CPU. Raises RuntimeError for other devices."""
         require_cpu(device)
         return self

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -21,9 +21,12 @@ from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.meta import MetaArray, any_meta, layout_without_values
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import DeviceLike, Function, Operand, Operands, Params
 
-write_slot: Slot[Callable[..., Any]] = Slot("write")  # the values and the history of a tensor, into another
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
+
+write_slot: Slot[Function] = Slot("write")  # the values and the history of a tensor, into another
 
 
 class MetaInterpreter(Interpreter):
@@ -38,7 +41,7 @@ class MetaInterpreter(Interpreter):
         self.made: Callable[[], Any] = _nothing
         self.values: Callable[[], Any] = _nothing
 
-    def emit(self, op: Any, inputs: Operands, params: Params) -> Any:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Operand:
         """Return a `MetaArray` if an operand is one, or if the op has no operands; else None: NumPy evaluates."""
         made = not any(isinstance(x, (Tensor, np.ndarray)) for x in inputs)
         if not made and not any_meta(inputs):
@@ -66,7 +69,7 @@ class MetaInterpreter(Interpreter):
         """Forget the array that was made last."""
         self.made = self.values = _nothing
 
-    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
+    def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Operand:
         """Return the written tensor without its values; None if the write took place in existing memory.
 
         Raises NotImplementedError if missing values would be written.
@@ -83,7 +86,7 @@ class MetaInterpreter(Interpreter):
         return out
 
 
-def _infer_meta_array(op: Any, arrays: Operands, params: Params) -> MetaArray:
+def _infer_meta_array(op: Op, arrays: Operands, params: Params) -> MetaArray:
     target = target_dtype(op, arrays)
     specs = [
         Spec(x.shape, target or x.dtype) if hasattr(x, "dtype") else Spec((), target or np.dtype(type(x)))
@@ -109,7 +112,7 @@ def meta_scope() -> ModeScope:
     return ModeScope(tracer=META_INTERPRETER)
 
 
-def call_on_meta(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call_on_meta(make: Function, *args: Any, **kwargs: Any) -> Tensor:
     """Call a factory in a block of the device "meta"."""
     with meta_scope():
         return make(*args, **kwargs)
@@ -126,7 +129,7 @@ def device_scope(meta: bool) -> AbstractContextManager[Any]:
 block_slot.fill(device_scope)
 
 
-def on_requested_device(out: Any, device: Any) -> Any:
+def on_requested_device(out: Tensor, device: DeviceLike) -> Tensor:
     """Move the tensor that a factory made to the requested device: "meta", or the CPU.
 
     Raises DeviceError for other devices.
@@ -140,7 +143,7 @@ def on_requested_device(out: Any, device: Any) -> Any:
     return out
 
 
-def move_to_device(x: Any, device: Any) -> Any:
+def move_to_device(x: Tensor, device: DeviceLike) -> Tensor:
     """Move a tensor to a device. Raises NotImplementedError from "meta" to the CPU: there is no data."""
     if is_meta(device):
         return x if type(x.array) is MetaArray else _drop_values(x)
@@ -149,10 +152,10 @@ def move_to_device(x: Any, device: Any) -> Any:
     return x
 
 
-def device_like(x: Any, device: Any) -> Any:
+def device_like(x: Operand, device: DeviceLike) -> DeviceLike:
     """Return the requested device, or that of x if none was requested."""
     return x.device if device is None and nondefault.absent else device
 
 
-def _drop_values(out: Any) -> Any:
+def _drop_values(out: Tensor) -> Tensor:
     return wrap(MetaArray(out.array.shape, out.array.dtype))

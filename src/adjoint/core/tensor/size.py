@@ -31,7 +31,7 @@ class Size(tuple[int, ...]):
     def __add__(self, other: Any) -> Self:
         return new_tuple(type(self), _tuple_add(self, other))
 
-    def __radd__(self, other: Any) -> Self:
+    def __radd__(self, other: tuple[int, ...]) -> Self:
         return new_tuple(type(self), _tuple_add(other, self))
 
     def __mul__(self, times: Any) -> Self:

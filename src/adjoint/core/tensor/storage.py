@@ -12,6 +12,7 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import InstructionLocation, Site
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.typing import Operand, Params
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -71,7 +72,7 @@ class ViewStep(NamedTuple):
     """One op on the way from a base to its view, which can be replayed on arrays and in the graph."""
 
     op: Op
-    params: dict[str, Any]
+    params: Params
     before: tuple[int, ...]
     after: tuple[int, ...]
 
@@ -161,7 +162,7 @@ def make_replacement_storage(tensor: Any) -> Storage[Any]:
 INFERENCE = InferenceStorage()
 
 
-def is_inference(x: Any) -> bool:
+def is_inference(x: Operand) -> bool:
     """Return whether `x`, which may be anything, is a tensor made in inference mode."""
     return isinstance(getattr(x, "memory", None), InferenceStorage)
 
@@ -196,7 +197,7 @@ def share_storage(source: Any, alias: Any) -> None:
 
 
 def share_view(
-    source: TensorLike, alias: TensorLike, op: Op, params: dict[str, Any], made: CreationMeta = DEFAULT_CREATION
+    source: TensorLike, alias: TensorLike, op: Op, params: Params, made: CreationMeta = DEFAULT_CREATION
 ) -> None:
     """Register that `alias` is `op(source, **params)` in the same memory."""
     step = (op, params, source.array.shape, alias.array.shape)
@@ -222,7 +223,7 @@ def share_view(
     storage.add(alias)
 
 
-def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Any = None) -> None:
+def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Operand = None) -> None:
     """Count an in-place write into the memory, or into `part` of it, and log it for the nodes that saved it."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
+from adjoint.core.graph.hooks import HookableNode
 from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import copy_keeping_strides, dense_strides, element_strides, strided_view
@@ -17,11 +18,13 @@ from adjoint.core.tensor.autograd_meta import AutogradMeta
 from adjoint.core.tensor.construction import array_from_constructor
 from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
 from adjoint.core.tensor.external_aliases import import_array
+from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.size import Size, new_tuple
 from adjoint.core.tensor.storage import INFERENCE, share_storage, storage_of
 from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
+from adjoint.core.typing import Array, DeviceLike, Operand
 
 ndarray = np.ndarray
 new = object.__new__
@@ -50,7 +53,7 @@ class Tensor(AutogradMeta):
     _cut: DetachRecord
     _leaf: Any
 
-    def __new__(cls, *given: Any, data: Any = None, device: Any = None, requires_grad: bool = False) -> Self:
+    def __new__(cls, *given: Any, data: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Self:
         self = new(cls)
         given = given if data is None else (data, *given)
         self.array = array_from_constructor(given)
@@ -160,7 +163,7 @@ class Tensor(AutogradMeta):
             strides = dense_strides(self.array.shape)
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self, *, memory_format: Any = None) -> bool:
+    def is_contiguous(self, *, memory_format: memory_format | None = None) -> bool:
         """True if the elements lie in memory in row-major order, or in the order of `memory_format`."""
         array, order = strided_stand_in(self), getattr(memory_format, "order", ())
         if order:
@@ -188,7 +191,7 @@ class Tensor(AutogradMeta):
     def __reversed__(self) -> Tensor:
         return self.flip(0) if self.array.shape else self  # type: ignore[attr-defined, no-any-return]
 
-    def __contains__(self, element: Any) -> bool:
+    def __contains__(self, element: Operand) -> bool:
         if not isinstance(element, (Tensor, Number)):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
@@ -238,7 +241,7 @@ class Tensor(AutogradMeta):
         return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
 
 
-def init_slots(tensor: Tensor, array: Any) -> Tensor:
+def init_slots(tensor: Tensor, array: Operand) -> Tensor:
     """Set the slots of a bare tensor object to `array` and no history."""
     tensor.array = array
     tensor.node = None
@@ -247,7 +250,7 @@ def init_slots(tensor: Tensor, array: Any) -> Tensor:
     return tensor
 
 
-def wrap(array: Any) -> Tensor:
+def wrap(array: Operand) -> Tensor:
     """Return a tensor of `array`, without history."""
     tensor = new(Tensor)
     tensor.array = array
@@ -265,7 +268,7 @@ def shallow_copy(x: Tensor) -> Tensor:
     return out
 
 
-def restore_saved(value: Any, maker: Any) -> Any:
+def restore_saved(value: Any, maker: Any) -> Operand:
     """Return a saved value as a tensor with its history; a live leaf is returned itself, a number as it is."""
     if isinstance(value, PackedValue):
         value = value.open()
@@ -281,7 +284,7 @@ def restore_saved(value: Any, maker: Any) -> Any:
     return tensor
 
 
-def with_node(value: Any, maker: Any) -> Tensor:
+def with_node(value: Any, maker: HookableNode | None) -> Tensor:
     """Return the tensor `value` with the node `maker`."""
     if value.node is maker:
         return value
@@ -290,7 +293,7 @@ def with_node(value: Any, maker: Any) -> Tensor:
     return tensor
 
 
-def strided_stand_in(x: Tensor) -> Any:
+def strided_stand_in(x: Tensor) -> Array:
     """Return the array of `x`; in a traced step one of its shape and strides without meaningful values."""
     array = x.array
     if type(array) is not ndarray:
@@ -333,7 +336,7 @@ def detach(x: Tensor) -> Tensor:
     return out
 
 
-def rebuild(kind: type[Tensor], array: Any, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
+def rebuild(kind: type[Tensor], array: Array, requires_grad: bool, attributes: dict[str, Any] | None) -> Tensor:
     """Rebuild a tensor from its pickled parts."""
     DTYPES.find(array.dtype)  # the first bfloat16 of a program may come out of a pickle
     tensor = init_slots(new(kind), array)

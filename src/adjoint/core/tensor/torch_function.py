@@ -18,6 +18,7 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.runtime.slot import Slot
+from adjoint.core.typing import Function
 
 NEVER_DISPATCHED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
 # The methods that Python's operators come to, for which `__torch_function__` is asked.
@@ -76,7 +77,7 @@ class DisableTorchFunctionGuard:
 class DispatchedFunction:
     """A public function that dispatches first. Tables also find it under the original function."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         self.function = function
         self.__name__ = ""
         update_wrapper(self, function)

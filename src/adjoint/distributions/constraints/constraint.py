@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions.parameters import formula
 from adjoint.functions.shape import join
 
@@ -17,7 +18,7 @@ class Constraint:
     is_discrete: Any = False
     event_dim: Any = 0
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Any:
         """Test each event: a bool tensor of the shape of the batch."""
         raise NotImplementedError
 
@@ -47,7 +48,7 @@ class _Dependent(Constraint):
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Any:
         """Raise ValueError: there is nothing to check against."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
@@ -56,9 +57,12 @@ class _DependentProperty(property, _Dependent):
     """A property whose value is a constraint; accessed on the class, it is a dependent constraint."""
 
     def __init__(
-        self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented,
+        self,
+        fn: Callable[[Any], Any] | None = None,
+        *,
+        is_discrete: Any = NotImplemented,
         event_dim: Any = NotImplemented,
-    ) -> None:  # fmt: skip
+    ) -> None:
         property.__init__(self, fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
@@ -91,11 +95,11 @@ class _IndependentConstraint(_DerivedConstraint):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
-    def event_dim(self) -> Any:
+    def event_dim(self) -> int:
         """The dimensions of the base, and the reinterpreted ones."""
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Test the base over all of an event. Raises ValueError for too few dimensions."""
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
@@ -110,7 +114,7 @@ class _IndependentConstraint(_DerivedConstraint):
 class MixtureSameFamilyConstraint(_DerivedConstraint):
     """Support of a mixture: `base_constraint`, the support of the components, holds for all of them."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Test the value against all components. Raises ValueError for too few dimensions."""
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.dim() < self.event_dim:
@@ -146,7 +150,7 @@ class _Cat(_ConstraintSequence):
         if len(self.lengths) != len(self.cseq):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Any:
         """Test each part by its own constraint."""
         self._check_dim(value)
         parts = value.split(self.lengths, self.dim)
@@ -157,12 +161,12 @@ class _Stack(_ConstraintSequence):
     """Tensors stacked along `dim` from parts, each in its set."""
 
     @property
-    def event_dim(self) -> Any:
+    def event_dim(self) -> int:
         """The largest of the constraints; one more where `dim` is one of an event's dimensions."""
         dim = super().event_dim
         return dim + 1 if self.dim + dim < 0 else dim
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Test each part by its own constraint."""
         self._check_dim(value)
         checks = [c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=False)]
@@ -174,7 +178,7 @@ def of(**parameters: Constraint) -> dict[str, Constraint]:
     return parameters
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: Constraint) -> bool:
     """Test whether the constraint depends on other values."""
     return isinstance(constraint, _Dependent)
 
@@ -189,7 +193,7 @@ def all_rightmost(holds: Tensor, dims: int) -> Tensor:
     return holds.reshape(*holds.shape[: holds.dim() - dims], -1).all(-1)
 
 
-def _require_static(value: Any, name: str) -> Any:
+def _require_static(value: Operand, name: str) -> Any:
     if value is NotImplemented:
         raise NotImplementedError(f".{name} cannot be determined statically")
     return value

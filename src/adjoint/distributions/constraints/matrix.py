@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions.constraints.constraint import Constraint, all_rightmost, can_validate_values
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose
@@ -18,7 +19,7 @@ class _LowerTriangular(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return all_rightmost(value.tril() == value, 2)
 
 
@@ -27,7 +28,7 @@ class _LowerCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return _LowerTriangular().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -36,7 +37,7 @@ class _CorrCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         length = value.detach().square().sum(-1).sqrt()
         return _LowerCholesky().check(value) & ((length - 1.0).abs() <= tolerance).all(-1)
@@ -47,14 +48,14 @@ class _Square(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Operand:
         return creation.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype="bool")
 
 
 class _Symmetric(_Square):
     """Symmetric matrices."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
         return all_rightmost(allclose.isclose(value, value.mT, atol=1e-6), 2)
@@ -63,7 +64,7 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Any:
         symmetric_ = super().check(value)
         return symmetric_ if _fails(symmetric_) else (eigvalsh(value) >= 0).all(-1)
 
@@ -71,7 +72,7 @@ class _PositiveSemidefinite(_Symmetric):
 class _PositiveDefinite(_Symmetric):
     """Symmetric matrices with a Cholesky factor."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         symmetric_ = super().check(value)
         return symmetric_ if _fails(symmetric_) else cholesky_ex(value).info == 0
 

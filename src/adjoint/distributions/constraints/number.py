@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import Operand
 from adjoint.distributions.constraints.constraint import Constraint
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class _Real(Constraint):
     """All numbers but NaN."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
@@ -19,7 +23,7 @@ class _Boolean(Constraint):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value == 0) | (value == 1)
 
 
@@ -28,7 +32,7 @@ class _OneHot(Constraint):
 
     is_discrete, event_dim = True, 1
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
@@ -41,52 +45,52 @@ class _BoundConstraint(Constraint):
 
 
 class _LowerBoundConstraint(_BoundConstraint):
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Operand) -> None:
         self.lower_bound = lower_bound
 
 
 class _UpperBoundConstraint(_BoundConstraint):
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Operand) -> None:
         self.upper_bound = upper_bound
 
 
 class _TwoBoundConstraint(_BoundConstraint):
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Operand, upper_bound: Operand) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
 
 class _GreaterThan(_LowerBoundConstraint):
     """(lower_bound, ∞]."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_LowerBoundConstraint):
     """[lower_bound, ∞]."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(_UpperBoundConstraint):
     """[-∞, upper_bound)."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
 class _Interval(_TwoBoundConstraint):
     """[lower_bound, upper_bound]."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_TwoBoundConstraint):
     """[lower_bound, upper_bound)."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
@@ -95,7 +99,7 @@ class _IntegerInterval(_Interval):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & super().check(value)
 
 
@@ -104,7 +108,7 @@ class _IntegerLessThan(_UpperBoundConstraint):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Operand) -> Any:
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
@@ -113,7 +117,7 @@ class _IntegerGreaterThan(_LowerBoundConstraint):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
@@ -122,7 +126,7 @@ class _Simplex(Constraint):
 
     event_dim = 1
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -134,5 +138,5 @@ class _Multinomial(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)

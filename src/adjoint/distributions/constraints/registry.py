@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from adjoint.core.typing import Function, Operand
 from adjoint.distributions import constraints, transforms
 from adjoint.distributions.constraints.constraint import Constraint
 
@@ -17,7 +18,7 @@ class ConstraintRegistry:
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
-    def register(self, constraint: Any, factory: Any = None) -> Any:
+    def register(self, constraint: int | type | Constraint, factory: Function | None = None) -> Function:
         """Register `factory` for a class of constraints, or for that of an instance; usable as a decorator.
 
         Raises TypeError for anything but a constraint.
@@ -42,7 +43,7 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _compose_affine(loc: Any, scale: Any, first: Any) -> Any:
+def _compose_affine(loc: Any, scale: Operand, first: Any) -> Any:
     return transforms.ComposeTransform([first, transforms.AffineTransform(loc, scale)])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.distribution import Distribution
@@ -27,9 +29,12 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     has_rsample = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
+        self,
+        probs: Operand = None,
+        logits: Operand = None,
+        lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._set_probs_or_logits(probs, logits)
         if probs is not None:
             valid = constraints.unit_interval.check(self._param)
@@ -40,17 +45,17 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         Distribution.__init__(self, self._param.shape, validate_args=validate_args)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> Operand:
         """1 / (1 + e^-logits), kept off 0 and 1."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
-    def _outside_unstable_region(self) -> Any:
+    def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
-    def _cut_probs(self) -> Any:
+    def _cut_probs(self) -> Operand:
         return where(self._outside_unstable_region(), self.probs, self._lims[0])
 
-    def _cont_bern_log_norm(self) -> Any:
+    def _cont_bern_log_norm(self) -> Operand:
         """log C(λ) = log(2 artanh(1 - 2λ) / (1 - 2λ)), near ½ by its series."""
         cut = self._cut_probs()
         below, above = where(cut <= 0.5, cut, 0.0), where(cut >= 0.5, cut, 1.0)
@@ -60,7 +65,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         return where(self._outside_unstable_region(), exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """λ / (2λ - 1) + 1 / 2 artanh(1 - 2λ)."""
         cut = self._cut_probs()
         exact = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
@@ -68,7 +73,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         return where(self._outside_unstable_region(), exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Operand:
         """λ(λ - 1) / (1 - 2λ)² + 1 / (2 artanh(1 - 2λ))²."""
         cut = self._cut_probs()
         exact = cut * (cut - 1.0) / (1.0 - 2.0 * cut).pow(2) + 1.0 / ((-cut).log1p() - cut.log()).pow(2)
@@ -76,16 +81,16 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
         return where(self._outside_unstable_region(), exact, series)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """The inverse of the cdf at a uniform number."""
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """x log λ + (1 - x) log(1 - λ) + log C(λ)."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Operand) -> Operand:
         """(λˣ (1 - λ)^(1 - x) + λ - 1) / (2λ - 1), and x near λ = ½."""
         value, cut = self._check_value(value), self._cut_probs()
         exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
@@ -93,21 +98,21 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         ends = where(value >= 1.0, creation.ones_like(value), inside)
         return where(value <= 0.0, creation.zeros_like(value), ends)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Operand:
         """(log(1 - λ + p(2λ - 1)) - log(1 - λ)) / (log λ - log(1 - λ)), and p near λ = ½."""
         cut = self._cut_probs()
         rest = (-cut).log1p()
         exact = ((-cut + value * (2.0 * cut - 1.0)).log1p() - rest) / (cut.log() - rest)
         return where(self._outside_unstable_region(), exact, value)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """E[x] (log(1 - λ) - log λ) - log C(λ) - log(1 - λ)."""
         rest = (-self.probs).log1p()
         return self.mean * (rest - self.probs.log()) - self._cont_bern_log_norm() - rest
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.logits,))
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Operand) -> Any:
         low, high = self._lims[0] - 0.5, self._lims[1] - 0.5
         outside = (x <= low) | (x > high)
         cut = where(outside, x, low)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.uniform import Uniform
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -44,11 +45,11 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Gamma numbers over their sum, with the implicit gradient of the conditional cdfs."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Σ (αᵢ - 1) log xᵢ + log Γ(Σ αᵢ) - Σ log Γ(αᵢ)."""
         a = self.concentration
         return xlogy(a - 1.0, self._check_value(value)).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
@@ -69,7 +70,7 @@ class Dirichlet(ExponentialFamily):
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """Σ log Γ(αᵢ) - log Γ(α₀) - (k - α₀) ψ(α₀) - Σ (αᵢ - 1) ψ(αᵢ), where α₀ = Σ α."""
         a, total = self.concentration, self.concentration.sum(-1)
         log_beta = a.lgamma().sum(-1) - total.lgamma()
@@ -77,7 +78,7 @@ class Dirichlet(ExponentialFamily):
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration,))
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Operand) -> Any:
         return x.lgamma().sum(-1) - x.sum(-1).lgamma()
 
 
@@ -100,7 +101,7 @@ class Beta(ExponentialFamily):
     support: Any = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None) -> None:
         both = join.stack(list(broadcast_all(concentration1, concentration0)), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
@@ -111,27 +112,27 @@ class Beta(ExponentialFamily):
     mode = formula("(a - 1) / (a + b - 2); an end where both are below 1.", lambda p: p._dirichlet.mode[..., 0])
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """ab / (a + b)² (a + b + 1)."""
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """The first element of a Dirichlet sample."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """(a - 1) log x + (b - 1) log(1 - x) - log B(a, b)."""
         value = self._check_value(value)
         return self._dirichlet.log_prob(join.stack([value, 1.0 - value], -1))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """The entropy of the Dirichlet distribution."""
         return self._dirichlet.entropy()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration1, p.concentration0))
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:
+    def _log_normalizer(self, x: Operand, y: Operand) -> Any:
         return x.lgamma() + y.lgamma() - (x + y).lgamma()
 
 
@@ -142,7 +143,7 @@ class Kumaraswamy(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         low, high = creation.zeros_like(self.concentration0), creation.ones_like(self.concentration0)
         transforms = [
@@ -152,7 +153,7 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(Uniform(low, high, validate_args=validate_args), transforms, validate_args=validate_args)
 
-    def _moment(self, n: int) -> Any:
+    def _moment(self, n: int) -> Tensor:
         """E[xⁿ] = b B(1 + n/a, b)."""
         a, b = self.concentration1, self.concentration0
         place = 1 + n / a
@@ -169,7 +170,7 @@ class Kumaraswamy(TransformedDistribution):
 
     variance = formula("E[x²] - E[x]².", lambda p: p._moment(2) - p.mean.pow(2))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """1 - 1/b + (1 - 1/a) H(b) - log ab, where H(b) = ψ(b + 1) + γ is the harmonic number."""
         a, b = self.concentration1, self.concentration0
         harmonic = (b + 1).digamma() + EULER_GAMMA

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.location_scale import LocationScale
@@ -13,6 +14,9 @@ from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from adjoint.functions.creation import creation
+
+if TYPE_CHECKING:
+    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Exponential(ExponentialFamily):
@@ -35,7 +39,7 @@ class Exponential(ExponentialFamily):
     _mean_carrier_measure = 0
     rate: Tensor
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
     mean = formula("1/λ.", lambda p: p.rate.reciprocal())
@@ -43,30 +47,30 @@ class Exponential(ExponentialFamily):
     mode = formula("0.", lambda p: creation.zeros_like(p.rate))
     variance = formula("1/λ².", lambda p: p.rate.pow(-2))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """A standard exponential number, over λ."""
         noise = creation.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype)
         return noise.exponential_() / self.rate
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log λ - λx."""
         return self.rate.log() - self.rate * self._check_value(value)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """1 - e^(-λx)."""
         return 1 - (-self.rate * self._check_value(value)).exp()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """-log(1 - p) / λ."""
         return -(-value).log1p() / self.rate
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """1 - log λ."""
         return 1.0 - self.rate.log()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (-p.rate,))
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Operand:
         return -(-x).log()
 
 
@@ -88,26 +92,26 @@ class Laplace(LocationScale):
     variance = formula("2b².", lambda p: 2 * p.scale.pow(2))
     stddev = formula("√2 b.", lambda p: 2**0.5 * p.scale)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """μ - b sgn(u) log(1 - |u|), where u is uniform over (-1, 1)."""
         u = uniform(self._extended_shape(sample_shape), self.loc, finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """-log 2b - |x - μ|/b."""
         return -(2 * self.scale).log() - (self._check_value(value) - self.loc).abs() / self.scale
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """½ - ½ sgn(x - μ) (e^(-|x - μ|/b) - 1)."""
         away = self._check_value(value) - self.loc
         return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """μ - b sgn(p - ½) log(1 - 2|p - ½|)."""
         away = value - 0.5
         return self.loc - self.scale * away.sign() * (-2 * away.abs()).log1p()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """1 + log 2b."""
         return 1 + (2 * self.scale).log()
 
@@ -117,19 +121,19 @@ class Pareto(TransformedDistribution):
 
     arg_constraints = constraints.of(alpha=constraints.positive, scale=constraints.positive)
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Operand, alpha: Operand, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """[m, ∞)."""
         return constraints.greater_than_eq(self.scale)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """αm / (α - 1) where α > 1, else ∞."""
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
@@ -137,12 +141,12 @@ class Pareto(TransformedDistribution):
     mode = formula("m.", lambda p: p.scale)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """αm² / (α - 1)² (α - 2) where α > 2, else ∞."""
         a = self.alpha.clamp(min=2)
         return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """log(m/α) + 1 + 1/α."""
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
 
@@ -153,14 +157,14 @@ class Weibull(TransformedDistribution):
     arg_constraints = constraints.of(scale=constraints.positive, concentration=constraints.positive)
     support = constraints.positive
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(creation.ones_like(self.scale), validate_args=validate_args)
         transforms = [PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def _moment(self, n: int) -> Any:
+    def _moment(self, n: int) -> Tensor:
         """log Γ(1 + n/k), where E[xⁿ] = λⁿ Γ(1 + n/k)."""
         return (1 + n * self.concentration_reciprocal).lgamma()
 
@@ -176,7 +180,7 @@ class Weibull(TransformedDistribution):
         "λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²).", lambda p: p.scale.pow(2) * (p._moment(2).exp() - (2 * p._moment(1)).exp())
     )
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """γ (1 - 1/k) + log(λ/k) + 1."""
         inverse = self.concentration_reciprocal
         return EULER_GAMMA * (1 - inverse) + (self.scale * inverse).log() + 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -42,21 +43,21 @@ class Gamma(ExponentialFamily):
     concentration: Tensor
     rate: Tensor
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Operand, rate: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, concentration=concentration, rate=rate)
 
     mean = formula("α / β.", lambda p: p.concentration / p.rate)
     mode = formula("(α - 1) / β, at least 0.", lambda p: ((p.concentration - 1) / p.rate).clamp(min=0))
     variance = formula("α / β².", lambda p: p.concentration / p.rate.pow(2))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """A standard gamma number of α, over β, with the implicit gradient of the cdf."""
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         value.detach().clamp_(min=finfo(value.dtype).tiny)  # in its memory, past the gradient
         return value
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """α log β + (α - 1) log x - βx - log Γ(α)."""
         if not isinstance(value, Tensor):
             value = creation.tensor(value, dtype=self.rate.dtype)
@@ -64,18 +65,18 @@ class Gamma(ExponentialFamily):
         powers = xlogy(self.concentration, self.rate) + xlogy(self.concentration - 1, value)
         return powers - self.rate * value - self.concentration.lgamma()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """P(α, βx), the regularized incomplete gamma function."""
         return igamma(self.concentration, self.rate * self._check_value(value))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """α - log β + log Γ(α) + (1 - α) ψ(α)."""
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration - 1, -p.rate))
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Operand:
         return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
 
 
@@ -84,7 +85,7 @@ class Chi2(Gamma):
 
     arg_constraints = constraints.of(df=constraints.positive)
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Operand, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     df = formula("ν.", lambda p: p.concentration * 2)
@@ -97,7 +98,7 @@ class InverseGamma(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Operand, rate: Operand, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         power = PowerTransform(creation.tensor(-1.0, dtype=base.rate.dtype))
         super().__init__(base, power, validate_args=validate_args)
@@ -106,19 +107,19 @@ class InverseGamma(TransformedDistribution):
     rate = formula("β.", lambda p: p.base_dist.rate)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """β / (α - 1) where α > 1, else ∞."""
         return where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf)
 
     mode = formula("β / (α + 1).", lambda p: p.rate / (p.concentration + 1))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Operand:
         """β² / (α - 1)²(α - 2) where α > 2, else ∞."""
         a = self.concentration
         return where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """α + log β + log Γ(α) - (1 + α) ψ(α)."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
@@ -133,12 +134,12 @@ class FisherSnedecor(Distribution):
     df1: Tensor
     df2: Tensor
 
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df1: Operand, df2: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, df1=df1, df2=df2)
         self._gamma1, self._gamma2 = Gamma(self.df1 * 0.5, self.df1), Gamma(self.df2 * 0.5, self.df2)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """d₂ / (d₂ - 2) where d₂ > 2, else NaN."""
         d2 = where(self.df2 <= 2, math.nan, self.df2)
         return d2 / (d2 - 2)
@@ -150,18 +151,18 @@ class FisherSnedecor(Distribution):
         return where(self.df1 <= 2, math.nan, mode)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Operand:
         """2 d₂² (d₁ + d₂ - 2) / d₁ (d₂ - 2)² (d₂ - 4) where d₂ > 4, else NaN."""
         d1, d2 = self.df1, where(self.df2 <= 4, math.nan, self.df2)
         return 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """X₁ / X₂ of gammas with mean 1."""
         top, bottom = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         tiny = finfo(bottom.dtype).tiny
         return (top / bottom.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """½d₁ log r + (½d₁ - 1) log x - ½(d₁ + d₂) log(1 + rx) - log B(½d₁, ½d₂), where r = d₁/d₂."""
         value = self._check_value(value)
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.location_scale import FoldedDistribution, LocationScale
@@ -42,31 +43,31 @@ class Normal(LocationScale, ExponentialFamily):
     stddev = formula("σ.", lambda p: p.scale)
     variance = formula("σ².", lambda p: p.scale.pow(2))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Return normal samples without a gradient."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return random.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """μ + εσ, where ε is standard normal."""
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor | float) -> Tensor:
         """-(x - μ)² / 2σ² - log σ - ½ log 2π."""
         value = self._check_value(value)
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - _LOG_SQRT_2PI
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """½ (1 + erf((x - μ) / √2σ))."""
         value = self._check_value(value)
         return 0.5 * (1 + erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """μ + √2σ erf⁻¹(2p - 1)."""
         return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """½ + ½ log 2π + log σ."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
@@ -74,14 +75,14 @@ class Normal(LocationScale, ExponentialFamily):
         "The natural parameters θ.", lambda p: (p.loc / p.scale.pow(2), -0.5 * p.scale.pow(2).reciprocal())
     )
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Operand:
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
 
 
 class HalfNormal(FoldedDistribution):
     """Half-normal distribution: |x| of a normal x; p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0, σ = `scale`."""
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Operand, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
     mean = formula("σ √(2/π).", lambda p: p.scale * math.sqrt(2 / math.pi))
@@ -107,7 +108,7 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
@@ -117,12 +118,12 @@ class LogNormal(TransformedDistribution):
     mode = formula("exp(μ - σ²).", lambda p: (p.loc - p.scale.square()).exp())
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """(exp(σ²) - 1) exp(2μ + σ²)."""
         square = self.scale.pow(2)
         return square.expm1() * (2 * self.loc + square).exp()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """μ more than the normal's."""
         return self.base_dist.entropy() + self.loc
 
@@ -134,7 +135,7 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand([1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.discrete.categorical import Categorical, _CategoricalVector
 from adjoint.distributions.parameters import broadcast_all, clamp_probs, formula
@@ -11,6 +12,9 @@ from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, SigmoidTransform
 from adjoint.functions.creation import creation, random
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 _NOT_EXPANDED = frozenset({"temperature"})
 
@@ -22,19 +26,19 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """The log-odds of a uniform number plus those of p, over the temperature."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         u = clamp_probs(random.rand(shape, dtype=probs.dtype))
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log t + d - 2 log(1 + eᵈ), where d = logits - tx."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         away = logits - value * self.temperature
@@ -58,7 +62,7 @@ class RelaxedBernoulli(_RelaxedDistribution):
     support = constraints.unit_interval
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
@@ -72,18 +76,18 @@ class ExpRelaxedCategorical(_CategoricalVector):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Operand = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
         self._init_over_categories(Categorical(probs, logits), validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """log softmax((log p + g) / t)."""
         u = clamp_probs(random.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log Γ(K) + (K - 1) log t + Σ log softmax(log p - tx)."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         count = self._categorical._num_events
@@ -99,7 +103,7 @@ class RelaxedOneHotCategorical(_RelaxedDistribution):
     support = constraints.simplex
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Operand = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.location_scale import LocationScale
@@ -16,6 +17,9 @@ from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.allclose import isclose
 from adjoint.functions.elementwise.pointwise import where
+
+if TYPE_CHECKING:
+    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Uniform(Distribution):
@@ -38,7 +42,7 @@ class Uniform(Distribution):
     low: Tensor
     high: Tensor
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Operand, high: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, low=low, high=high)
 
     arg_constraints = formula(
@@ -46,7 +50,7 @@ class Uniform(Distribution):
     )
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """[low, high]."""
         return constraints.interval(self.low, self.high)
 
@@ -55,26 +59,26 @@ class Uniform(Distribution):
     stddev = formula("(high - low) / √12.", lambda p: (p.high - p.low) / 12**0.5)
     variance = formula("(high - low)² / 12.", lambda p: (p.high - p.low).pow(2) / 12)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """low + u (high - low)."""
         noise = random.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + noise * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """-log(high - low) within, else -∞."""
         value = self._check_value(value)
         inside = (self.low <= value) & (self.high > value)
         return inside.type_as(self.low).log() - (self.high - self.low).log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """(x - low) / (high - low), within [0, 1]."""
         return ((self._check_value(value) - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """low + p (high - low)."""
         return value * (self.high - self.low) + self.low
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """log(high - low)."""
         return (self.high - self.low).log()
 
@@ -85,7 +89,7 @@ class Gumbel(TransformedDistribution):
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
     support = constraints.real
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = finfo(self.loc.dtype)
         low, high = (creation.full_like(self.loc, bound) for bound in (limits.tiny, 1 - limits.eps))
@@ -97,7 +101,7 @@ class Gumbel(TransformedDistribution):
         ]
         super().__init__(Uniform(low, high, validate_args=validate_args), transforms, validate_args=validate_args)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """y - eʸ - log β, where y = (μ - x)/β."""
         y = (self.loc - self._check_value(value)) / self.scale
         return y - y.exp() - self.scale.log()
@@ -107,7 +111,7 @@ class Gumbel(TransformedDistribution):
     stddev = formula("πβ / √6.", lambda p: (math.pi / math.sqrt(6)) * p.scale)
     variance = formula("π²β² / 6.", lambda p: p.stddev.pow(2))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """log β + γ + 1."""
         return self.scale.log() + (1 + EULER_GAMMA)
 
@@ -121,7 +125,7 @@ class GeneralizedPareto(LocationScale):
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
     concentration: Tensor
 
-    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -131,7 +135,7 @@ class GeneralizedPareto(LocationScale):
         return constraints.interval(self.loc, where(bounded, self.loc - self.scale / self.concentration, math.inf))
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Operand:
         """loc + scale / (1 - ξ) where ξ < 1, else NaN."""
         finite = self.concentration < 1
         shape = where(finite, self.concentration, 0.5)
@@ -144,7 +148,7 @@ class GeneralizedPareto(LocationScale):
         shape = where(finite, self.concentration, 0.25)
         return where(finite, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """The inverse of the cdf at a uniform number."""
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
@@ -153,7 +157,7 @@ class GeneralizedPareto(LocationScale):
         zero = isclose(self.concentration, creation.zeros_like(self.concentration))
         return zero, where(zero, 1.0, self.concentration)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Operand:
         """-log scale - (1/ξ + 1) log(1 + ξz), -log scale - z for ξ = 0."""
         z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
@@ -161,27 +165,27 @@ class GeneralizedPareto(LocationScale):
         other = where(power == 0, power, power * (shape * z).log1p())
         return -self.scale.log() - where(zero, z, other)
 
-    def log_survival_function(self, value: Any) -> Any:
+    def log_survival_function(self, value: Tensor) -> Operand:
         """log P[X > x]."""
         z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
         return where(zero, -z, -(shape * z).log1p() / shape)
 
-    def log_cdf(self, value: Any) -> Any:
+    def log_cdf(self, value: Tensor) -> Tensor:
         """log P[X ≤ x]."""
         return (-self.log_survival_function(value).exp()).log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """1 - P[X > x]."""
         return self.log_cdf(value).exp()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Operand:
         """loc + scale ((1 - p)^(-ξ) - 1) / ξ, loc - scale log(1 - p) for ξ = 0."""
         zero, shape = self._shape()
         rest = (-value).log1p()
         power = self.loc + self.scale / shape * (-shape * rest).expm1()
         return where(zero, self.loc - self.scale * rest, power)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """log scale + ξ + 1."""
         return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)

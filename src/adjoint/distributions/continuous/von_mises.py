@@ -8,6 +8,7 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula, lazy_property
@@ -34,31 +35,31 @@ class VonMises(Distribution):
     loc: Tensor
     concentration: Tensor
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, concentration=concentration)
 
     mean = formula("μ.", lambda p: p.loc)
     mode = mean
 
     @lazy_property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """1 - I₁(κ) / I₀(κ), of the direction."""
         return 1 - (_log_bessel(self.concentration, 1) - _log_bessel(self.concentration, 0)).exp()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """κ cos(x - μ) - log 2π - log I₀(κ)."""
         angle = self.concentration * (self._check_value(value) - self.loc).cos()
         return angle - math.log(2 * math.pi) - _log_bessel(self.concentration, 0)
 
     @lazy_property
-    def _proposal_r(self) -> Any:
+    def _proposal_r(self) -> Operand:
         """The parameter of the wrapped Cauchy distribution from which angles are proposed."""
         k = self.concentration.to(float64)
         tau = 1 + (1 + 4 * k**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * k)
         return where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Operand:
         """Samples in float64, by rejection from a wrapped Cauchy distribution (Best and Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
@@ -84,9 +85,9 @@ def _log_bessel(x: Tensor, order: int) -> Tensor:
     return where(x < 3.75, small, large)
 
 
-def _polynomial(coefficients: tuple[float, ...], y: Tensor) -> Any:
+def _polynomial(coefficients: tuple[float, ...], y: Tensor) -> Tensor:
     """c₀ + c₁y + c₂y² + …, by Horner's rule."""
-    total: Any = coefficients[-1]
+    total: Operand = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = coefficient + y * total
     return total

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -45,27 +46,27 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     )
     variance = formula("p(1 - p).", lambda p: p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """1 with probability p."""
         with no_grad():
             return random.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """x log p + (1 - x) log(1 - p), computed from the log-odds."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """-p log p - (1 - p) log(1 - p)."""
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 and 1."""
         return self._enumerate_counts(2, expand)
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.probs.logit(),))
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Operand:
         return x.exp().log1p()
 
 
@@ -77,7 +78,7 @@ class Geometric(ProbsOrLogitsDistribution):
 
     support = constraints.nonnegative_integer
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
@@ -92,18 +93,18 @@ class Geometric(ProbsOrLogitsDistribution):
     mode = formula("0.", lambda p: creation.zeros_like(p.probs))
     variance = formula("(1/p - 1) / p.", lambda p: (1.0 / p.probs - 1.0) / p.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """⌊log u / log(1 - p)⌋ of a uniform u."""
         with no_grad():
             u = uniform(self._extended_shape(sample_shape), self.probs, finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Operand) -> Operand:
         """k log(1 - p) + log p."""
         value, probs = broadcast_all(self._check_value(value), self.probs)
         failure = where((probs == 1) & (value == 0), 0.0, probs)
         return value * (-failure).log1p() + self.probs.log()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """The entropy of one trial, over p."""
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

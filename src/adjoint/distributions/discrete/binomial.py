@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Gamma
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -14,6 +15,9 @@ from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation.sampling import binomial, poisson
 from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.functions.elementwise.float_functions import xlogy
+
+if TYPE_CHECKING:
+    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Binomial(ProbsOrLogitsDistribution):
@@ -39,12 +43,12 @@ class Binomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, total_count: Operand = 1, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """0, …, n."""
         return constraints.integer_interval(0, self.total_count)
 
@@ -52,13 +56,13 @@ class Binomial(ProbsOrLogitsDistribution):
     mode = formula("⌊(n + 1)p⌋, at most n.", lambda p: ((p.total_count + 1) * p.probs).floor().clamp(max=p.total_count))
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Return binomial samples."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log C(n, k) + kl - n log(1 + eˡ), where l are the log-odds."""
         value, n, logits = self._check_value(value), self.total_count, self.logits
         # max(l, 0), of slope ½ at 0 from both sides
@@ -73,13 +77,13 @@ class Binomial(ProbsOrLogitsDistribution):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
         return count
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """-Σ P[k] log P[k]. Raises NotImplementedError for different n."""
         self._count("entropy")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(log_prob.exp() * log_prob).sum(0)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """0, …, n. Raises NotImplementedError for different n."""
         return self._enumerate_counts(1 + self._count("enumerate_support"), expand)
 
@@ -96,7 +100,7 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, total_count: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
@@ -107,15 +111,15 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     variance = formula("r p/(1 - p)².", lambda p: p.mean / (-p.logits).sigmoid())
 
     @lazy_property
-    def _gamma(self) -> Any:
+    def _gamma(self) -> Gamma:
         return Gamma(concentration=self.total_count, rate=(-self.logits).exp(), validate_args=False)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """A Poisson number of a gamma rate."""
         with no_grad():
             return poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """r log(1 - p) + k log p + log Γ(r + k) - log k! - log Γ(r)."""
         value, r = self._check_value(value), self.total_count
         powers = r * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
@@ -141,24 +145,24 @@ class Poisson(ExponentialFamily):
     support = constraints.nonnegative_integer
     rate: Tensor
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
     mean = formula("λ.", lambda p: p.rate)
     variance = mean
     mode = formula("⌊λ⌋.", lambda p: p.rate.floor())
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Return Poisson samples."""
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """k log λ - λ - log k!."""
         rate, value = broadcast_all(self.rate, self._check_value(value))
         return xlogy(value, rate) - rate - (value + 1).lgamma()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.rate.log(),))
 
-    def _log_normalizer(self, x: Any) -> Any:
+    def _log_normalizer(self, x: Operand) -> Any:
         return x.exp()

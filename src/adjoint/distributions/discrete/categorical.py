@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.discrete.binomial import Binomial
 from adjoint.distributions.distribution import Distribution
@@ -25,6 +26,9 @@ from adjoint.functions.creation.sampling import multinomial
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.nn.embedding import one_hot
 from adjoint.functions.shape.shape import broadcast_tensors
+
+if TYPE_CHECKING:
+    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Categorical(Distribution):
@@ -49,7 +53,7 @@ class Categorical(Distribution):
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
     has_enumerate_support = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
         name = name_of_given(probs, logits)
         given: Tensor = logits if probs is None else probs
         if given.dim() < 1:
@@ -62,17 +66,17 @@ class Categorical(Distribution):
         super().__init__(self._param.shape[:-1], validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """0, …, K - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
-    def logits(self) -> Any:
+    def logits(self) -> Operand:
         """log p."""
         return probs_to_logits(self.probs)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> Operand:
         """softmax of the logits."""
         return logits_to_probs(self.logits)
 
@@ -85,24 +89,24 @@ class Categorical(Distribution):
     variance = mean
     mode = formula("The first of the likeliest categories.", lambda p: p.probs.argmax(dim=-1))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """k with probability p[k]: int64."""
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
             drawn = multinomial(rows, Size(sample_shape).numel(), True).T
             return drawn.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """logits[k]."""
         places, logits = broadcast_tensors(self._check_value(value).long().unsqueeze(-1), self.logits)
         return logits.gather(-1, places[..., :1]).squeeze(-1)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """-Σ p log p."""
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """0, …, K - 1."""
         values = creation.arange(self._num_events).view(-1, *(1,) * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
@@ -146,7 +150,7 @@ class OneHotCategorical(_CategoricalVector):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
         self._init_over_categories(Categorical(probs, logits), validate_args)
 
     @property
@@ -160,19 +164,19 @@ class OneHotCategorical(_CategoricalVector):
     def _vectors(self, categories: Tensor) -> Tensor:
         return one_hot(categories, self._categorical._num_events).to(self.probs.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """1 at k with probability p[k]."""
         return self._vectors(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """logits[k]."""
         return self._categorical.log_prob(self._check_value(value).max(-1)[1])
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """-Σ p log p."""
         return self._categorical.entropy()
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Operand:
         """The rows of the identity."""
         n, batch = self.event_shape[0], self._batch_shape
         values = creation.eye(n, dtype=self._param.dtype).view(n, *(1,) * len(batch), n)
@@ -184,7 +188,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """A sample with the gradient of p."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
@@ -198,7 +202,7 @@ class Multinomial(_CategoricalVector):
     total_count: int
 
     def __init__(
-        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, total_count: int = 1, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
     ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
@@ -206,27 +210,27 @@ class Multinomial(_CategoricalVector):
         self._init_over_categories(Categorical(probs=probs, logits=logits), validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """Counts of sum n."""
         return constraints.multinomial(self.total_count)
 
     mean = formula("np.", lambda p: p.probs * p.total_count)
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Counts of n draws."""
         drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
         counts = creation.zeros(self._extended_shape(sample_shape), dtype="int64")
         return counts.scatter_add(-1, drawn, creation.ones_like(drawn)).type_as(self.probs)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """n H(p) - log n! + Σₖ E[log xₖ!]."""
         counts = Binomial(self.total_count, probs=self.probs, validate_args=False)
         support = counts.enumerate_support(expand=False)[1:]
         expected = (counts.log_prob(support).exp() * (support + 1).lgamma()).sum([0, -1])
         return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + expected
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Operand) -> Operand:
         """log n! + Σ xₖ log pₖ - log xₖ!."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         powers = where((value == 0) & (logits == -math.inf), 0.0, logits) * value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
+from adjoint.core.typing import Function, Operand
 from adjoint.distributions.continuous.continuous_bernoulli import ContinuousBernoulli
 from adjoint.distributions.continuous.dirichlet import Beta
 from adjoint.distributions.continuous.exponential import Exponential, Laplace, Pareto
@@ -18,6 +19,11 @@ from adjoint.distributions.parameters import EULER_GAMMA
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.float_functions import xlogy
 from adjoint.functions.elementwise.pointwise import erf, where
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+    from adjoint.distributions.distribution import Distribution
+    from adjoint.distributions.exp_family import ExponentialFamily
 
 # Of the first, the parameter whose shape the result has, and those in whose support it is not contained.
 _INFINITE_PAIRS: tuple[tuple[type, str, tuple[type, ...]], ...] = (
@@ -33,7 +39,7 @@ _INFINITE_PAIRS: tuple[tuple[type, str, tuple[type, ...]], ...] = (
 )
 
 
-def _make_infinite_kl(parameter: str) -> Any:
+def _make_infinite_kl(parameter: str) -> Function:
     """∞ in the shape of this parameter of p."""
     return lambda p, q: creation.full_like(getattr(p, parameter), math.inf)
 
@@ -43,19 +49,19 @@ for _p, _parameter, _others in _INFINITE_PAIRS:
         register_kl(_p, _q)(_make_infinite_kl(_parameter))
 
 
-def _cross_entropy_to_normal(mean: Any, variance: Any, q: Any) -> Any:
+def _cross_entropy_to_normal(mean: Operand, variance: Operand, q: Operand) -> Operand:
     """-E[log q(x)] for a normal q, of any x with this mean and variance."""
     square = q.scale.pow(2)
     return 0.5 * (2 * math.pi * square).log() + (variance + (mean - q.loc).pow(2)) / (2 * square)
 
 
-def _cross_entropy_to_gamma(mean: Any, mean_log: Any, q: Any) -> Any:
+def _cross_entropy_to_gamma(mean: Operand, mean_log: Operand, q: Operand) -> Operand:
     """-E[log q(x)] for a gamma q, of any x with this E[x] and E[log x]."""
     constant = q.concentration.lgamma() - q.concentration * q.rate.log()
     return constant - (q.concentration - 1) * mean_log + q.rate * mean
 
 
-def _kl_to_normal(p: Any, q: Any) -> Any:
+def _kl_to_normal(p: Distribution, q: Normal) -> Tensor:
     """-H(p) - E[log q(x)] of a normal q."""
     return -p.entropy() + _cross_entropy_to_normal(p.mean, p.variance, q)
 
@@ -64,7 +70,7 @@ for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Unifo
     register_kl(_p, Normal)(_kl_to_normal)
 
 
-def _kl_to_exponential(p: Any, q: Any) -> Any:
+def _kl_to_exponential(p: ExponentialFamily, q: Exponential) -> Tensor:
     """-H(p) - log λ + λ E[x] of an exponential q."""
     return -p.entropy() - q.rate.log() + q.rate * p.mean
 
@@ -74,38 +80,38 @@ for _p in (Beta, ContinuousBernoulli, Gamma):
 
 
 @register_kl(Bernoulli, Poisson)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) - P log λ + λ."""
     return -p.entropy() - (p.probs * q.rate.log() - q.rate)
 
 
 @register_kl(Beta, ContinuousBernoulli)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) - E[x] logit Q - log (1 - Q)C(Q)."""
     return -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._cont_bern_log_norm()
 
 
 @register_kl(Beta, Gamma)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) - E[log q(x)], where E[log x] = ψ(a) - ψ(a + b)."""
     mean_log = p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     return -p.entropy() + _cross_entropy_to_gamma(p.mean, mean_log, q)
 
 
 @register_kl(Beta, Uniform)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) + log(high - low); ∞ where q's interval does not hold [0, 1]."""
     return where((q.low > 0.0) | (q.high < 1.0), math.inf, -p.entropy() + (q.high - q.low).log())
 
 
 @register_kl(ContinuousBernoulli, Uniform)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) + log(high - low); ∞ where an end of q's interval is not outside of [0, 1]."""
     return where((q.low >= 0.0) | (q.high <= 1.0), math.inf, -p.entropy() + (q.high - q.low).log())
 
 
 @register_kl(Exponential, Gamma)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-α log r + r + log Γ(α) + αγ - 1 - γ, where r = β/λ."""
     ratio = q.rate / p.rate
     a = q.concentration
@@ -113,14 +119,14 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Exponential, Gumbel)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """log r - 1 - m + eᵐ r/(r + 1) + 1/r, where r = λβ and m = μ/β."""
     product, place = p.rate * q.scale, q.loc / q.scale
     return product.log() - 1 - place + place.exp() * product / (product + 1) + product.reciprocal()
 
 
 @register_kl(Gamma, Gumbel)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """(α - 1)ψ(α) - log Γ(α) - α + log r + α/r + eᵐ (1 + 1/r)^-α - m, where r = λβ and m = μ/β."""
     product, place, a = p.rate * q.scale, q.loc / q.scale, p.concentration
     own = (a - 1) * a.digamma() - a.lgamma() - a
@@ -128,14 +134,14 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Normal, Gumbel)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-½ log r + d + exp(½r - d) - ½(1 + log 2π), where r = σ²/β² and d = (μₚ - μ_q)/β."""
     ratio, away = (p.scale / q.scale).pow(2), (p.loc - q.loc) / q.scale
     return -0.5 * ratio.log() + away + (0.5 * ratio - away).exp() - 0.5 * (1 + math.log(2 * math.pi))
 
 
 @register_kl(Normal, Laplace)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-log σ/b + E|x - μ_q|/b - ½(1 + log π/2)."""
     away = p.loc - q.loc
     z = away / p.scale
@@ -144,7 +150,7 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Exponential)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """log α/mλ - 1/α + mλα/(α - 1) - 1; ∞ where there is no mean."""
     product = p.scale * q.rate
     result = (p.alpha / product).log() - p.alpha.reciprocal() + p.alpha * product / (p.alpha - 1) - 1
@@ -152,7 +158,7 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Gamma)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) - E[log q(x)], where E[log x] = log m + 1/α; ∞ where there is no mean."""
     mean_log = p.scale.log() + p.alpha.reciprocal()
     mean = p.alpha * p.scale / (p.alpha - 1)
@@ -160,20 +166,20 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Normal)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-H(p) - E[log q(x)]; ∞ where there is no variance."""
     step = p.scale / (p.alpha - 1)
     variance = p.alpha * step.pow(2) / (p.alpha - 2)
     return where(p.alpha <= 2, math.inf, -p.entropy() + _cross_entropy_to_normal(p.alpha * step, variance, q))
 
 
-def _mean_log(low: Any, high: Any) -> Any:
+def _mean_log(low: Tensor, high: Tensor) -> Operand:
     """E[log x] of a uniform x: (high log high - low log low)/(high - low) - 1."""
     return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1
 
 
 @register_kl(Uniform, Beta)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-log(high - low) - (a - 1) E[log x] - (b - 1) E[log(1 - x)] + log B(a, b); ∞ for what reaches out of [0, 1]."""
     a, b = q.concentration1, q.concentration0
     log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
@@ -182,27 +188,27 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, ContinuousBernoulli)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-log(high - low) - E[x] logit Q - log (1 - Q)C(Q); ∞ for what is not inside of [0, 1]."""
     result = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._cont_bern_log_norm()
     return where((p.high >= 1.0) | (p.low <= 0.0), math.inf, result)
 
 
 @register_kl(Uniform, Exponential)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """λ E[x] - log λ(high - low); ∞ for what reaches below 0."""
     result = q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log()
     return where(p.low < 0.0, math.inf, result)
 
 
 @register_kl(Uniform, Gamma)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """-log(high - low) - E[log q(x)]; ∞ for what reaches below 0."""
     return where(p.low < 0.0, math.inf, -p.entropy() + _cross_entropy_to_gamma(p.mean, _mean_log(p.low, p.high), q))
 
 
 @register_kl(Uniform, Gumbel)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """log r + ½(h + l) - r(e^-h - e^-l), where r = β/(high - low), and h and l are (high - μ)/β and (low - μ)/β."""
     ratio = q.scale / (p.high - p.low)
     high, low = (p.high - q.loc) / q.scale, (p.low - q.loc) / q.scale
@@ -210,7 +216,7 @@ def _(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, Pareto)
-def _(p: Any, q: Any) -> Any:
+def _(p: Operand, q: Operand) -> Operand:
     """(α + 1) E[log x] - log α mᵅ (high - low); ∞ for what reaches below m."""
     constant = (q.alpha * q.scale.pow(q.alpha) * (p.high - p.low)).log()
     return where(p.low < q.scale, math.inf, (q.alpha + 1) * _mean_log(p.low, p.high) - constant)

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.multivariate.cholesky_forms import (
@@ -74,9 +75,13 @@ class MultivariateNormal(_NormalVector):
     _fields_not_expanded = frozenset({"_unbroadcasted_scale_tril"})
 
     def __init__(
-        self, loc: Tensor, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
+        self,
+        loc: Tensor,
+        covariance_matrix: Operand = None,
+        precision_matrix: Operand = None,
+        scale_tril: Operand = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         name, matrix = pick_exactly_one(
@@ -97,32 +102,32 @@ class MultivariateNormal(_NormalVector):
         return self._square(self._unbroadcasted_scale_tril)
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Tensor:
         """LLᵀ."""
         return self._square(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Tensor:
         """(LLᵀ)⁻¹."""
         return self._square(self._unbroadcasted_scale_tril.cholesky_inverse())
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """The diagonal of Σ."""
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(*self._batch_shape, *self._event_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """μ + Lε, where ε is standard normal."""
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + multiply_vector(self._unbroadcasted_scale_tril, noise)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Operand:
         """-½ (n log 2π + |L⁻¹(x - μ)|²) - Σ log Lᵢᵢ."""
         factor = self._unbroadcasted_scale_tril
         distance = mahalanobis(factor, self._check_value(value) - self.loc)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + distance) - half_log_det(factor)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """½ n (1 + log 2π) + Σ log Lᵢᵢ."""
         entropy = 0.5 * self._event_shape[0] * (1.0 + _LOG_2PI) + half_log_det(self._unbroadcasted_scale_tril)
         return entropy.expand(self._batch_shape)
@@ -166,13 +171,13 @@ class LowRankMultivariateNormal(_NormalVector):
         return self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
 
     @lazy_property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """Σⱼ Wᵢⱼ² + Dᵢ."""
         w, d = self._parts
         return (w.pow(2).sum(-1) + d).expand(*self._batch_shape, *self._event_shape)
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> Tensor:
         """The Cholesky factor of Σ: √D times that of I + D^-½WWᵀD^-½."""
         w, d = self._parts
         root = d.sqrt().unsqueeze(-1)
@@ -180,31 +185,31 @@ class LowRankMultivariateNormal(_NormalVector):
         return self._square(root * cholesky(scaled @ scaled.mT + creation.eye(w.size(-2), dtype=w.dtype)))
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Tensor:
         """WWᵀ + D."""
         w, d = self._parts
         return self._square(w @ w.mT + d.diag_embed())
 
     @lazy_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Tensor:
         """D⁻¹ - AᵀA, where A = C⁻¹WᵀD⁻¹ and CCᵀ = I + WᵀD⁻¹W."""
         w, d = self._parts
         a = solve_triangular(self._capacitance_tril, w.mT / d.unsqueeze(-2), upper=False)
         return self._square(d.reciprocal().diag_embed() - a.mT @ a)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Operand:
         """μ + Wε + √D η, where ε and η are standard normal."""
         shape, (w, d) = self._extended_shape(sample_shape), self._parts
         few = standard_normal((*shape[:-1], w.size(-1)), self.loc)
         return self.loc + multiply_vector(w, few) + d.sqrt() * standard_normal(shape, self.loc)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Operand:
         """-½ (n log 2π + log det Σ + (x - μ)ᵀΣ⁻¹(x - μ))."""
         factor = self._capacitance_tril
         distance = low_rank_mahalanobis(*self._parts, self._check_value(value) - self.loc, factor)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + low_rank_log_det(*self._parts, factor) + distance)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """½ (n (1 + log 2π) + log det Σ)."""
         log_det = low_rank_log_det(*self._parts, self._capacitance_tril)
         return (0.5 * (self._event_shape[0] * (1.0 + _LOG_2PI) + log_det)).expand(self._batch_shape)

@@ -9,6 +9,7 @@ from typing import Any
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.continuous.dirichlet import Beta
@@ -43,9 +44,13 @@ class Wishart(ExponentialFamily):
     _fields_not_expanded = frozenset({"_unbroadcasted_scale_tril"})
 
     def __init__(
-        self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
+        self,
+        df: Operand,
+        covariance_matrix: Operand = None,
+        precision_matrix: Operand = None,
+        scale_tril: Operand = None,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             name, matrix = pick_exactly_one(
                 scale_tril=scale_tril, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix
@@ -54,7 +59,7 @@ class Wishart(ExponentialFamily):
             raise AssertionError(str(error)) from None
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
-        batch: Any = Size(matrix.shape[:-2])
+        batch: Operand = Size(matrix.shape[:-2])
         if isinstance(df, Tensor):
             batch = broadcast_shapes(tuple(batch), tuple(df.shape))
             self.df = df.expand(batch)
@@ -91,13 +96,13 @@ class Wishart(ExponentialFamily):
         return self._unbroadcasted_scale_tril.expand(self._extended_shape())
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Tensor:
         """V."""
         factor = self._unbroadcasted_scale_tril
         return (factor @ factor.mT).expand(self._extended_shape())
 
     @lazy_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Tensor:
         """V⁻¹."""
         factor = self._unbroadcasted_scale_tril
         return cholesky_solve(creation.eye(factor.size(-1), dtype=factor.dtype), factor).expand(self._extended_shape())
@@ -130,7 +135,7 @@ class Wishart(ExponentialFamily):
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
 
-    def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Any:
+    def rsample(self, sample_shape: tuple[int, ...] = (), max_try_correction: int | None = None) -> Tensor:
         """Return samples by Bartlett's decomposition; singular ones are drawn again, by default at most 10 times."""
         sample = self._bartlett_sampling(sample_shape)
         if not can_validate_values(sample):
@@ -152,7 +157,7 @@ class Wishart(ExponentialFamily):
         """Reduce by logical or over the dimensions after the batch's."""
         return holds.reshape(*holds.shape[: holds.dim() - len(self._batch_shape)], -1).any(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Operand) -> Operand:
         """½(ν - p - 1) log det X - ½ tr V⁻¹X - ½νp log 2 - ½ν log det V - log Γₚ(ν/2)."""
         value, nu, p = self._check_value(value), self.df, self._event_shape[-1]
         factor = self._unbroadcasted_scale_tril
@@ -160,7 +165,7 @@ class Wishart(ExponentialFamily):
         constant = -nu * (p * _LOG_2 / 2 + half_log_det(factor)) - mvlgamma(nu / 2, p=p)
         return constant + (nu - p - 1) / 2 * slogdet(value).logabsdet - trace / 2
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Operand:
         """(p + 1)(½p log 2 + ½ log det V) + log Γₚ(ν/2) - ½(ν - p - 1) ψₚ(ν/2) + ½νp."""
         nu, p = self.df, self._event_shape[-1]
         places = (nu / 2).unsqueeze(-1) - creation.arange(p, dtype=nu.dtype) / 2
@@ -172,7 +177,7 @@ class Wishart(ExponentialFamily):
         "The natural parameters θ.", lambda p: (-p.precision_matrix / 2, (p.df - p._event_shape[-1] - 1) / 2)
     )
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:
+    def _log_normalizer(self, x: Operand, y: Operand) -> Operand:
         p = self._event_shape[-1]
         half = y + (p + 1) / 2
         return half * (-slogdet(-2 * x).logabsdet + _LOG_2 * p) + mvlgamma(half, p=p)
@@ -189,7 +194,7 @@ class LKJCholesky(Distribution):
     arg_constraints = constraints.of(concentration=constraints.positive)
     support = constraints.corr_cholesky
 
-    def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
+    def __init__(self, dim: int, concentration: Operand = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim
@@ -200,7 +205,7 @@ class LKJCholesky(Distribution):
         self._beta = Beta(row + 0.5, marginal.unsqueeze(-1) - 0.5 * row)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         """Samples by the onion method: each row is a random direction; the square of its length is a beta number."""
         square = self._beta.sample(sample_shape).unsqueeze(-1)
         normal = random.randn(*self._extended_shape(sample_shape), dtype=square.dtype).tril(-1)
@@ -209,7 +214,7 @@ class LKJCholesky(Distribution):
         diagonal = (1 - w.square().sum(dim=-1)).clamp(min=finfo(w.dtype).tiny).sqrt()
         return w + diagonal.diag_embed()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Σᵢ (2(η - 1) + dim - i) log Lᵢᵢ over i = 2, …, dim, less the logarithm of the normalizer."""
         diagonal = self._check_value(value).diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - creation.arange(2, self.dim + 1)

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.parameters import formula, lazy_property, sum_rightmost
 from adjoint.distributions.transforms.transform import Transform
@@ -25,25 +27,25 @@ class _JoinedTransform(Transform):
 
     bijective = formula("True if all transforms are bijective.", lambda t: all(part.bijective for part in t.transforms))
 
-    def _check_and_split(self, value: Any, name: str = "tensor") -> Sequence[Any]:
+    def _check_and_split(self, value: Tensor, name: str = "tensor") -> Sequence[Any]:
         """Split `value` into the parts of the transforms. Raises AssertionError where the sizes do not fit."""
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"dim {self.dim} out of range for {name} with {value.dim()} dimensions")
         return self._split(value)
 
-    def _split(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Operand) -> Sequence[Any]:
         raise NotImplementedError
 
     def _join(self, parts: list[Any]) -> Any:
         raise NotImplementedError
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Operand) -> Operand:
         return self._join([t(part) for t, part in zip(self.transforms, self._check_and_split(x), strict=True)])
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Operand:
         return self._join([t.inv(part) for t, part in zip(self.transforms, self._check_and_split(y), strict=True)])
 
-    def _log_abs_det_jacobians(self, x: Any, y: Any) -> list[Any]:
+    def _log_abs_det_jacobians(self, x: Tensor, y: Tensor) -> list[Any]:
         parts = zip(self.transforms, self._check_and_split(x, "x"), self._check_and_split(y, "y"), strict=True)
         return [t.log_abs_det_jacobian(before, after) for t, before, after in parts]
 
@@ -67,19 +69,19 @@ class CatTransform(_JoinedTransform):
         return max(t.event_dim for t in self.transforms)
 
     @lazy_property
-    def length(self) -> Any:
+    def length(self) -> int:
         """The sum of the lengths."""
         return sum(self.lengths)
 
-    def _split(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Tensor) -> Sequence[Any]:
         if value.size(self.dim) != self.length:
             raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal length {self.length}")
         return value.split(self.lengths, self.dim)
 
-    def _join(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Tensor]) -> Tensor:
         return join.cat(parts, dim=self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Operand:
         """The terms of the parts, joined, or summed where `dim` is within an event."""
         terms = [
             sum_rightmost(term, self.event_dim - t.event_dim)
@@ -107,7 +109,7 @@ class StackTransform(_JoinedTransform):
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
-    def _split(self, value: Any) -> Sequence[Any]:
+    def _split(self, value: Operand) -> Sequence[Any]:
         count = len(self.transforms)
         if value.size(self.dim) != count:
             raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal len(transforms) {count}")
@@ -116,7 +118,7 @@ class StackTransform(_JoinedTransform):
     def _join(self, parts: list[Any]) -> Any:
         return join.stack(parts, dim=self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """The terms of the parts, stacked."""
         return self._join(self._log_abs_det_jacobians(x, y))
 
@@ -145,12 +147,12 @@ class CumulativeDistributionTransform(Transform):
 
     domain = formula("The support of the distribution.", lambda t: t.distribution.support)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return self.distribution.cdf(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log of the density at x."""
         return self.distribution.log_prob(x)

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.parameters import broadcast_all, formula, lazy_property, sum_rightmost
 from adjoint.distributions.transforms.transform import Transform
@@ -18,7 +20,7 @@ from adjoint.functions.shape.shape import broadcast_shapes
 class _FixedTransform(Transform):
     """A transform without settings: two of a class are equal."""
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         return isinstance(other, type(self))
 
 
@@ -35,13 +37,13 @@ class ExpTransform(_IncreasingTransform):
 
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.exp()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.log()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """x."""
         return x
 
@@ -51,14 +53,14 @@ class SigmoidTransform(_IncreasingTransform):
 
     codomain = constraints.unit_interval
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return _clipped_sigmoid(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         y = clip_probabilities(y)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log y(1 - y) = -softplus(-x) - softplus(x)."""
         return -softplus(-x) - softplus(x)
 
@@ -68,13 +70,13 @@ class SoftplusTransform(_IncreasingTransform):
 
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """-softplus(-x)."""
         return -softplus(-x)
 
@@ -84,13 +86,13 @@ class TanhTransform(_IncreasingTransform):
 
     codomain = constraints.interval(-1.0, 1.0)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return y.atanh()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """log(1 - tanh² x) = 2 (log 2 - x - softplus(-2x))."""
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
@@ -101,10 +103,10 @@ class AbsTransform(_FixedTransform):
     domain = constraints.real
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.abs()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return y
 
 
@@ -116,29 +118,29 @@ class PowerTransform(Transform):
     codomain = constraints.positive
     bijective = True
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Operand, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
     @lazy_property
-    def sign(self) -> Any:
+    def sign(self) -> Tensor:
         """The sign of the exponent."""
         return self.exponent.sign()
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.pow(self.exponent)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |exponent · y / x|."""
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
         """Broadcast with the exponent."""
         return broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
 
@@ -151,7 +153,7 @@ class AffineTransform(Transform):
     _settings = ("loc", "scale", "event_dim")
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: Operand, scale: Operand, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
@@ -164,24 +166,24 @@ class AffineTransform(Transform):
 
     codomain = domain
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         if not isinstance(other, AffineTransform):
             return False
         return _is_equal(self.loc, other.loc) and _is_equal(self.scale, other.scale)
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> Tensor | float:
         """The sign of the scale."""
         scale = self.scale
         return scale.sign() if isinstance(scale, Tensor) else (scale > 0) - (scale < 0)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |scale|, summed over the event."""
         scale, shape = self.scale, tuple(x.shape)
         if isinstance(scale, Tensor):
@@ -192,7 +194,7 @@ class AffineTransform(Transform):
             result, shape = sum_rightmost(result, self.event_dim), shape[: -self.event_dim]
         return result.expand(shape)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
         """Broadcast with loc and scale."""
         settings = (tuple(getattr(v, "shape", ())) for v in (self.loc, self.scale))
         return broadcast_shapes(tuple(shape), *settings)
@@ -211,6 +213,6 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
     return clip_probabilities(x.sigmoid())
 
 
-def _is_equal(a: Any, b: Any) -> bool:
+def _is_equal(a: Operand, b: Operand) -> bool:
     equal = a == b
     return bool(equal.all()) if isinstance(equal, Tensor) else bool(equal)

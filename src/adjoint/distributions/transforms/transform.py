@@ -7,7 +7,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, StateDict
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.parameters import formula, lazy_property, sum_rightmost
 from adjoint.functions.creation import creation
 
@@ -31,11 +35,11 @@ class Transform:
         self._inv: Any = None
         self._cached_x_y: tuple[Any, Any] = (None, None)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> StateDict:
         return {**vars(self), "_inv": None}
 
     @property
-    def event_dim(self) -> Any:
+    def event_dim(self) -> int:
         """The dimensions of an event on both sides. Raises ValueError where they differ."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
@@ -47,13 +51,13 @@ class Transform:
         raise NotImplementedError(f"{self.__class__.__name__} is not monotone")
 
     @property
-    def inv(self) -> Any:
+    def inv(self) -> Transform:
         """The inverse transform."""
         if self._inv is None:
             self._inv = _InverseTransform(self)
         return self._inv
 
-    def with_cache(self, cache_size: int = 1) -> Any:
+    def with_cache(self, cache_size: int = 1) -> Transform:
         """Return this transform with a cache of this size."""
         if self._cache_size == cache_size:
             return self
@@ -69,10 +73,10 @@ class Transform:
 
     __hash__ = None  # type: ignore[assignment]  # the settings may be tensors
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         return self is other
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Operand) -> Operand:
         old, known = self._cached_x_y
         if self._cache_size and x is old:
             return known
@@ -80,7 +84,7 @@ class Transform:
         self._cache_pair(x, y)
         return y
 
-    def _inv_call(self, y: Any) -> Any:
+    def _inv_call(self, y: Tensor) -> Tensor:
         known, old = self._cached_x_y
         if self._cache_size and y is old:
             return known
@@ -88,27 +92,27 @@ class Transform:
         self._cache_pair(x, y)
         return x
 
-    def _cache_pair(self, x: Any, y: Any) -> None:
+    def _cache_pair(self, x: Tensor, y: Tensor) -> None:
         if self._cache_size:
             self._cached_x_y = (x, y)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Operand) -> Any:
         """y of x."""
         raise NotImplementedError
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         """x of y."""
         raise NotImplementedError
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """log |det dy/dx| at x, where y is its image."""
         raise NotImplementedError
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> Any:
         """The shape of y for that of x."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: tuple[int, ...] | Size) -> tuple[int, ...] | Size:
         """The shape of x for that of y."""
         return shape
 
@@ -123,7 +127,7 @@ class _InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> StateDict:
         return vars(self)
 
     @constraints.dependent_property(is_discrete=False)
@@ -143,24 +147,24 @@ class _InverseTransform(Transform):
         """Return the inverse of the other transform with a cache."""
         return self.inv.with_cache(cache_size).inv
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._inv!r})"
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Operand) -> Operand:
         return self._inv._inv_call(x)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """-log |det dx/dy|."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> tuple[int, int] | Size:
         """The shape of the other transform's input."""
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Any) -> Size:
         """The shape of the other transform's output."""
         return self._inv.forward_shape(shape)
 
@@ -174,7 +178,7 @@ class ComposeTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
 
-    def _equals(self, other: Any) -> bool:
+    def _equals(self, other: Operand) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     @constraints.dependent_property(is_discrete=False)
@@ -187,7 +191,7 @@ class ComposeTransform(Transform):
         """The codomain of the last part, over as many dimensions as the earlier parts make."""
         return self._end_constraint([(p.domain, p.codomain) for p in self.parts])
 
-    def _end_constraint(self, steps: Sequence[tuple[Any, Any]]) -> Any:
+    def _end_constraint(self, steps: Sequence[tuple[Any, Any]]) -> Constraint:
         """The constraint at the end of the steps, each from a constraint to a constraint."""
         if not steps:
             return constraints.real
@@ -197,29 +201,29 @@ class ComposeTransform(Transform):
         return constraints.independent(end, dims - end.event_dim) if dims > end.event_dim else end
 
     @lazy_property
-    def bijective(self) -> Any:
+    def bijective(self) -> bool:
         """True if all parts are bijective."""
         return all(p.bijective for p in self.parts)
 
     @lazy_property
-    def sign(self) -> Any:
+    def sign(self) -> int:
         """The product of the signs of the parts."""
         return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
 
     @property
-    def inv(self) -> Any:
+    def inv(self) -> Transform:
         """The composition of the inverses in reverse order."""
         if self._inv is None:
             self._inv = ComposeTransform([p.inv for p in reversed(self.parts)])
             self._inv._inv = self
         return self._inv
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Operand) -> Operand:
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """The sum of the terms of the parts, each summed over the dimensions of the whole's events."""
         if not self.parts:
             return creation.zeros_like(x)
@@ -234,13 +238,13 @@ class ComposeTransform(Transform):
             dims += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> Any:
         """Through all parts."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...] | Size:
         """Back through all parts."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)

@@ -7,7 +7,10 @@ from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.parameters import formula, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 from adjoint.distributions.transforms.number import _FixedTransform, clip_probabilities
 from adjoint.distributions.transforms.transform import Transform
@@ -40,22 +43,22 @@ class IndependentTransform(Transform):
     bijective = formula("True if the base is bijective.", lambda t: t.base_transform.bijective)
     sign = formula("The sign of the base.", lambda t: t.base_transform.sign)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return self.base_transform(self._check_event_rank(x, self.domain))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return self.base_transform.inv(self._check_event_rank(y, self.codomain))
 
-    def _check_event_rank(self, value: Any, constraint: Any) -> Any:
+    def _check_event_rank(self, value: Tensor, constraint: Constraint) -> Tensor:
         if value.dim() < constraint.event_dim:
             raise ValueError("Too few dimensions on input")
         return value
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
         """The term of the base, summed over the reinterpreted dimensions."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...]) -> Any:
         """The shape that the base makes."""
         return self.base_transform.forward_shape(shape)
 
@@ -89,24 +92,24 @@ class ReshapeTransform(Transform):
         """Real events of `out_shape`."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.reshape(*self._batch_shape(x, self.in_shape), *self.out_shape)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.reshape(*self._batch_shape(y, self.out_shape), *self.in_shape)
 
-    def _batch_shape(self, value: Any, event: Size) -> tuple[int, ...]:
+    def _batch_shape(self, value: Operand, event: Size) -> tuple[int, ...]:
         return tuple(value.shape[: value.dim() - len(event)])
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """0."""
         return creation.zeros(self._batch_shape(x, self.in_shape), dtype=x.dtype)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         """`out_shape` in the place of `in_shape`. Raises ValueError where that is not there."""
         return _replace_event_shape(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: tuple[int, ...]) -> Size:
         """`in_shape` in the place of `out_shape`. Raises ValueError where that is not there."""
         return _replace_event_shape(shape, self.out_shape, self.in_shape)
 
@@ -117,11 +120,11 @@ class SoftmaxTransform(_FixedTransform):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Operand) -> Any:
         weights = (x - x.max(-1, True)[0]).exp()
         return weights / weights.sum(-1, True)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return y.log()
 
     def forward_shape(self, shape: Any) -> Any:
@@ -141,26 +144,26 @@ class StickBreakingTransform(_FixedTransform):
     codomain = constraints.simplex
     bijective = True
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         z = clip_probabilities((x - _log_places_left(x)).sigmoid())
         return pad(z, [0, 1], value=1) * pad((1 - z).cumprod(-1), [1, 0], value=1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         head = y[..., :-1]
         rest = (1 - head.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return head.log() - rest.log() + _log_places_left(head)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Σₖ -u + log σ(u) + log yₖ, where u = xₖ - log(K - k + 1)."""
         u = x - _log_places_left(x)
         return (-u + logsigmoid(u) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
         """One more in the last dimension."""
         shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: tuple[int, ...]) -> Size:
         """One less in the last dimension."""
         shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
@@ -177,25 +180,25 @@ class CorrCholeskyTransform(Transform):
     codomain = constraints.corr_cholesky
     bijective = True
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Operand) -> Operand:
         eps = finfo(x.dtype).eps
         r = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - r**2).sqrt().cumprod(-1)
         r = r + creation.eye(r.shape[-1], dtype=r.dtype)
         return r * pad(left[..., :-1], [1, 0], value=1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         left = pad((1 - (y * y).cumsum(dim=-1))[..., :-1], [1, 0], value=1)
         t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (t.log1p() - t.neg().log1p()) / 2  # a plain atanh is less precise near ±1
 
-    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+    def log_abs_det_jacobian(self, x: Operand, y: Operand, intermediates: Any = None) -> Any:
         """½ Σ log of what is left of each row, and Σ log(1 - tanh² x)."""
         left = tril_matrix_to_vec(1 - (y * y).cumsum(dim=-1), diag=-2)
         stick = 0.5 * left.log().sum(-1)
         return stick - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: tuple[int, ...]) -> Size:
         """(…, D, D). Raises ValueError where no D has D(D - 1)/2 = N."""
         shape = _check_rank(shape, 1)
         count = shape[-1]
@@ -204,7 +207,7 @@ class CorrCholeskyTransform(Transform):
             raise ValueError("Input is not a flattened lower-diagonal number")
         return Size((*shape[:-1], side, side))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: tuple[int, ...]) -> Any:
         """(…, N). Raises ValueError unless the matrices are square."""
         shape = _check_rank(shape, 2)
         if shape[-2] != shape[-1]:
@@ -219,10 +222,10 @@ class LowerCholeskyTransform(_FixedTransform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
@@ -232,20 +235,20 @@ class PositiveDefiniteTransform(_FixedTransform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Operand) -> Any:
         factor = LowerCholeskyTransform()(x)
         return factor @ factor.mT
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Operand) -> Any:
         return LowerCholeskyTransform().inv(cholesky(y))
 
 
-def _log_places_left(x: Any) -> Any:
+def _log_places_left(x: Operand) -> Operand:
     """log(K - k + 1) of the K places of the last dimension."""
     return (x.shape[-1] + 1 - creation.ones(x.shape[-1], dtype=x.dtype).cumsum(-1)).log()
 
 
-def _check_rank(shape: Any, dims: int) -> Any:
+def _check_rank(shape: tuple[int, ...] | Size, dims: int) -> tuple[int, ...] | Size:
     if len(shape) < dims:
         raise ValueError("Too few dimensions on input")
     return shape

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.movement.memory_format import CHANNELS_LAST, copy_in_order, is_channels_last
 
@@ -59,7 +60,7 @@ def _rank_of_images(values: Iterable[Any]) -> int:
     return 0
 
 
-def _convert_to_order(out: Any, order: Order) -> Any:
+def _convert_to_order(out: Operand, order: Order) -> Tensor:
     """Convert `out` to that order, and keep the name of its node. Tensors of that order or of another rank stay."""
     if not isinstance(out, Tensor) or out.ndim != len(order) or is_channels_last(out.array):
         return out

@@ -19,6 +19,7 @@ from adjoint.core.op.bfloat16 import downcast, upcast
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise import select
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,7 +46,7 @@ def autocast_lower(function: Function) -> Function:
     """Let `function` compute in the type of autocast: for matrix products, whose sums are float32 anyway."""
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Operand:
         if nondefault.count and mode.autocast is not None:
             args, kwargs = _map_arguments(autocast_down, args, kwargs)
         return function(*args, **kwargs)
@@ -82,15 +83,15 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
     return published
 
 
-def _map_arguments(change: Callable[[Any], Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _map_arguments(change: Callable[[Any], Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
     return tuple(map(change, args)), {name: change(x) for name, x in kwargs.items()}
 
 
-def _upcast_tensor(x: Any) -> Any:
+def _upcast_tensor(x: Tensor | float | tuple[int, ...] | str | None) -> Tensor | float | tuple[int, ...] | str | None:
     return upcast(x) if isinstance(x, Tensor) else x
 
 
-def _round_results(out: Any) -> Any:
+def _round_results(out: Tensor | tuple[Tensor, ...]) -> Any:
     if isinstance(out, Tensor):
         return downcast(out)
     if not isinstance(out, tuple):
@@ -99,5 +100,5 @@ def _round_results(out: Any) -> Any:
     return type(out)(*rounded) if hasattr(out, "_fields") else tuple(rounded)
 
 
-def _half_to_float32(x: Any) -> Any:
+def _half_to_float32(x: Tensor | int | tuple[int, ...]) -> Tensor | int | tuple[int, ...]:
     return select.cast(x, dtype=SINGLE) if isinstance(x, Tensor) and x.array.dtype == HALF else x

@@ -7,6 +7,8 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
+from adjoint.core.typing import Operands
+
 Dims = int | Sequence[int] | None
 ALL_DIMS_BY_RANK = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
 
@@ -54,7 +56,7 @@ def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([n if type(n) is int else index(n) for n in shape])
 
 
-def parse_named_size(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+def parse_named_size(given: Operands, named: dict[str, Any]) -> tuple[int, ...]:
     """Return a shape that is given one by one, as a sequence, or as `size=`, the only keyword allowed."""
     if not named:
         return parse_shape(given)

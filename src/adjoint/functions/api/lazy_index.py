@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.lazy_table import FUNCTIONS, METHODS
 
 MODULE_BY_NAME: dict[str, str] = {}
@@ -24,11 +25,11 @@ class LazyMethod:
         self.name = name
         self.source = source
 
-    def __get__(self, tensor: Tensor | None, kind: type[Tensor]) -> Any:
+    def __get__(self, tensor: Tensor | None, kind: type[Tensor]) -> Function:
         import_module(self.source)
         return getattr(kind if tensor is None else tensor, self.name)
 
-    def __set__(self, tensor: Tensor, value: Any) -> None:
+    def __set__(self, tensor: Tensor, value: Operand) -> None:
         import_module(self.source)
         setattr(tensor, self.name, value)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -16,14 +17,14 @@ def with_leading_factors(function: Function) -> Function:
     """Let `function(input, x, y, *, beta, alpha)` take beta and alpha by position as well."""
 
     @wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Operand:
         return _call_with_leading_factors(function, args, named) if len(args) > 3 else function(*args, **named)
 
     published: Any = call
     return published
 
 
-def _call_with_leading_factors(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _call_with_leading_factors(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     tensors = [x for x in args if isinstance(x, Tensor)]
     factors = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(factors) > 2:

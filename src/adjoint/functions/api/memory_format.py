@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from adjoint.core.tensor.shape_tracer import meta_scope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import CHANNELS_LAST, is_channels_last
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.memory_format import memory_format
 
 Draw = Callable[[tuple[int, ...]], Tensor]
 
@@ -31,7 +34,7 @@ def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
     return movement.permute(drawn, axes=tuple(order.index(i) for i in range(len(order))))
 
 
-def dim_order_for_copy(like: Tensor, memory_format: Any = None) -> tuple[int, ...]:
+def dim_order_for_copy(like: Tensor, memory_format: memory_format | None = None) -> tuple[int, ...]:
     """Return the order of the dimensions of a copy: as `memory_format` says, else as in `like`.
 
     () means row-major order. Raises RuntimeError for a format of another rank.

@@ -14,6 +14,7 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import out_slot
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, strided_stand_in, tangents_of
+from adjoint.core.typing import Array, Operand, Operands
 from adjoint.ops.movement import movement
 from adjoint.ops.mutation.inplace import write_in_place
 
@@ -44,7 +45,7 @@ CPP_TYPE_NAMES = {"float32": "float", "float64": "double", "int64": "long int", 
 BOOL_RESULT_ONLY = frozenset({"isneginf", "isposinf", "signbit"})
 
 
-def add_out_dtype(out: Any, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def add_out_dtype(out: Operand, name: str, given: Operands, named: dict[str, Any]) -> dict[str, Any]:
     """Add `dtype=` to the arguments of a function that sums in the type of its `out`.
 
     Raises RuntimeError if another was asked for.
@@ -55,7 +56,7 @@ def add_out_dtype(out: Any, name: str, given: tuple[Any, ...], named: dict[str, 
     if asked is not None and as_dtype(asked) is not have:
         wanted, found = _cpp_type_name(as_dtype(asked)), _cpp_type_name(have)
         raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {found} instead")
-    x = named.get("input", given[0] if given else out)
+    x: Operand = named.get("input", given[0] if given else out)
     return named if x.dtype.rank > have.rank and x.dtype.is_complex else {**named, "dtype": have}
 
 
@@ -125,7 +126,7 @@ OUT_MUST_NOT_ALIAS = ["cat", "concat", "concatenate", "gather", "kthvalue", "mas
 RANGE_FUNCTIONS = frozenset({"arange", "linspace", "logspace", "range"})
 
 
-def write_out(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def write_out(out: Operand, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Write `function(*args, **kwargs)` into `out`, a tensor or one for each result, and return it.
 
     Raises RuntimeError if a gradient is required, or if the type of `out` cannot hold the result. Warns if `out` has
@@ -188,7 +189,7 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
                 )
 
 
-def check_no_overlap(written: Tensor, given: Any) -> None:
+def check_no_overlap(written: Tensor, given: tuple[Tensor | float | tuple[Tensor, ...], ...]) -> None:
     """Raise RuntimeError where an operand of an op that writes in place lies in the memory that is written."""
     for x in _collect_tensors(given):
         if type(x.array) is not np.ndarray or type(written.array) is not np.ndarray:
@@ -200,7 +201,7 @@ def check_no_overlap(written: Tensor, given: Any) -> None:
             )
 
 
-def _may_overlap(x: Any, y: Any) -> bool:
+def _may_overlap(x: Array, y: Array) -> bool:
     try:
         return bool(np.shares_memory(x, y, MAX_OVERLAP_WORK))
     except np.exceptions.TooHardError:
@@ -229,7 +230,7 @@ def _write_result(target: Tensor, result: Tensor, name: str) -> None:
     write_in_place(target, result, name)
 
 
-def _collect_tensors(values: Any) -> list[Tensor]:
+def _collect_tensors(values: Operand) -> list[Tensor]:
     found = []
     for value in values:
         if isinstance(value, Tensor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import Storage, storage_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.api.out import check_no_overlap, write_out
 from adjoint.ops.mutation.inplace import write_in_place
+
+if TYPE_CHECKING:
+    from adjoint.functions.api.return_types import Extreme
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -58,7 +62,7 @@ def public(
 
 def _with_array_api_names(function: Any) -> Any:
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Tensor | tuple[Tensor, ...] | Extreme | None:
         if not kwargs:
             return function(*args)
         if not TRANSLATED_KEYWORDS.isdisjoint(kwargs):
@@ -74,7 +78,7 @@ def _with_array_api_names(function: Any) -> Any:
 
 def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
     @wraps(function)
-    def call(input: Any, *given: Any, **named: Any) -> Any:
+    def call(input: Tensor | float, *given: Any, **named: Any) -> Any:
         if not named and given and type(given[0]) is int:
             return function(input, parse_shape(given))
         for word in (last, "size") if named else ():
@@ -114,7 +118,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _with_overlap_check(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Operand:
         check_no_overlap(self, (*args, *kwargs.values()))
         return function(self, *args, **kwargs)
 
@@ -126,7 +130,7 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     """Make an in-place operator, which leaves an operand of a foreign type to its class."""
     write_into = in_place(function, name)
 
-    def call(self: Tensor, other: Any) -> Any:
+    def call(self: Tensor, other: Operand) -> Any:
         return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     call.__name__ = call.__qualname__ = name
@@ -134,7 +138,7 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     return call
 
 
-def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Any) -> bool:
+def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Operand) -> bool:
     """Write ufunc(x, other) into x and return True if x is no view, and no history exists or is recorded."""
     silent = nondefault.count and not (mode.recording or mode.extra or nondefault.inferred)
     if not silent and (nondefault.count or x.node is not None):
@@ -175,7 +179,7 @@ def rename_node(out: Tensor, kind: str, **settings: Any) -> Tensor:
     return out
 
 
-def _copy_if_overlapping(x: Any, written: Tensor) -> Any:
+def _copy_if_overlapping(x: Operand, written: Tensor) -> Tensor:
     """Copy `x` if its memory would be written: values that hooks on saved tensors pack must not change."""
     if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
         return x

@@ -12,13 +12,14 @@ from adjoint.core.dtype.dtype import default, numpy_dtype
 from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import export_array, import_array
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import DeviceLike, DtypeLike, Operand
 
 __all__ = ["from_dlpack", "from_file", "frombuffer"]
 
 DLPACK_CPU_DEVICE = (1, 0)  # DLPack's device type of the CPU, and its only one
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of whatever speaks DLPack, or that a capsule holds: each sees the other's writes.
 
     `copy=True` copies.
@@ -61,7 +62,7 @@ class _Capsule:
 class _WritableArray:
     """The memory of an array that NumPy takes to be read-only, for an old capsule does not tell."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Operand) -> None:
         self.array = array
         self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
 
@@ -71,7 +72,9 @@ def to_dlpack(tensor: Tensor) -> Any:
     return export_capsule(tensor, None, None, None, None)
 
 
-def export_capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, copy: bool | None) -> Any:
+def export_capsule(
+    tensor: Tensor, stream: int | None, max_version: Any, place: tuple[int, ...] | None, copy: bool | None
+) -> Any:
     """Return what `__dlpack__` returns; a copy if `copy` is true."""
     if stream is not None:
         raise BufferError(f"the CPU has no streams, but stream={stream!r} was given")
@@ -86,7 +89,9 @@ def export_capsule(tensor: Tensor, stream: Any, max_version: Any, place: Any, co
     return handed.__dlpack__(max_version=max_version)
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: DtypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """Return `count` elements of a buffer from byte `offset` on, or all there are: a vector over its memory.
 
     Raises ValueError where the buffer is too short.
@@ -123,9 +128,16 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 def from_file(
-    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    filename: Any,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return the first `size` elements of a file, mapped into memory: read as they are needed.
 
     Writes go into the file if `shared`, which makes it, or makes it longer, if it must; else they stay in memory.

@@ -14,8 +14,10 @@ from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import import_array
+from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, Operand
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import write_out
@@ -30,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
+def finish_factory(out: Tensor, requires_grad: bool, device: DeviceLike) -> Tensor:
     """Return a new tensor on the requested device, as a leaf if `requires_grad`."""
     if device is not None:
         out = on_requested_device(out, device)
@@ -40,7 +42,12 @@ def finish_factory(out: Tensor, requires_grad: bool, device: Any) -> Tensor:
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    data: Operand,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return a new leaf tensor with a copy of `data`.
 
@@ -66,7 +73,7 @@ def tensor(
     return finish_factory(constant(array), requires_grad, device)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Operand, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """Return `data` as a tensor that shares its memory where that is possible.
 
     A tensor of the wanted dtype is returned itself. Lists and conversions are copied.
@@ -93,7 +100,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+    obj: Any,
+    /,
+    *,
+    dtype: DtypeLike = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """Return `obj`, a tensor, array, scalar, buffer or nested sequences, as a tensor that shares its memory if it can.
 
@@ -117,7 +130,7 @@ def asarray(
     return out.requires_grad_() if requires_grad else out
 
 
-def _alias_or_copy(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool | None) -> Tensor:
+def _alias_or_copy(x: Tensor, dtype: DtypeLike, copy: bool | None, requires_grad: bool | None) -> Tensor:
     kind = x.array.dtype if dtype is None else numpy_dtype(dtype)
     if kind != x.array.dtype:
         if copy is False:
@@ -129,7 +142,7 @@ def _alias_or_copy(x: Tensor, dtype: Any, copy: bool | None, requires_grad: bool
     return x.detach() if requires_grad is False and x.node is not None else x
 
 
-def _try_array_view(obj: Any, dtype: Any) -> Any:
+def _try_array_view(obj: Any, dtype: DtypeLike) -> Array | None:
     """Return an array over foreign memory; None for numbers and sequences. Bytes are taken as `dtype`."""
     if isinstance(obj, np.ndarray):
         return obj
@@ -183,9 +196,16 @@ def from_numpy(ndarray: Any, /) -> Tensor:
 
 
 def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
+    size: Any,
+    fill_value: Operand,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Operand = None,
+) -> Tensor:
     """Return a tensor of shape `size` with `fill_value` at every element.
 
     Args:
@@ -222,7 +242,7 @@ def full(
     return finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
 
 
-def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
+def _make_full(shape: tuple[int, ...], value: Operand, kind: Any) -> Tensor:
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
@@ -251,7 +271,13 @@ def _make_full(shape: tuple[int, ...], value: Any, kind: Any) -> Tensor:
 
 
 def _make_filled(
-    function: Any, value: int, size: tuple[Any, ...], named: Any, dtype: Any, device: Any, requires_grad: bool
+    function: Function,
+    value: int,
+    size: tuple[Any, ...],
+    named: Any,
+    dtype: Any,
+    device: DeviceLike,
+    requires_grad: bool,
 ) -> Tensor:
     """Return the result of `function`, `zeros` or `ones`, for a size by position or by name."""
     if "out" in named:
@@ -266,7 +292,7 @@ def _make_filled(
     return finish_factory(_make_full(shape, value, kind), requires_grad, device)
 
 
-def dtype_for_out(out: Any, dtype: Any) -> Any:
+def dtype_for_out(out: Tensor, dtype: Any) -> DtypeLike:
     """Return the dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
     if dtype is not None and as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
@@ -276,7 +302,7 @@ def dtype_for_out(out: Any, dtype: Any) -> Any:
 
 
 def zeros(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    *size: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Return a tensor of zeros.
@@ -298,7 +324,7 @@ def zeros(
 
 
 def ones(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    *size: Any, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
     pin_memory: bool = False, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Return a tensor of ones.
@@ -320,8 +346,8 @@ def ones(
 
 
 def empty(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, memory_format: Any = None, **named: Any,
+    *size: Any, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False, memory_format: memory_format | None = None, **named: Any,
 ) -> Tensor:  # fmt: skip
     """Return a tensor to be written: zeros, or NaN while `use_deterministic_algorithms` is on."""
     out = zeros(*size, dtype=dtype, device=device, **named)
@@ -332,9 +358,16 @@ def empty(
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return the shape and dtype of `input`, filled with one value."""
     kind = input.array.dtype if dtype is None else numpy_dtype(dtype)
     out = _make_full(input.array.shape, fill_value, kind)
@@ -345,9 +378,15 @@ def full_like(
 
 
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return zeros with the shape and dtype of `input`.
 
     Args:
@@ -367,9 +406,15 @@ def zeros_like(
 
 
 def ones_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: memory_format | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return ones with the shape and dtype of `input`.
 
     Args:
@@ -388,9 +433,15 @@ def ones_like(
 
 
 def empty_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: memory_format | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return a tensor in the shape and dtype of `input`, to be written: see `empty`."""
     out = full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
     poison_uninitialized(out.array)
@@ -398,9 +449,16 @@ def empty_like(
 
 
 def eye(
-    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Operand = None,
+) -> Tensor:
     """Return a matrix with ones on the diagonal and zeros elsewhere.
 
     Args:
@@ -426,24 +484,37 @@ def eye(
 
 
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    s: Tensor | float,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return one number as a 0-d tensor of the default type, whatever the number's own."""
     if isinstance(s, complex) and not DTYPES[numpy_dtype(dtype or default.floating)].is_complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
     return tensor(to_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)
 
 
-def to_number(value: Any) -> Any:
+def to_number(value: Tensor | float) -> float:
     """Return the number that a 0-d tensor or NumPy scalar holds, and other values as they are."""
     return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
 def arange(
-    start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
+    start: Operand = None,
+    end: Operand = None,
+    step: Any = 1,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Operand = None,
+) -> Tensor:
     """Return the vector start, start + step, … of all such numbers before `end`.
 
     Args:

@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype import as_dtype, default, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Operand
 from adjoint.functions.api.out import write_out
 from adjoint.functions.creation.creation import dtype_for_out, finish_factory, to_number
 
@@ -18,9 +19,17 @@ __all__ = ["linspace", "logspace", "range"]
 
 
 def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False, out: Any = None,
-) -> Tensor:  # fmt: skip
+    start: Operand,
+    end: Operand,
+    steps: int,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    out: Operand = None,
+) -> Tensor:
     """Return `steps` evenly spaced numbers from `start` to `end`, both included.
 
     Args:
@@ -55,7 +64,7 @@ def linspace(
     return finish_factory(constant(array), requires_grad, device)
 
 
-def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
+def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) -> tuple[Any, Any]:
     """Return the two ends as numbers. Raises RuntimeError for tensors with dimensions."""
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
@@ -67,7 +76,7 @@ def check_range_ends(name: str, start: Any, end: Any) -> tuple[Any, Any]:
     return first, last
 
 
-def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
+def infer_range_dtype(name: str, start: Any, end: Any, dtype: DtypeLike) -> Any:
     """Return the type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
     found = promote((0.0, start, end))
     if dtype is None:
@@ -81,16 +90,25 @@ def infer_range_dtype(name: str, start: Any, end: Any, dtype: Any) -> Any:
     return numpy_dtype(dtype)
 
 
-def _linspace_integers(start: int, end: int, steps: int) -> Any:
+def _linspace_integers(start: int, end: int, steps: int) -> Array:
     """Return evenly spaced numbers, counted from both ends to the middle, each without its fraction."""
     gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
     return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
 
 
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    start: Operand,
+    end: Operand,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Operand = None,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return `steps` numbers from base^start to base^end, both included, each the same factor beyond the one before.
 
     Raises RuntimeError for a negative number of steps.
@@ -107,9 +125,17 @@ def logspace(
 
 
 def range(
-    start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    start: Operand,
+    end: Operand = None,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return start, start + step, … up to and including `end`. Deprecated: `arange` leaves the end out, as Python does.
 
     Raises RuntimeError for a step of zero or away from `end`.
@@ -142,7 +168,7 @@ def range(
 WIDER_DTYPE = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}  # hold a product of two exactly
 
 
-def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Any:
+def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Operand:
     """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
     wider: Any = WIDER_DTYPE.get(kind)
     if wider is None or steps < 2:

@@ -10,8 +10,10 @@ from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
+from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
@@ -67,9 +69,16 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 def rand(
-    *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
     """Return random numbers, uniform over [0, 1).
 
     Args:
@@ -92,9 +101,16 @@ def rand(
 
 
 def randn(
-    *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, **named: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
     """Return random numbers from the normal distribution with mean 0 and standard deviation 1.
 
     Args:
@@ -117,7 +133,13 @@ def randn(
 
 
 def _draw_factory(
-    function: Any, draw: Any, shape: tuple[int, ...], dtype: Any, generator: Any, device: Any, requires_grad: bool
+    function: Function,
+    draw: Function,
+    shape: tuple[int, ...],
+    dtype: DtypeLike,
+    generator: Generator | None,
+    device: DeviceLike,
+    requires_grad: bool,
 ) -> Tensor:
     if device is not None and is_meta(device):
         return call_on_meta(function, shape, dtype=dtype, requires_grad=requires_grad)
@@ -126,33 +148,62 @@ def _draw_factory(
 
 
 def rand_like(
-    input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return `rand` in the shape and dtype of `input`, drawn in the order of its memory."""
     return _draw_like(input, _draw_uniform, dtype, generator, device, requires_grad, low=0.0, high=1.0)
 
 
 def randn_like(
-    input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: memory_format | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return `randn` in the shape and dtype of `input`, drawn in the order of its memory."""
     serial = memory_order(input) is not None
     return _draw_like(input, _draw_normal, dtype, generator, device, requires_grad, mean=0.0, std=1.0, serial=serial)
 
 
 def randint_like(
-    input: Tensor, low: int = 0, high: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    low: int = 0,
+    high: int | None = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return `randint` in the shape and dtype of `input`; `randint_like(input, high)` starts at 0."""
     low, high = (0, low) if high is None else (low, high)
     return _draw_like(input, ops.randint, dtype, generator, device, requires_grad, low=int(low), high=int(high))
 
 
 def _draw_like(
-    input: Tensor, draw: Any, dtype: Any, generator: Any, device: Any, requires_grad: bool, **params: Any
+    input: Tensor,
+    draw: Function,
+    dtype: DtypeLike,
+    generator: Any,
+    device: DeviceLike,
+    requires_grad: bool,
+    **params: Any,
 ) -> Tensor:
     kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
     out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
@@ -160,9 +211,18 @@ def _draw_like(
 
 
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    mean: Operand = 0.0,
+    std: Operand = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Operand = None,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return normal numbers; mean and standard deviation are numbers, with a `size`, or tensors, element by element.
 
     Gradients of such tensors are zero, as PyTorch has them. Raises RuntimeError for a negative standard deviation.
@@ -187,9 +247,18 @@ def normal(
 
 
 def randint(
-    low: int = 0, high: Any = None, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    low: int = 0,
+    high: Operand = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return random integers of [low, high), all equally likely.
 
     Args:
@@ -221,9 +290,16 @@ def randint(
 
 
 def randperm(
-    n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    n: int,
+    *,
+    generator: Any = None,
+    out: Operand = None,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return the integers below n in random order.
 
     Args:
@@ -247,7 +323,7 @@ def randperm(
 
 
 @method
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Return 1 with the probability that `input` has at the element, else 0; or with probability p everywhere.
 
     The gradient is zero. Raises RuntimeError for a probability outside [0, 1].
@@ -264,7 +340,9 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, o
 
 
 @method
-def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any = None, **ends: float) -> Tensor:
+def uniform_(
+    self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **ends: float
+) -> Tensor:
     """Fill with numbers uniform over [a, b); the ends are called `from` and `to` as well."""
     low, high = _parse_from_to("uniform_", ends, a, b)
     return fill_with_draws(self, "uniform_", _draw_uniform, generator, low=low, high=high)
@@ -278,7 +356,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 
 
 @method
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(self: Tensor, p: Tensor | float = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with 1 with probability p, else 0."""
     if not isinstance(p, Tensor):
         return fill_with_draws(self, "bernoulli_", ops.coin, generator, p=p)
@@ -308,14 +386,14 @@ def random_(self: Tensor, *range: Any, generator: Any = None, **ends: Any) -> Te
     return fill_with_draws(self, "random_", ops.random_integers, generator, low=first)
 
 
-def fill_with_draws(self: Tensor, name: str, draw: Any, generator: Any, **params: Any) -> Tensor:
+def fill_with_draws(self: Tensor, name: str, draw: Function, generator: Generator | None, **params: Any) -> Tensor:
     """Fill a tensor with `draw(shape=…, dtype=…, generator=…, **params)`, in the order of its memory."""
     kind, source = self.array.dtype, generator or default_generator
     drawn = draw_in_memory_order(self, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
     return write_in_place(self, drawn, name)
 
 
-def _draw_uniform(shape: tuple[int, ...], dtype: Any, low: float, high: float, generator: Generator) -> Tensor:
+def _draw_uniform(shape: tuple[int, ...], dtype: NumpyDtype, low: float, high: float, generator: Generator) -> Tensor:
     """Draw uniform numbers; of complex ones both parts are uniform."""
     if dtype.kind != "c":
         return ops.uniform(shape=shape, dtype=dtype, low=low, high=high, generator=generator)
@@ -336,7 +414,9 @@ def _draw_normal(
     )
 
 
-def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator: Generator) -> Tensor:
+def _draw_normal_with_std(
+    shape: tuple[int, ...], kind: NumpyDtype, std: Tensor | float, generator: Generator
+) -> Tensor:
     """Draw normal numbers with mean 0."""
     if not isinstance(std, Tensor):
         return _draw_normal(shape, kind, 0.0, std, generator)
@@ -346,7 +426,7 @@ def _draw_normal_with_std(shape: tuple[int, ...], kind: Any, std: Any, generator
     return arithmetic.mul(_draw_normal(shape, kind, 0.0, 1.0, generator), checked)
 
 
-def _normal_into(out: Tensor, mean: Any, std: Any, generator: Generator) -> Tensor:
+def _normal_into(out: Tensor, mean: Operand, std: Operand, generator: Generator) -> Tensor:
     """Fill `out` in PyTorch's steps: draw in its type and memory order, then scale, then add the mean."""
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = _broadcast_or_raise(*(x.array.shape for x in given))
@@ -367,7 +447,7 @@ def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Te
     return drawn
 
 
-def _fill_out(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
+def _fill_out(out: Tensor, shape: tuple[int, ...], function: Function, fill: Function) -> Tensor:
     """Return `out` with the shape, filled in place."""
 
     def make_zeros() -> Tensor:
@@ -380,7 +460,7 @@ def _fill_out(out: Tensor, shape: Any, function: Any, fill: Any) -> Tensor:
         return fill(out)
 
 
-def _parse_from_to(name: str, given: dict[str, Any], low: Any = 0, high: Any = None) -> tuple[Any, Any]:
+def _parse_from_to(name: str, given: dict[str, Any], low: float = 0, high: float | None = None) -> tuple[Any, Any]:
     """Return the bounds of a range, of which those given by name have names that Python keeps for itself."""
     for word in given:
         if word not in ("from", "to"):

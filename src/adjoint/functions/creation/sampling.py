@@ -8,20 +8,26 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, method
+from adjoint.core.typing import Operand
 from adjoint.functions.api.memory_format import memory_order
 from adjoint.functions.api.out import write_out
 from adjoint.functions.creation.random import fill_with_draws
 from adjoint.ops.random import sampling as ops
 
 __all__ = [
-    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial", "multinomial",
+    "_dirichlet_grad",
+    "_sample_dirichlet",
+    "_standard_gamma",
+    "_standard_gamma_grad",
+    "binomial",
+    "multinomial",
     "poisson",
-]  # fmt: skip
+]
 
 
 @method
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Operand = None
 ) -> Tensor:
     """Draw positions in each row of weights, each as likely as its weight: (n,) or (m, n) gives (…, num_samples).
 

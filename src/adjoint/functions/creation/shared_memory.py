@@ -16,6 +16,7 @@ import numpy as np
 from adjoint.core.tensor.as_strided import address, element_strides, memory_span, owner, strided_view
 from adjoint.core.tensor.storage import storage_of
 from adjoint.core.tensor.tensor import Tensor, method, rebuild
+from adjoint.core.typing import Array, NumpyDtype
 from adjoint.functions.creation.typed_storage import UntypedStorage, arenas
 
 __all__: list[str] = []
@@ -52,7 +53,7 @@ def is_shared(self: Tensor) -> bool:
     return UntypedStorage(owner(self.numpy_view("is_shared()"))).is_shared()
 
 
-def _elements(arena: Any, kind: Any) -> Any:
+def _elements(arena: Any, kind: NumpyDtype) -> Array:
     """Return the one array in this process that is all of an arena."""
     for found, known in arenas.values():
         if known is arena and (array := found()) is not None:
@@ -63,7 +64,9 @@ def _elements(arena: Any, kind: Any) -> Any:
     return elements
 
 
-def _view_shared_array(memory: Any, kind: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
+def _view_shared_array(
+    memory: Array, kind: NumpyDtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int
+) -> Array:
     return strided_view(memory if memory.dtype == kind else memory.view(kind), shape, strides, start)
 
 

@@ -15,6 +15,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.as_strided import copy_keeping_strides, owner
 from adjoint.core.tensor.external_aliases import is_externally_aliased
+from adjoint.core.typing import NumpyDtype, Operand
 
 __all__ = [
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
@@ -31,7 +32,7 @@ class UntypedStorage:
     __slots__ = ("array",)
     is_cuda = is_sparse = is_sparse_csr = False
 
-    def __init__(self, data: Any = 0, *, device: Any = None) -> None:
+    def __init__(self, data: Operand = 0, *, device: Any = None) -> None:
         self.array = data if isinstance(data, np.ndarray) else _elements(data, np.dtype(np.uint8))
 
     @classmethod
@@ -103,7 +104,7 @@ class UntypedStorage:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return type(self)(copy_keeping_strides(self.array, memo))
 
-    def copy_(self, source: Any, non_blocking: bool = False) -> Self:
+    def copy_(self, source: Operand, non_blocking: bool = False) -> Self:
         """Write what another storage of this size has. Raises RuntimeError for another number of elements."""
         if len(source) != len(self):
             raise RuntimeError(f"size does not match, self was {len(self)} but source was {len(source)}")
@@ -140,13 +141,13 @@ class UntypedStorage:
     def __getitem__(self, at: Any) -> Any:
         return UntypedStorage(self.bytes()[at]) if isinstance(at, slice) else self.tolist()[at]
 
-    def __setitem__(self, at: Any, value: Any) -> None:
+    def __setitem__(self, at: Any, value: Operand) -> None:
         self._flat()[at] = value._flat() if isinstance(value, UntypedStorage) else value
 
     def __iter__(self) -> Any:
         return iter(self.tolist())
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: Operand) -> Any:
         """Write one value into all elements."""
         self[:] = value
         return self
@@ -163,7 +164,7 @@ class TypedStorage(UntypedStorage):
 
     __slots__ = ()
 
-    def __init__(self, data: Any = 0, *, wrap_storage: Any = None, dtype: Any = None, device: Any = None) -> None:
+    def __init__(self, data: Operand = 0, *, wrap_storage: Any = None, dtype: Any = None, device: Any = None) -> None:
         kind = numpy_dtype(dtype or default.floating)
         if wrap_storage is not None:
             self.array = wrap_storage.bytes().view(kind)
@@ -229,7 +230,7 @@ for _word, _kind in {
     _add_cast_method(_word, _kind)
 
 
-def _elements(data: Any, kind: np.dtype[Any]) -> Any:
+def _elements(data: Operand, kind: NumpyDtype) -> Any:
     """Return as many zeros as `data` says, or the elements of a sequence."""
     return np.zeros(data, kind) if isinstance(data, (int, np.integer)) else np.array(data, kind)
 

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, DtypeLike, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -95,13 +96,13 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _write_if_inplace(input, rename_node(scaled, "EluBackward0"), inplace, "selu_")
 
 
-def _normal_cdf(x: Any) -> Any:
+def _normal_cdf(x: Operand) -> Tensor:
     """Return Φ(x), the share of the normal distribution below x."""
     return (transcendental.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
 @with_eager_kernel(6e-8)
-def _gelu_dx(g: Any, x: Any) -> Any:
+def _gelu_dx(g: Operand, x: Operand) -> Operand:
     if kernel_provider.enabled and (found := GELU_DX.call(g, x)) is not None:
         return found
     density = transcendental.exp(arithmetic.square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
@@ -111,7 +112,7 @@ def _gelu_dx(g: Any, x: Any) -> Any:
 @with_eager_fast_path(
     composite=lambda x: x * _normal_cdf(x), native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx
 )
-def _gelu(x: Any) -> Any:
+def _gelu(x: Array) -> Array:
     if kernel_provider.enabled and (found := GELU.call(x)) is not None:
         return found
     below = erf_array(x * math.sqrt(0.5))
@@ -123,12 +124,12 @@ def _gelu(x: Any) -> Any:
 GELU_CUBIC_COEFFICIENT = 0.044715
 
 
-def _gelu_tanh_term(x: Any) -> Any:
+def _gelu_tanh_term(x: Operand) -> Tensor:
     return transcendental.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
 
 
 @with_eager_kernel(1.5e-8)
-def _gelu_tanh_dx(g: Any, x: Any) -> Any:
+def _gelu_tanh_dx(g: Operand, x: Operand) -> Tensor:
     bent = _gelu_tanh_term(x)
     steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (0.5 * math.sqrt(2 / math.pi))
     return g * ((bent + 1.0) * 0.5 + x * ((1.0 - bent * bent) * steepness))
@@ -141,7 +142,7 @@ def _gelu_tanh_dx(g: Any, x: Any) -> Any:
     keeps_order=True,
     dx=_gelu_tanh_dx,
 )
-def _gelu_tanh(x: Any) -> Any:
+def _gelu_tanh(x: Array) -> Array:
     bent = np.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
     return np.multiply(x, (bent + 1.0) * 0.5)
 
@@ -172,7 +173,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 @with_eager_kernel(6e-9)
-def _silu_dx(g: Any, x: Any) -> Any:
+def _silu_dx(g: Operand, x: Operand) -> Tensor:
     share = transcendental.sigmoid(x)
     return g * (share * (x * (1.0 - share) + 1.0))
 
@@ -180,7 +181,7 @@ def _silu_dx(g: Any, x: Any) -> Any:
 @with_eager_fast_path(
     composite=lambda x: x * transcendental.sigmoid(x), native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx
 )
-def _silu(x: Any) -> Any:
+def _silu(x: Array) -> Array:
     if kernel_provider.enabled and (found := SILU.call(x)) is not None:
         return found
     sigmoid: Any = transcendental.sigmoid
@@ -312,18 +313,18 @@ def tanhshrink(input: Tensor) -> Tensor:
     return arithmetic.sub(input, transcendental.tanh(input))
 
 
-def _subtract_max(x: Any, axis: int) -> Any:
+def _subtract_max(x: Tensor, axis: int) -> Tensor:
     """Return x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
     return arithmetic.sub(x, reduction.max(x.detach(), axes=(axis,), keepdims=True))
 
 
-def _softmax_composite(x: Any, *, axis: int) -> Any:
+def _softmax_composite(x: Tensor, *, axis: int) -> Tensor:
     e = transcendental.exp(_subtract_max(x, axis))
     return e / reduction.sum(e, axes=(axis,), keepdims=True)
 
 
 @with_eager_kernel(5e-9)
-def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
+def _softmax_dx(g: Operand, out: Operand, axis: int) -> Operand:
     if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := SOFTMAX_DX.call(g, out)) is not None:
         return found
     weighted = g * out
@@ -331,7 +332,7 @@ def _softmax_dx(g: Any, out: Any, axis: int) -> Any:
 
 
 @with_eager_fast_path(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
-def _softmax(x: Any, *, axis: int) -> Any:
+def _softmax(x: Array, *, axis: int) -> Array:
     if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := SOFTMAX.call(x)) is not None:
         return found
     if not x.size:
@@ -342,20 +343,20 @@ def _softmax(x: Any, *, axis: int) -> Any:
     return e
 
 
-def _log_softmax_composite(x: Any, *, axis: int) -> Any:
+def _log_softmax_composite(x: Tensor, *, axis: int) -> Tensor:
     shifted = _subtract_max(x, axis)
     return shifted - transcendental.log(reduction.sum(transcendental.exp(shifted), axes=(axis,), keepdims=True))
 
 
 @with_eager_kernel(5e-9)
-def _log_softmax_dx(g: Any, out: Any, axis: int) -> Any:
+def _log_softmax_dx(g: Operand, out: Operand, axis: int) -> Operand:
     if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := LOG_SOFTMAX_DX.call(g, out)) is not None:
         return found
     return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
 
 
 @with_eager_fast_path(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
-def _log_softmax(x: Any, *, axis: int) -> Any:
+def _log_softmax(x: Array, *, axis: int) -> Array:
     if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := LOG_SOFTMAX.call(x)) is not None:
         return found
     if not x.size:
@@ -365,7 +366,7 @@ def _log_softmax(x: Any, *, axis: int) -> Any:
     return shifted
 
 
-def _cast_or_check_floating(input: Tensor, dtype: Any, name: str) -> Tensor:
+def _cast_or_check_floating(input: Tensor, dtype: DtypeLike, name: str) -> Tensor:
     if dtype is not None:
         return input.to(dtype)
     if input.array.dtype.kind not in "fV":
@@ -374,7 +375,7 @@ def _cast_or_check_floating(input: Tensor, dtype: Any, name: str) -> Tensor:
 
 
 @public()
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DtypeLike = None) -> Tensor:
     """Return eˣ / Σ eˣ along `dim`: positive numbers whose sum along `dim` is 1.
 
     The largest element is subtracted first, so that nothing overflows.
@@ -402,7 +403,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 @public()
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DtypeLike = None) -> Tensor:
     """Return x - ln Σ eˣ along `dim`, the logarithm of softmax.
 
     Args:
@@ -430,7 +431,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     )
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DtypeLike = None) -> Tensor:
     """Return e⁻ˣ / Σ e⁻ˣ along `dim`.
 
     Args:

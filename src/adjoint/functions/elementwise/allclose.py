@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor
@@ -51,5 +49,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return _all_true(comparison.eq(input, other))
 
 
-def _all_true(truths: Any) -> bool:
+def _all_true(truths: Tensor) -> bool:
     return bool(reduction.all(truths, axes=tuple(range(truths.ndim)), keepdims=False))

@@ -9,6 +9,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
+from adjoint.core.typing import Function
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.elementwise.dtype_conversion import add_cast_method
@@ -162,8 +163,8 @@ def _conjugate_transpose(self: Tensor) -> Tensor:
     return conj(shape.transpose(self, 0, 1)) if self.ndim else self
 
 
-def _make_part_setter(part: Any) -> Any:
-    def write(self: Any, value: Any) -> None:
+def _make_part_setter(part: Function) -> Function:
+    def write(self: Tensor, value: Tensor | float) -> None:
         view: Any = part(self)
         view.copy_(value) if isinstance(value, Tensor) else view.fill_(value)
 

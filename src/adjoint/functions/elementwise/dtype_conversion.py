@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any, cast
 
@@ -9,10 +10,11 @@ from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import CPU, device, require_cpu
 from adjoint.core.dtype.dtype import numpy_dtype
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.tensor.memory_format import preserve_format
+from adjoint.core.tensor.memory_format import memory_format, preserve_format
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.shape_tracer import device_like, move_to_device
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
@@ -26,9 +28,14 @@ __all__: list[str] = []
 
 @method
 def to(
-    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
-    memory_format: Any = None,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    *args: Any,
+    dtype: DtypeLike = None,
+    device: Any = None,
+    copy: bool = False,
+    non_blocking: bool = False,
+    memory_format: memory_format | None = None,
+) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
     Args:
@@ -64,7 +71,7 @@ def to(
     return out if memory_format in (None, preserve_format) else _apply_memory_format(out, memory_format)
 
 
-def _apply_memory_format(x: Tensor, memory_format: Any) -> Tensor:
+def _apply_memory_format(x: Tensor, memory_format: memory_format) -> Tensor:
     """Return x, or a copy unless it has that order; for sizes of 1 the strides of their dimensions decide."""
     order, last = dim_order_for_copy(x, memory_format), is_channels_last(strided_stand_in(x))
     if order:
@@ -113,15 +120,22 @@ def add_cast_method(name: str, kind: dtypes.dtype) -> None:
 
 
 for _name, _kind in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
-    "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
     "bool": dtypes.bool_,
-}.items():  # fmt: skip
+}.items():
     add_cast_method(_name, _kind)
 
 
 @method
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write the values of `src`, a tensor or a number, broadcast and converted, into this tensor."""
     if not isinstance(src, Tensor):
         if not isinstance(src, Number):
@@ -134,7 +148,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 @method
-def fill_(self: Tensor, value: Any) -> Tensor:
+def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Write one value into every element."""
     if isinstance(value, Tensor):
         return copy_(self, value)
@@ -149,9 +163,15 @@ def zero_(self: Tensor) -> Tensor:
 
 def _add_new_filled_method(fill: Any) -> None:
     def new(
-        self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-        layout: Any = None, pin_memory: bool = False, **named: Any,
-    ) -> Tensor:  # fmt: skip
+        self: Tensor,
+        *size: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        layout: Any = None,
+        pin_memory: bool = False,
+        **named: Any,
+    ) -> Tensor:
         dtype, device = dtype or self.dtype, device_like(self, device)
         return cast("Tensor", fill(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named))
 
@@ -166,9 +186,16 @@ _add_new_filled_method(creation.ones)
 
 @method
 def new_full(
-    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    size: tuple[int, ...],
+    fill_value: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return one value, of this dtype."""
     return creation.full(
         size, fill_value, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad
@@ -177,9 +204,15 @@ def new_full(
 
 @method
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    data: Sequence[float],
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return a copy of `data` in this dtype."""
     return creation.tensor(
         data, dtype=dtype or self.dtype, device=device_like(self, device), requires_grad=requires_grad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype import is_bfloat16, promote
 from adjoint.core.op.families import restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import in_place, public, rename_node
@@ -84,14 +85,14 @@ def frexp(input: Tensor) -> FrexpResult:
 
 
 @public(inplace=True)
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """Return `input`, but nowhere below `min`."""
     refuse_numbers("clamp_min", ("input", "min"), "y", input, min)
     return rename_node(pointwise.clamp(input, min=min), "ClampMinBackward0")
 
 
 @public(inplace=True)
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """Return `input`, but nowhere above `max`."""
     refuse_numbers("clamp_max", ("input", "max"), "y", input, max)
     return rename_node(pointwise.clamp(input, max=max), "ClampMaxBackward0")
@@ -113,7 +114,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 @public(inplace=True)
 @with_out
-def float_power(input: Any, exponent: Any) -> Tensor:
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """Return input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
     refuse_numbers("float_power", ("input", "exponent"), "xy", input, exponent)
     is_complex = promote(getattr(v, "array", v) for v in (input, exponent)).kind == "c"
@@ -164,7 +165,7 @@ def nan_to_num(
 
 @public(inplace=True)
 @with_out
-def polygamma(n: Any, input: Any) -> Tensor:
+def polygamma(n: Tensor | float, input: Tensor | float) -> Tensor:
     """Return the n-th derivative of digamma. As a method, of the tensor. Raises RuntimeError for a negative n."""
     if isinstance(n, Tensor):
         n, input = input, n
@@ -179,7 +180,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return ln of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    total: Any = p * (p - 1) / 4.0 * math.log(math.pi)
+    total: Operand = p * (p - 1) / 4.0 * math.log(math.pi)
     for j in range(p):
         total = arithmetic.add(lgamma(arithmetic.sub(input, j / 2.0)), total)
     return rename_node(total, "MvlgammaBackward0")

@@ -19,12 +19,20 @@ from adjoint.ops.movement import movement
 from adjoint.ops.random import draws
 
 __all__ = [
-    "celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink",
+    "celu",
+    "glu",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "mish",
+    "prelu",
+    "softshrink",
     "softsign",
-]  # fmt: skip
+]
 
 
-def _copy_if_inplace(input: Tensor, inplace: bool) -> Any:
+def _copy_if_inplace(input: Tensor, inplace: bool) -> Tensor:
     """Return the input, or a copy where it will be written: the gradient needs the values before."""
     return select.copy(input) if inplace else input
 

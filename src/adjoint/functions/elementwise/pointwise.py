@@ -11,7 +11,9 @@ from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import NUMBERS, restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import with_out, write_out
@@ -122,7 +124,7 @@ for _name in _ALIASES.split():
 
 
 @public(inplace=True)
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+def pow(input: Tensor | float, exponent: Tensor | float, *, out: Operand = None) -> Tensor:
     """Return `input` to the power `exponent`, element by element, with broadcasting.
 
     Args:
@@ -149,7 +151,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(inplace=True)
-def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def add(input: Operand, other: Operand, last: Any = None, *, alpha: Any = 1, out: Operand = None) -> Tensor:
     """Return input + alpha · other, element by element, with broadcasting.
 
     Args:
@@ -172,7 +174,9 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
 
 
 @public("subtract", inplace=True)
-def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def sub(
+    input: Tensor | float, other: Operand, last: Operand = None, *, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
     """Return input - alpha · other, element by element, with broadcasting.
 
     Args:
@@ -192,13 +196,13 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
 
 
-def _accept_leading_factor(name: str, factor: str, given: Any) -> Any:
+def _accept_leading_factor(name: str, factor: str, given: Any) -> float:
     """Return the factor that programs of old gave ahead of the operands, with a warning."""
     warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
     return given
 
 
-def _scale_by_alpha(input: Any, other: Any, alpha: Any) -> Any:
+def _scale_by_alpha(input: Operand, other: Operand, alpha: Operand) -> Operand:
     """Return alpha · other in the common type of input and other, in which alpha takes no part."""
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
@@ -209,20 +213,21 @@ def _scale_by_alpha(input: Any, other: Any, alpha: Any) -> Any:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if isinstance(other, (int, float, complex)):
         return other and bool(alpha) if isinstance(other, bool) else other * alpha
-    if getattr(other, "array", other).dtype != common:
+    array: Operand = getattr(other, "array", other)
+    if array.dtype != common:
         other = select.cast(other, dtype=common)
     return arithmetic.mul(other, bool(alpha) if common.kind == "b" else alpha)
 
 
 @public()
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def rsub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     """Return other - alpha · input."""
     refuse_numbers("rsub", ("input", "other"), "y", input, other)
     return sub(other, input, alpha=alpha)
 
 
 @public("multiply", inplace=True)
-def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
+def mul(input: Tensor, other: Operand, *, out: Tensor | float | None = None) -> Tensor:
     """Return input · other, element by element, with broadcasting.
 
     Args:
@@ -238,7 +243,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
 
 
 @public("divide", "true_divide", inplace=True)
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Operand = None) -> Tensor:
     """Return input / other, element by element, with broadcasting; integers give floats.
 
     Args:
@@ -263,7 +268,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
-def _truncated_quotient(x: Any, y: Any) -> Tensor:
+def _truncated_quotient(x: Tensor, y: Tensor | float) -> Tensor:
     if promote(getattr(v, "array", v) for v in (x, y)).kind in "fV":
         return arithmetic.trunc(arithmetic.div(x, y))
     # integers: exact, so not by way of floats; the remainder of `fmod` has the sign of x
@@ -275,7 +280,7 @@ subtract, multiply, divide, true_divide = sub, mul, div, div
 
 @public("clip", inplace=True)
 @with_out
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Return `input` with each element limited to [min, max]; NaN stays.
 
     The gradient is 0 where an element was limited.
@@ -295,7 +300,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
         return select.clamp_range(input, low=min, high=max)
-    out: Any = input
+    out: Operand = input
     if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
         common = promote(x.array for x in (input, min, max))
         out, min, max = (x if x.array.dtype == common else select.cast(x, dtype=common) for x in (input, min, max))
@@ -306,12 +311,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return out
 
 
-def _is_bound(number: Any) -> bool:
+def _is_bound(number: Operand) -> bool:
     """Return True for a number that is not NaN, and for None."""
     return number is None or (type(number) in NUMBERS and number == number)
 
 
-def _clamp_to_bound(x: Any, bound: Any, beyond: Any) -> Any:
+def _clamp_to_bound(x: Tensor, bound: Tensor | float, beyond: Function) -> Operand:
     """Return `bound` where x is beyond it, or where it is NaN."""
     outside = beyond(x, bound)
     if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
@@ -325,7 +330,7 @@ clip = clamp
 @public(inplace=True)
 @with_out
 @in_float32
-def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:
     """Return input + value · tensor1 · tensor2; of four operands, as programs of old have them, value is the second."""
     if last is not None:
         tensor1, tensor2, value = tensor2, last, _accept_leading_factor("addcmul", "value", tensor1)
@@ -336,7 +341,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
 @public(inplace=True)
 @with_out
 @in_float32
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, value: Any = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:
     """Return input + value · tensor1 / tensor2; of four operands, as programs of old have them, value is the second.
 
     Raises RuntimeError where tensor1 and tensor2 are integers.
@@ -352,7 +357,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, last: Any = None, *, v
 @public(inplace=True)
 @with_out
 @in_float32
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """Return input + weight (end - input), computed from the nearer end. Raises RuntimeError for two types."""
     kind = getattr(end, "dtype", input.dtype)
     if kind is not input.dtype:
@@ -368,7 +373,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 
 @with_out
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(condition: Tensor, input: Operand = None, other: Operand = None) -> Any:
     """Return `input` where `condition` is true, else `other`; all three broadcast.
 
     The branch not chosen gets a gradient of zero. Without `input` and `other`, `where(condition)` returns the positions
@@ -395,13 +400,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return select.choose(condition, input, other)
 
 
-def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
+def _where_method(self: Any, condition: Tensor, other: Operand) -> Any:
     """Return `self` where `condition` is true, else `other`."""
     return where(condition, self, other)
 
 
 @public()
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """Return a copy in memory of its own; gradients flow through it to `input`.
 
     Args:
@@ -423,11 +428,19 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 _IN_PLACE_OPERATORS = {
-    "add": arithmetic.add, "sub": arithmetic.sub, "mul": arithmetic.mul, "truediv": arithmetic.div,
-    "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": arithmetic.pow, "and": bitwise.bitwise_and,
-    "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift,
+    "add": arithmetic.add,
+    "sub": arithmetic.sub,
+    "mul": arithmetic.mul,
+    "truediv": arithmetic.div,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "pow": arithmetic.pow,
+    "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or,
+    "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.bitwise_left_shift,
     "rshift": bitwise.bitwise_right_shift,
-}  # fmt: skip
+}
 for _name, _f in _IN_PLACE_OPERATORS.items():
     setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
 setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake

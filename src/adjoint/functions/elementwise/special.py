@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.op.families import restrict_scalars
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.api.out import with_out
 from adjoint.functions.elementwise import activation, float_functions, pointwise
 from adjoint.functions.elementwise.float_functions import digamma, erfc, erfinv, logit, polygamma, sinc, xlogy
@@ -91,6 +92,6 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return activation.softmax(input, dim, dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return x - ln Σ eˣ along `dim`. Raises RuntimeError for integers."""
     return activation.log_softmax(input, dim, dtype=dtype)

@@ -15,6 +15,7 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
@@ -50,7 +51,7 @@ class IndexPlan:
             self._add(item, shape)
         self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
 
-    def _add(self, item: Any, shape: tuple[int, ...]) -> None:
+    def _add(self, item: Tensor | int | slice | None, shape: tuple[int, ...]) -> None:
         d = len(self.bounds)
         if item is None:
             self._add_new()
@@ -119,7 +120,7 @@ class IndexPlan:
             self.arrays.append(array)
 
 
-def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Any]:
+def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Tensor | int | slice | None]:
     """Return the items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
     items = [
         _normalize_index(item)
@@ -191,7 +192,7 @@ def _normalize_index(item: Any) -> Any:
     return item
 
 
-def _to_slice_bound(value: Any) -> int:
+def _to_slice_bound(value: Operand) -> int:
     try:
         return index(value)
     except TypeError:
@@ -225,7 +226,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
 
 
-def _try_simple_getitem(x: Tensor, key: Any) -> Any:
+def _try_simple_getitem(x: Tensor, key: Any) -> Tensor | None:
     """Return x[key] for one integer, slices or one integer tensor without a plan, which takes 4 µs; else None."""
     shape, kind = x.array.shape, type(key)
     if kind is int:
@@ -239,7 +240,7 @@ def _try_simple_getitem(x: Tensor, key: Any) -> Any:
     return None
 
 
-def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
+def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
     """Return (start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
     if len(key) > len(shape):
         return None
@@ -256,7 +257,7 @@ def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> Any:
     return tuple(bounds) if partly else None
 
 
-def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
+def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:
     """Return x after all but the index arrays."""
     out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
     for d, at in reversed(plan.integers):
@@ -264,7 +265,7 @@ def _apply_basic_indices(x: Any, plan: IndexPlan) -> Any:
     return rename_node(movement.reshape(out, shape=tuple(plan.shape)), "UnsqueezeBackward0") if plan.new else out
 
 
-def setitem(x: Tensor, key: Any, value: Any) -> None:
+def setitem(x: Tensor, key: Any, value: Operand) -> None:
     """Write x[key] = value in place; gradients flow to `value`, and to x where it was not replaced.
 
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
@@ -305,15 +306,15 @@ def _indexed_shape(plan: IndexPlan) -> Any:
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together: {error}") from error
 
 
-def assign_masked(region: Tensor, plan: IndexPlan, value: Any, accumulate: bool = False) -> Tensor:
+def assign_masked(region: Tensor, plan: IndexPlan, value: Tensor | float, accumulate: bool = False) -> Tensor:
     """Return `region` with `value`, or with it added, where the plan's mask is true."""
-    mask: Any = plan.mask
+    mask: Operand = plan.mask
     if plan.arrays:
         mask.array.refuse("indexing with a mask and other tensors")
     return masked_assign_traced(region, mask, plan.mask_at, _cast_value(region, value, True), accumulate)
 
 
-def _cast_value(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
+def _cast_value(x: Tensor, value: Operand, at_arrays: bool) -> Tensor:
     """Return `value` as a tensor of the type of x."""
     if not isinstance(value, Tensor):
         number = select.number_as_array(value, x.array.dtype) if isinstance(value, complex) else np.asarray(value)
@@ -328,7 +329,7 @@ def _cast_value(x: Tensor, value: Any, at_arrays: bool) -> Tensor:
     return value
 
 
-def _prepare_value(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
+def _prepare_value(x: Tensor, value: Tensor | float, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
     """Return `value` as a tensor of the type of x that broadcasts to `shape`."""
     given = tuple(value.array.shape if isinstance(value, Tensor) else np.shape(value))
     extra = max(len(given) - len(shape), 0)
@@ -343,7 +344,7 @@ def _prepare_value(x: Tensor, value: Any, shape: tuple[int, ...], at_arrays: boo
     return fitted
 
 
-def _assign_unrecorded(x: Tensor, plan: IndexPlan, value: Any) -> None:
+def _assign_unrecorded(x: Tensor, plan: IndexPlan, value: Array) -> None:
     """Let NumPy assign at the index arrays; nothing is recorded."""
     check_writable(x, "index assignment", False)
     if is_expanded(view_of(x)):
@@ -379,7 +380,7 @@ def _put_into_base(region: Tensor, value: Tensor, plan: IndexPlan) -> None:
     write_in_place(view.base, movement.reshape(written, shape=shape), "index assignment")
 
 
-def delitem(x: Tensor, key: Any) -> None:
+def delitem(x: Tensor, key: int) -> None:
     """Raise TypeError: the size of a tensor stays."""
     raise TypeError("Tensor does not support deleting items")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.gather import _broadcast_or_raise
@@ -20,7 +21,7 @@ __all__ = ["argwhere", "masked_fill", "masked_select", "nonzero", "nonzero_stati
 
 
 @public(inplace=True)
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """Return a copy of `input` with `value` wherever `mask` is true.
 
     Args:
@@ -65,7 +66,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 @public()
-def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """Return the positions of the elements that are not zero, in row-major order.
 
     Args:

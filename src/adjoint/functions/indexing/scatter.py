@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -40,7 +41,7 @@ __all__ = [
 
 @public(inplace=True)
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor, dim: int, index: Tensor, src: Operand = None, *, value: Operand = None, reduce: str | None = None
 ) -> Tensor:
     """Return a copy of `input` with values written at the positions `index` along `dim`.
 
@@ -84,7 +85,7 @@ def scatter(
     return ops.scatter_reduce(input, spread, index, axis=axis, reduce="prod", include_self=True)
 
 
-def _crop_to_index(source: Tensor, index: Tensor) -> Any:
+def _crop_to_index(source: Tensor, index: Tensor) -> Tensor:
     """Return the part of `source` that `index` speaks of."""
     shape = index.array.shape
     if source.array.shape == shape or source.ndim != len(shape):
@@ -182,7 +183,7 @@ def _at_least_1d(input: Tensor) -> Tensor:
 
 @public(inplace=True)
 @in_float32
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """Return `input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
     axis, at, part = _check_row_index("index_add", index, input, dim, source)
     if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
@@ -203,7 +204,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 @public(inplace=True)
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """Return `input` with one value in its slices `index` of `dim`. Raises RuntimeError for a value with dimensions."""
     axis, at, _ = _check_row_index("index_fill", index, input, dim, None)
     if isinstance(value, complex) and input.array.dtype.kind != "c":
@@ -223,7 +224,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return rename_node(_put_rows(input, value, axis, at), "IndexFillBackward0")
 
 
-def _put_rows(input: Tensor, value: Any, axis: int, at: Tensor) -> Tensor:
+def _put_rows(input: Tensor, value: Operand, axis: int, at: Tensor) -> Tensor:
     out = view_update.put_index(_at_least_1d(input), value, at, pattern=(None,) * axis + (0,))
     return out if input.ndim else movement.reshape(out, shape=())
 
@@ -327,7 +328,7 @@ def _check_flat_index(name: str, index: Tensor, input: Tensor) -> Tensor:
 
 
 @public()
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write one value on the main diagonal; `wrap` starts it anew below a tall matrix, one row apart."""
     n = self.ndim
     if n < 2:
@@ -365,7 +366,7 @@ def slice_scatter(
     return _scatter_into_view(input, src, lambda x: x[(slice(None),) * d + (slice(start, end, step),)])
 
 
-def _scatter_into_view(input: Tensor, src: Tensor, view: Any) -> Tensor:
+def _scatter_into_view(input: Tensor, src: Tensor, view: Function) -> Tensor:
     out = select.copy(input)
     region = view(out)
     if region.array.shape != src.array.shape:

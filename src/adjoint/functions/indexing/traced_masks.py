@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 MISMATCH = "shape mismatch: value tensor of shape {} cannot be broadcast"
 
 
-def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate: bool) -> Any:
+def masked_assign_traced(region: Tensor, mask: Tensor, at: int, value: Tensor, accumulate: bool) -> Operand:
     """Return `region` with `value`, or with it added, where `mask` is true, which spans its dimensions from `at` on.
 
     `value` broadcasts to what the mask would choose: one dimension, as long as the mask has truths, in place of its
@@ -49,7 +53,7 @@ def masked_assign_traced(region: Any, mask: Any, at: int, value: Any, accumulate
     return select.where(where, value, region)
 
 
-def masked_scatter_traced(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter_traced(input: Tensor, mask: Tensor, source: Tensor) -> Operand:
     """Return `input` with the elements where `mask`, of the same shape, is true taken from `source` in order."""
     total, have = _count_true(mask), source.numel()
     complaint = "Number of elements of source < number of ones in mask"
@@ -57,14 +61,14 @@ def masked_scatter_traced(input: Any, mask: Any, source: Any) -> Any:
     return select.where(mask, _take_along_mask(movement.reshape(source, shape=(have,)), mask, 0), input)
 
 
-def drop_leading_ones(value: Any, ndim: int) -> Any:
+def drop_leading_ones(value: Tensor, ndim: int) -> Tensor:
     """Return `value` without the leading dimensions of size 1 that it has beyond `ndim`."""
     given = value.array.shape
     extra = len(given) - ndim
     return movement.reshape(value, shape=given[extra:]) if extra > 0 and set(given[:extra]) == {1} else value
 
 
-def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:
+def _take_along_mask(value: Tensor, mask: Tensor, axis: int) -> Tensor:
     """Replace a dimension by those of the mask: its elements in order where that is true, elsewhere any."""
     shape = value.array.shape
     before, count, rest = shape[:axis], shape[axis], shape[axis + 1 :]
@@ -78,10 +82,10 @@ def _take_along_mask(value: Any, mask: Any, axis: int) -> Any:
     return movement.reshape(taken, shape=(*before, *mask.array.shape, *rest))
 
 
-def _mask_as_integers(mask: Any) -> Any:
+def _mask_as_integers(mask: Tensor) -> Tensor:
     """Return the mask in one row, as integers."""
     return select.cast(movement.reshape(mask, shape=(mask.numel(),)), dtype=np.dtype(np.int64))
 
 
-def _count_true(mask: Any) -> Any:
+def _count_true(mask: Tensor) -> Tensor:
     return reduction.sum(_mask_as_integers(mask), axes=(0,), keepdims=False)

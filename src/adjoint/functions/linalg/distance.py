@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
@@ -53,7 +54,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     return rename_node(norms.norm(gaps, p, -1), "CdistBackward0")
 
 
-def _euclidean_by_matmul(x: Any, y: Any) -> Tensor:
+def _euclidean_by_matmul(x: Operand, y: Operand) -> Tensor:
     """Return √(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
     squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
     products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)
@@ -66,17 +67,17 @@ def _pair_indices(n: int) -> tuple[Any, Any]:
     return first, second
 
 
-def _pairwise_differences(x: Any) -> Any:
+def _pairwise_differences(x: Operand) -> Tensor:
     """Return x[i] - x[j] for all pairs i < j: (pairs, M)."""
     first, second = map(constant, _pair_indices(x.shape[0]))
     return arithmetic.sub(indexing.index(x, first, pattern=(0,)), indexing.index(x, second, pattern=(0,)))
 
 
-def _pairwise_norms(x: Any, p: float) -> Any:
+def _pairwise_norms(x: Operand, p: float) -> Any:
     return norms.norm(_pairwise_differences(x), p, -1)
 
 
-def _pdist_dx(g: Any, x: Any, p: float) -> Any:
+def _pdist_dx(g: Operand, x: Operand, p: float) -> Tensor:
     """Return the gradient of each distance, taken to both of its rows."""
     gaps = _pairwise_differences(x)
     distances = norms.norm(gaps, p, -1, True)
@@ -99,7 +100,7 @@ def _pdist_dx(g: Any, x: Any, p: float) -> Any:
 @primitive(
     spec=lambda x, *, p: Spec((x.shape[0] * (x.shape[0] - 1) // 2,), x.dtype), node="PdistBackward0", dx=_pdist_dx
 )
-def _pdist(x: Any, *, p: float) -> Any:
+def _pdist(x: Array, *, p: float) -> Array:
     first, second = _pair_indices(x.shape[0])
     size = np.abs(x[first] - x[second])
     if p == 2:

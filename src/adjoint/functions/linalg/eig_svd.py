@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.out import with_out
@@ -121,7 +121,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return eig_svd.svdvals(A)
 
 
-def refuse_driver(name: str, driver: Any) -> None:
+def refuse_driver(name: str, driver: str | None) -> None:
     """Raise RuntimeError for a driver: there are several on graphics processors only."""
     if driver is not None:
         raise RuntimeError(

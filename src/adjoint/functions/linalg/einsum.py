@@ -19,7 +19,7 @@ __all__ = ["einsum"]
 LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that may stand for them
 
 
-def einsum(equation: Any, *operands: Any) -> Tensor:
+def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     """Return the sums of products of the operands, over the letters that the result lacks.
 
     An operand's letters name its dimensions. `...` stands for further ones, which broadcast. Without `->`, the result
@@ -133,7 +133,7 @@ def _check_sizes(terms: list[str], shapes: list[tuple[int, ...]]) -> None:
                 )
 
 
-def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
+def _diagonal(x: Tensor, letters: str) -> tuple[Any, str]:
     """Take the diagonal of letters that one operand repeats."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
@@ -146,7 +146,7 @@ def _diagonal(x: Any, letters: str) -> tuple[Any, str]:
     return x, letters
 
 
-def _contract_pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str]:
+def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Any, str]:
     """Contract two operands to one batched matrix product over the letters that nobody needs later."""
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)
@@ -157,7 +157,7 @@ def _contract_pair(x: Any, a: str, y: Any, b: str, later: str) -> tuple[Any, str
     for letter, n in zip(a, x.array.shape, strict=True):
         sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
 
-    def laid_out(t: Any, letters: str, *groups: list[str]) -> Any:
+    def laid_out(t: Tensor, letters: str, *groups: list[str]) -> Tensor:
         order = [c for group in groups for c in group]
         t = movement.permute(t, axes=tuple(letters.index(c) for c in order))
         t = movement.expand(t, shape=tuple(sizes[c] for c in order))

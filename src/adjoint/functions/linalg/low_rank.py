@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function
 from adjoint.functions.creation import random
 from adjoint.functions.linalg import matmul
 from adjoint.functions.linalg.checks import check_square
@@ -75,7 +74,7 @@ def lobpcg(
     tol: float | None = None,
     largest: bool | None = None,
     method: str | None = None,
-    tracker: Any = None,
+    tracker: Function | None = None,
     ortho_iparams: dict[str, int] | None = None,
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,

@@ -13,6 +13,7 @@ from adjoint.core.op.families import OPERANDS, with_eager_fast_path
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.legacy_overloads import with_leading_factors
 from adjoint.functions.api.out import with_out, write_out
@@ -47,7 +48,7 @@ def _check_inner_sizes(name: str, x: Tensor, y: Tensor) -> None:
 
 
 @public()
-def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
+def matmul(input: Operand, other: Operand, *, out: Operand = None) -> Tensor:
     """Return the matrix product of two tensors, which `input @ other` also computes.
 
     The product is taken over the last two dimensions; the others broadcast. A vector on the left stands for a row, on
@@ -72,7 +73,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     return _product(input, other)
 
 
-def _product(input: Any, other: Any) -> Tensor:
+def _product(input: Operand, other: Operand) -> Tensor:
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x_shape, y_shape = input.array.shape, other.array.shape
         if len(x_shape) == 2 == len(y_shape) and x_shape[1] == y_shape[0] and input.array.dtype is other.array.dtype:
@@ -98,11 +99,11 @@ def _product(input: Any, other: Any) -> Tensor:
     return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
-def _matmul_operator(self: Tensor, other: Any) -> Any:
+def _matmul_operator(self: Tensor, other: Operand) -> Any:
     return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
 
-def _rmatmul_operator(self: Tensor, other: Any) -> Any:
+def _rmatmul_operator(self: Tensor, other: Operand) -> Any:
     return matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
 
@@ -197,11 +198,11 @@ def _can_fuse_addmm(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
     return same and len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
 
 
-def _addmm_composite(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
+def _addmm_composite(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float, alpha: float) -> Tensor:
     return add_scaled_product("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
-def add_scaled_product(name: str, input: Any, product: Any, beta: float, alpha: float) -> Tensor:
+def add_scaled_product(name: str, input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
     """Return beta · input + alpha · product. With a beta of 0 it does not matter what `input` holds, NaN included.
 
     Where elements are integers or truths, so are alpha and beta: fractions are left out. Raises RuntimeError if
@@ -223,7 +224,7 @@ def add_scaled_product(name: str, input: Any, product: Any, beta: float, alpha: 
     return arithmetic.add(scaled, input if beta == 1 else arithmetic.mul(input, beta))
 
 
-def _scale_grad(g: Any, factor: float) -> Any:
+def _scale_grad(g: Operand, factor: float) -> Operand:
     return g if factor == 1 else arithmetic.mul(g, factor)
 
 
@@ -234,7 +235,7 @@ def _scale_grad(g: Any, factor: float) -> Any:
     dmat1=lambda g, mat2, alpha: _scale_grad(contraction.mm(g, movement.permute(mat2, axes=(1, 0))), alpha),
     dmat2=lambda g, mat1, alpha: _scale_grad(contraction.mm(movement.permute(mat1, axes=(1, 0)), g), alpha),
 )
-def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> Any:
+def _addmm(input: Array, mat1: Array, mat2: Array, *, beta: float, alpha: float) -> Array:
     out = np.matmul(mat1, mat2)
     if alpha != 1:
         out *= alpha
@@ -243,23 +244,23 @@ def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float, alpha: float) -> An
     return out
 
 
-def _linear_composite(x: Any, weight: Any, bias: Any = None) -> Any:
+def _linear_composite(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     out = matmul(x, movement.permute(weight, axes=(1, 0), called="t"))
     return out if bias is None else arithmetic.add(out, bias)
 
 
-def _linear_dx(g: Any, weight: Any) -> Any:
+def _linear_dx(g: Operand, weight: Operand) -> Tensor:
     """Return g W, with the leading dimensions of g taken as one."""
     product = contraction.mm(_as_rows(g), weight)
     return product if len(g.shape) == 2 else movement.reshape(product, shape=(*g.shape[:-1], weight.shape[1]))
 
 
-def _linear_dweight(g: Any, x: Any) -> Any:
+def _linear_dweight(g: Operand, x: Operand) -> Tensor:
     """Return gᵀ x, with the leading dimensions of both taken as one."""
     return contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x))
 
 
-def _as_rows(x: Any) -> Any:
+def _as_rows(x: Operand) -> Operand:
     return x if len(x.shape) == 2 else movement.reshape(x, shape=(movement.numel(x.shape[:-1]), x.shape[-1]))
 
 
@@ -270,7 +271,7 @@ def _as_rows(x: Any) -> Any:
     dweight=_linear_dweight,
     dbias=lambda g: g,
 )
-def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     # all rows at once: NumPy multiplies stacks one by one, which takes 17 times as long for 64 stacks of 12 rows
     flat = x.ndim == 2
     multiply: Any = contraction.mm

@@ -15,7 +15,9 @@ __all__ = ["frobenius_norm", "norm", "norm_except_dim", "nuclear_norm"]
 
 
 @public()
-def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(
+    input: Tensor, p: Tensor | float | str = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """Return the norm (Σ|x|ᵖ)^(1/p) of all elements, or of those along `dim`.
 
     The gradient at 0 is taken as 0.

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, numpy_dtype
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import all_dims, one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
@@ -60,7 +61,9 @@ def slogdet(A: Tensor) -> SlogdetResult:
 
 
 @with_out
-def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+def matrix_rank(
+    A: Tensor, tol: float | None = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
     """Return the number of singular values above max(atol, rtol · the largest).
 
     Tolerances are numbers or tensors, one for each matrix; `tol` is the older name of atol. `hermitian`: A is
@@ -94,7 +97,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     return reduce.power_norm(x, ord, dim, keepdim, dtype=dtype)
 
 
-def _check_real_order(name: str, ord: Any) -> None:
+def _check_real_order(name: str, ord: complex | str) -> None:
     if isinstance(ord, complex):
         raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
 
@@ -201,7 +204,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 
 @with_out
-def cond(A: Tensor, p: Any = None) -> Tensor:
+def cond(A: Tensor, p: Operand = None) -> Tensor:
     """Return |A| |A⁻¹| in the norm p of `matrix_norm`, 2 unless given; inf for a singular matrix."""
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")

@@ -98,7 +98,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 @public()
 @with_out
-def inner(input: Tensor, other: Tensor) -> Any:
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """Return Σ over the last dimension of both, every slice with every slice; with a number, the product."""
     if not (input.ndim and other.ndim):
         return arithmetic.mul(input, other)
@@ -117,7 +117,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return matmul.dot(conj(input) if is_complex(input) else input, other)
 
 
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Any:
+def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], ...] = 2, out: Tensor | None = None) -> Tensor:
     """Return Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
 
     A dimension of size 1 goes with one of any size.
@@ -154,7 +154,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return shape.reshape(matmul.mm(left, right), tuple(lead + tail))
 
 
-def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, from the left."""
     if out is not None:
         return write_out(out, chain_matmul, *matrices)

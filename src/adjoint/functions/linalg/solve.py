@@ -151,7 +151,14 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 
 @with_out
-def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+def pinv(
+    A: Tensor,
+    rcond: Tensor | float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Tensor | float | None = None,
+) -> Tensor:
     """Return the pseudoinverse, of the singular values above max(atol, rtol · the largest).
 
     Tolerances are numbers or tensors, one for each matrix; `rcond` is the older name of rtol. `hermitian`: A is
@@ -169,7 +176,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     return least_squares.pinv(A, atol, rtol, hermitian=hermitian)
 
 
-def resolve_tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, ...]:
+def resolve_tolerances(A: Tensor, atol: float | None, rtol: Tensor | float | None) -> tuple[Any, ...]:
     """Return A and its tolerances; where these are tensors, all stacks are of one length.
 
     Where rtol is not given, and atol is not or is 0, it is the larger dimension times the machine epsilon.

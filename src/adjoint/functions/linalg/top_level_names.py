@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.linalg import eig_svd, factorizations, lu_ldl, matrix_functions, norms_det, solve
 from adjoint.functions.linalg.checks import check_same_dtype, check_solve_shapes, check_square
+from adjoint.functions.linalg.lu_ldl import LuFactorExResult
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import transcendental
 from adjoint.ops.linalg import matrices, triangular
@@ -147,7 +148,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 @public()
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, Tensor] | LuFactorExResult:
     """Return `linalg.lu_factor` without an error for a zero on the diagonal of U; with its place if `get_infos`."""
     found = lu_ldl.lu_factor_ex(A, pivot=pivot)
     return found if get_infos else (found.LU, found.pivots)

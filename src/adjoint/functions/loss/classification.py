@@ -12,6 +12,7 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import log_softmax
@@ -85,7 +86,9 @@ def cross_entropy(
     return arithmetic.add(arithmetic.mul(loss, 1.0 - label_smoothing), arithmetic.mul(spread, share))
 
 
-def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str, smoothing: float, axis: int) -> Any:
+def _soft_cross_entropy(
+    logs: Tensor, target: Tensor, weight: Tensor | None, reduction_name: str, smoothing: float, axis: int
+) -> Tensor:
     classes = logs.array.shape[axis]
     if smoothing:
         target = target * (1.0 - smoothing) + smoothing / classes
@@ -101,8 +104,8 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction_name: str
 
 
 def _label_smoothing_loss(
-    logs: Any, target: Any, weight: Any, ignore_index: int, reduction_name: str, axis: int
-) -> Any:
+    logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction_name: str, axis: int
+) -> Operand:
     """Return the part of label smoothing that spreads over all classes."""
     shape = tuple(logs.array.shape[axis] if d == axis else 1 for d in range(logs.ndim))
     terms = logs if weight is None else logs * movement.reshape(weight, shape=shape)
@@ -207,21 +210,22 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
     return None if loss is None else wrap_computed(mean_nll.op, (logs, target), {"ignore": ignore}, loss)
 
 
-def _mean_nll_composite(logs: Any, target: Any, *, ignore: int) -> Any:
+def _mean_nll_composite(logs: Operand, target: Tensor, *, ignore: int) -> Operand:
     counted = comparison.ne(target, ignore)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
     loss = select.where(counted, arithmetic.neg(_gather_at_target(logs, safe, 1)), 0.0)
     return apply_loss_reduction(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
 
 
-def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: tuple[int, ...], ignore: int) -> Operand:
     """Return -g/n at each counted sample's class."""
     if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
         out = np.zeros(logs_shape, g.dtype)
         if MEAN_NLL_DX.call(g, target, out) is not None:
             return out
     counted = comparison.ne(target, ignore)
-    count = reduction.sum(select.cast(counted, dtype=getattr(g, "array", g).dtype), axes=(0,), keepdims=False)
+    array: Operand = getattr(g, "array", g)
+    count = reduction.sum(select.cast(counted, dtype=array.dtype), axes=(0,), keepdims=False)
     share = select.where(counted, arithmetic.neg(arithmetic.div(g, count)), 0.0)
     column = (logs_shape[0], 1)
     at = movement.reshape_unshared(select.where(counted, target, np.asarray(0, np.int64)), column)
@@ -229,7 +233,7 @@ def _mean_nll_dlogs(g: Any, target: Any, logs_shape: tuple[int, ...], ignore: in
 
 
 @with_eager_fast_path(composite=_mean_nll_composite, node=NLL_NODE, dlogs=_mean_nll_dlogs)
-def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
+def _mean_nll(logs: Array, target: Array, *, ignore: int) -> Operand:
     counted = target != ignore
     count = np.count_nonzero(counted)
     if count == len(target):
@@ -239,14 +243,16 @@ def _mean_nll(logs: Any, target: Any, *, ignore: int) -> Any:
     return -total / logs.dtype.type(count)
 
 
-def _mean_weighted_nll_composite(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+def _mean_weighted_nll_composite(logs: Operand, target: Tensor, weight: Operand, *, ignore: int) -> Operand:
     counted = comparison.ne(target, ignore)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
     share = _target_weights(safe, weight, counted, logs)
     return apply_loss_reduction(select.where(counted, -(_gather_at_target(logs, safe, 1) * share), 0.0), "mean", share)
 
 
-def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple[int, ...], ignore: int) -> Any:
+def _mean_weighted_nll_dlogs(
+    g: Operand, target: Operand, weight: Operand, logs_shape: tuple[int, ...], ignore: int
+) -> Tensor:
     """Return -g · w[class] / Σ w[class] at each counted sample's class."""
     counted = comparison.ne(target, ignore)
     at = select.where(counted, target, np.asarray(0, np.int64))
@@ -259,7 +265,7 @@ def _mean_weighted_nll_dlogs(g: Any, target: Any, weight: Any, logs_shape: tuple
 
 
 @with_eager_fast_path(composite=_mean_weighted_nll_composite, node=NLL_NODE, dlogs=_mean_weighted_nll_dlogs)
-def _mean_weighted_nll(logs: Any, target: Any, weight: Any, *, ignore: int) -> Any:
+def _mean_weighted_nll(logs: Array, target: Array, weight: Array, *, ignore: int) -> Operand:
     counted = target != ignore
     safe = np.where(counted, target, 0)
     share = np.where(counted, weight[safe], 0)
@@ -274,7 +280,7 @@ def _check_weight(weight: Tensor, classes: int) -> None:
         )
 
 
-def _target_weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
+def _target_weights(target: Operand, weight: Operand, counted: Operand, like: Operand) -> Operand:
     if weight is None:
         return select.cast(counted, dtype=like.array.dtype)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
@@ -282,7 +288,7 @@ def _target_weights(target: Any, weight: Any, counted: Any, like: Any) -> Any:
     return select.where(counted, share, 0.0)
 
 
-def _gather_at_target(input: Tensor, target: Tensor, axis: int) -> Any:
+def _gather_at_target(input: Tensor, target: Tensor, axis: int) -> Operand:
     """Return the input at the target's class."""
     shape = target.array.shape
     at = movement.reshape(target, shape=(*shape[:axis], 1, *shape[axis:]))

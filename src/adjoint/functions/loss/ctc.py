@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.loss.regression import apply_loss_reduction
@@ -24,9 +26,14 @@ LOG_ZERO = -1e30  # the logarithm of a probability of 0: finite, so that no diff
 
 @autocast_float32
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: str = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Return -ln of the probability that the log-probabilities give the targets, summed over all alignments.
 
     Alignments repeat labels and put blanks between them. The gradient assumes log-probabilities from `log_softmax`.
@@ -59,7 +66,7 @@ def ctc_loss(
     if log_probs.array.dtype.kind not in "fV":
         raise RuntimeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
     alone = log_probs.ndim == 2
-    x: Any = log_probs.unsqueeze(1) if alone else log_probs
+    x: Operand = log_probs.unsqueeze(1) if alone else log_probs
     if alone:
         targets = movement.reshape(targets, shape=(1, targets.numel()))
     times, count, classes = x.array.shape
@@ -83,13 +90,13 @@ def ctc_loss(
     return loss.squeeze(0) if alone else loss
 
 
-def _sum_over_classes(p: Any, spans: Any) -> Any:
+def _sum_over_classes(p: Tensor, spans: Tensor) -> Tensor:
     """Return Σ p (T, N, C) over classes and the times of each sequence: (N,)."""
     there = comparison.lt(constant(np.arange(p.array.shape[0])[:, None]), spans)
     return _sum(select.where(there.unsqueeze(2), p, 0.0), axes=(0, 2), keepdims=False)
 
 
-def _check_lengths(name: str, given: Any, count: int) -> Any:
+def _check_lengths(name: str, given: Tensor | Sequence[int], count: int) -> Tensor:
     """Return lengths (N,) as a tensor."""
     if not isinstance(given, Tensor):
         given = constant(np.atleast_1d(np.asarray(given)))
@@ -100,12 +107,13 @@ def _check_lengths(name: str, given: Any, count: int) -> Any:
             f"{name} must be of size batch_size: expected {count} lengths, got shape {list(given.array.shape)}"
         )
     found = movement.reshape(select.cast(given, dtype=np.dtype(np.int64)), shape=(count,))
-    indexing.check_range(found, 2**62, f"Expected {name} to have value at least 0, but got value {{}}", low=0,
-                         error=RuntimeError)  # fmt: skip
+    indexing.check_range(
+        found, 2**62, f"Expected {name} to have value at least 0, but got value {{}}", low=0, error=RuntimeError
+    )
     return found
 
 
-def _pad_targets(targets: Tensor, sizes: Any) -> Any:
+def _pad_targets(targets: Tensor, sizes: Tensor) -> Tensor:
     """Return the labels as (N, S), S being the longest length, with anything behind the end of each."""
     if targets.array.dtype.kind not in "iu":
         raise RuntimeError("targets must be integral")
@@ -133,7 +141,7 @@ def _pad_targets(targets: Tensor, sizes: Any) -> Any:
     return movement.slice(targets, bounds=((0, count, 1), (0, most, 1)))
 
 
-def _with_blanks(labels: Any, blank: int) -> Any:
+def _with_blanks(labels: Tensor, blank: int) -> Tensor:
     """Return (N, S) as (N, 2 S + 1): a blank before, between and behind the labels."""
     count, size = labels.array.shape
     wide = movement.reshape(labels, shape=(count, size, 1))
@@ -142,7 +150,7 @@ def _with_blanks(labels: Any, blank: int) -> Any:
     return movement.cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
 
 
-def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any:
+def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes: Operand) -> Operand:
     """Return -ln p of each sequence by the forward recursion over times, all in logarithms."""
     times, count, classes = x.array.shape
     width = states.array.shape[1]
@@ -181,7 +189,7 @@ def _negative_log_likelihood(x: Any, states: Any, spans: Any, sizes: Any) -> Any
     return arithmetic.neg(movement.reshape(total, shape=(count,)))
 
 
-def _can_skip_blank(states: Any) -> Any:
+def _can_skip_blank(states: Tensor) -> Operand:
     """Return True where a state may skip the one before it: a blank between two labels that differ."""
     count, width = states.array.shape
     if width <= 2:
@@ -193,9 +201,9 @@ def _can_skip_blank(states: Any) -> Any:
     return movement.cat(constant(np.zeros((count, 2), np.bool_)), may, axis=1)
 
 
-def _truncate_columns(x: Any, size: int) -> Any:
+def _truncate_columns(x: Tensor, size: int) -> Tensor:
     return movement.slice(x, bounds=((0, x.array.shape[0], 1), (0, size, 1)))
 
 
-def _stack_parts(parts: Any) -> Any:
+def _stack_parts(parts: Sequence[Tensor]) -> Tensor:
     return movement.cat(*(p.unsqueeze(0) for p in parts), axis=0)

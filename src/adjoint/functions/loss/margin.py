@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import logsigmoid
@@ -28,7 +29,7 @@ _mean, _sum = reduction.mean, reduction.sum
 
 
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """Return (ln v + (x - t)² / v) / 2, v the variance, but at least eps; `full` adds ln(2 π) / 2.
 
@@ -50,7 +51,7 @@ def gaussian_nll_loss(
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
     least = select.where(comparison.lt(var, eps), arithmetic.sub(eps, var.detach()), 0.0)
-    v: Any = arithmetic.add(var, least)
+    v: Operand = arithmetic.add(var, least)
     loss = (transcendental.log(v) + arithmetic.square(arithmetic.sub(input, target)) / v) * 0.5
     return apply_loss_reduction(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
@@ -63,9 +64,15 @@ def _check_positive(var: Tensor) -> None:
 
 @autocast_float32
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
-    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return eˣ - t x, the negative log likelihood of counts t with a Poisson rate of eˣ.
 
     Args:
@@ -86,12 +93,12 @@ def poisson_nll_loss(
     """
     how = _check_reduction(size_average, reduce, reduction)
     if log_input:
-        loss: Any = arithmetic.sub(transcendental.exp(input), arithmetic.mul(target, input))
+        loss: Operand = arithmetic.sub(transcendental.exp(input), arithmetic.mul(target, input))
     else:
         loss = arithmetic.sub(input, arithmetic.mul(target, transcendental.log(arithmetic.add(input, eps))))
     if full:
         above = comparison.gt(target, 1)
-        t: Any = select.where(above, target, 1)
+        t: Operand = select.where(above, target, 1)
         more = t * transcendental.log(t) - t + transcendental.log(t * (2 * math.pi)) * 0.5
         loss = loss + select.where(above, more, 0.0)
     return apply_loss_reduction(loss, how)
@@ -122,9 +129,15 @@ def _reshape_to_rows(name: str, input: Tensor, target: Tensor, alike: bool) -> t
 
 @autocast_float32
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return Σ w max(0, margin - x[t] + x[i])ᵖ / C over the classes i ≠ t: scores (N, C) or (C,), classes (N,).
 
     Raises ValueError for a p other than 1 and 2, RuntimeError for shapes that do not fit.
@@ -191,16 +204,20 @@ def multilabel_margin_loss(
     return rename_node(apply_loss_reduction(loss, how), "MultilabelMarginLossBackward0")
 
 
-def running_sums(x: Any) -> Any:
+def running_sums(x: Tensor) -> Tensor:
     """Return running sums along the last dimension."""
     return reduction.cumsum(x, axis=1)
 
 
 @autocast_float32
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return -(t ln σ(x) + (1 - t) ln σ(-x)), averaged over the classes.
 
     Args:
@@ -220,7 +237,7 @@ def multilabel_soft_margin_loss(
     how = _check_reduction(size_average, reduce, reduction)
     gain = arithmetic.mul(target, logsigmoid(input))
     rest = arithmetic.mul(arithmetic.sub(1, target), logsigmoid(arithmetic.neg(input)))
-    loss: Any = arithmetic.neg(arithmetic.add(gain, rest))
+    loss: Operand = arithmetic.neg(arithmetic.add(gain, rest))
     if weight is not None:
         loss = loss * weight
     if not input.ndim:
@@ -229,10 +246,15 @@ def multilabel_soft_margin_loss(
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return max(0, d(a, p) - d(a, n) + margin) with a distance d; `swap` takes d(p, n) where it is smaller.
 
     Raises ValueError for a margin of 0 or less and for other reductions, RuntimeError where ranks differ.
@@ -255,10 +277,17 @@ def triplet_margin_with_distance_loss(
 
 
 def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-    label_smoothing: float = 0.0, options: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """Return the cross entropy of `linear(input, linear_weight)`: (N, I) or (I,) with (C, …, I), and targets (N, …).
 
     `options`, which say how to save memory, are accepted and change nothing. Raises RuntimeError for shapes that do

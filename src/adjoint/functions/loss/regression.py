@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import binary, with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import logsigmoid
@@ -26,7 +27,7 @@ __all__ += ["smooth_l1_loss"]
 MSE_NODE = "MseLossBackward0"
 
 
-def apply_loss_reduction(loss: Any, reduction_name: str, weight: Any = None) -> Any:
+def apply_loss_reduction(loss: Operand, reduction_name: str, weight: Operand = None) -> Operand:
     """Apply "mean", "sum" or "none"; a weighted mean divides by the sum of the weights."""
     axes = tuple(range(loss.ndim))
     if reduction_name == "none":
@@ -60,7 +61,7 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def _difference(name: str, input: Tensor, target: Tensor) -> Any:
+def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
     """Return input - target; different sizes broadcast, with a warning."""
     if input.array.shape != target.array.shape:
         warn_user(
@@ -73,9 +74,13 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Any:
 
 @autocast_float32
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Return the squared error (input - target)².
 
     Args:
@@ -102,11 +107,11 @@ def mse_loss(
     return rename_node(out, MSE_NODE) if weight is None else out
 
 
-def _can_fuse_squared_error(x: Any, y: Any) -> bool:
+def _can_fuse_squared_error(x: Operand, y: Operand) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
 
 
-def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
+def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Tensor:
     share = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
     return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
 
@@ -117,7 +122,7 @@ def _squared_error_dx(g: Any, x: Any, y: Any, reduction: str) -> Any:
     dx=_squared_error_dx,
     dy=lambda g, x, y, reduction: arithmetic.neg(_squared_error_dx(g, x, y, reduction)),
 )
-def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
+def squared_error(x: Array, y: Array, *, reduction: str) -> Operand:
     """Return the mean or sum of (x - y)² over all elements."""
     squares = np.asarray(np.square(np.subtract(x, y)))
     fold: Any = means if reduction == "mean" else sums
@@ -125,8 +130,8 @@ def squared_error(x: Any, y: Any, *, reduction: str) -> Any:
 
 
 def _weight_and_reduce(
-    loss: Any, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None
-) -> Any:
+    loss: Operand, input: Tensor, weight: Tensor | None, reduction_name: str, share: Tensor | None
+) -> Tensor:
     """Multiply the loss by its weight and reduce it. Raises ValueError for weights of another shape."""
     if weight is None:
         return apply_loss_reduction(loss, reduction_name)
@@ -137,9 +142,13 @@ def _weight_and_reduce(
 
 @autocast_float32
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Return the absolute error |input - target|.
 
     Args:
@@ -164,9 +173,13 @@ def l1_loss(
 
 @autocast_float32
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", beta: float = 1.0,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Return d² / (2 beta) where |d| < beta, else |d| - beta / 2, of d = input - target.
 
     Args:
@@ -216,9 +229,14 @@ def huber_loss(
 
 @autocast_float32
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """Return the binary cross entropy -(w⁺ t ln σ(x) + (1 - t) ln(1 - σ(x))) of logits x.
 
     The computation works on logits so that nothing overflows.
@@ -251,7 +269,7 @@ def binary_cross_entropy_with_logits(
     return rename_node(out, "BinaryCrossEntropyWithLogitsBackward0")
 
 
-def _clamped_log(p: Any) -> Any:
+def _clamped_log(p: Operand) -> Tensor:
     return arithmetic.maximum(transcendental.log(p), -100.0)
 
 
@@ -262,16 +280,20 @@ def _clamped_log(p: Any) -> Any:
     dx=lambda g, x, y: g * (x - y) / arithmetic.maximum(x * (1.0 - x), 1e-12),
     dy=lambda g, x: g * (_clamped_log(1.0 - x) - _clamped_log(x)),
 )
-def _entropy(x: Any, y: Any) -> Any:
+def _entropy(x: Operand, y: Operand) -> Operand:
     """Return -(y ln x + (1 - y) ln(1 - x)), with logarithms below -100 taken as -100."""
     return -(y * np.maximum(np.log(x), -100.0) + (1.0 - y) * np.maximum(np.log1p(-x), -100.0))
 
 
 @autocast_float32
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return the binary cross entropy -(t ln p + (1 - t) ln(1 - p)) of probabilities p.
 
     Logarithms below -100 count as -100.

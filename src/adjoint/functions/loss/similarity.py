@@ -8,6 +8,7 @@ from adjoint.core.dtype.dtype import result_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import rename_node
@@ -26,9 +27,13 @@ _sum = reduction.sum
 
 @autocast_float32
 def kl_div(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", log_target: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """Return t (ln t - x), the Kullback-Leibler divergence of log-probabilities x from probabilities t.
 
     "mean" divides by the number of elements, and warns.
@@ -53,7 +58,7 @@ def kl_div(
             "only by the batch size, and aligns with the KL div math definition.",
         )
     if log_target:
-        loss: Any = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))
+        loss: Operand = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))
     else:
         loss = arithmetic.sub(float_functions.xlogy(target, target), arithmetic.mul(target, input))
     if reduction == "batchmean":
@@ -63,9 +68,14 @@ def kl_div(
 
 @autocast_float32
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return max(0, -t (x1 - x2) + margin), for targets t of 1 or -1.
 
     Args:
@@ -88,9 +98,13 @@ def margin_ranking_loss(
 
 @autocast_float32
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return x where t is 1, and max(0, margin - x) where t is -1.
 
     Args:
@@ -139,9 +153,14 @@ def soft_margin_loss(
 
 @autocast_float32
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return 1 - cos where t is 1, and max(0, cos - margin) where t is -1.
 
     Args:
@@ -183,9 +202,17 @@ def cosine_embedding_loss(
 
 @autocast_float32
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
-    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return max(0, ‖a - p‖ - ‖a - n‖ + margin) of anchors a, positives p and negatives n.
 
     Args:

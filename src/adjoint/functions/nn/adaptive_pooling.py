@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.publish import rename_node
@@ -58,7 +59,7 @@ def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any, return_indice
         empty = make_empty_pool(name, input, sizes)
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
     parts = [_part_positions(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
-    x: Any = input
+    x: Operand = input
     for axis, (n, at) in enumerate(zip(shape[lead:], parts, strict=True), lead):
         if at.size != n:
             x = x.index_select(axis, constant(at.ravel()))
@@ -102,7 +103,7 @@ def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
     return average_parts(input, sizes) if all(sizes) else make_empty_pool(name, input, sizes)
 
 
-def average_parts(x: Any, sizes: Sequence[int]) -> Any:
+def average_parts(x: Operand, sizes: Sequence[int]) -> Any:
     """Average the last dimensions of x over parts, of which there are `sizes`."""
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
@@ -150,11 +151,11 @@ def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
     """Return the empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
     lead = input.array.shape[: input.ndim - len(sizes)]
     kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
-    out: Any = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
+    out: Operand = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
     more = tuple((0, s - n) for s, n in zip(sizes, kept, strict=True))
     out = movement.pad(out, widths=((0, 0),) * len(lead) + more)
 
-    def refuse(g: Any) -> None:
+    def refuse(g: Operand) -> None:
         raise RuntimeError(
             f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
             f"has sizes {list(g.array.shape)}"
@@ -174,7 +175,9 @@ def _part_positions(length: int, parts: int) -> Any:
     return at
 
 
-def _max_pool_blocks(kind: str, input: Tensor, x: Any, widths: Any, tables: list[Tensor], return_indices: bool) -> Any:
+def _max_pool_blocks(
+    kind: str, input: Tensor, x: Operand, widths: Any, tables: list[Tensor], return_indices: bool
+) -> Any:
     """Return the largest element of each block of x, made of slices of the input by tables, and its flat index."""
     rank = len(widths)
     node = f"{kind}{rank}DBackward0"
@@ -204,9 +207,14 @@ def _lookup_in_table(table: Any, along: Any) -> Any:
 
 
 def _fractional_max_pool(
-    rank: int, input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """Return the largest elements of windows that stand at random, in order.
 
     `output_ratio` gives the sizes as parts of the input's. With `return_indices` the flat index in ({sizes}) of each
@@ -255,7 +263,7 @@ def _fractional_max_pool(
         samples = samples.narrow(0, 0, shape[0])
     if tuple(samples.array.shape) != (*shape[:2], rank):
         raise RuntimeError(f"Expect _random_samples of shape {[*shape[:2], rank]}, got {list(samples.array.shape)}")
-    x: Any = input
+    x: Operand = input
     tables = []
     for d, (n, s, k) in enumerate(zip(shape[2:], sizes, widths, strict=True)):
         at = _fractional_positions(samples.select(2, rank - 1 - d if rank == 2 else d), n, s, k)  # (N, C, s·k)
@@ -268,14 +276,19 @@ def _fractional_max_pool(
 
 
 def _fractional_max_pool_with_indices(
-    rank: int, input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """Return `fractional_max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
     return _fractional_max_pool(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
-def _check_per_dimension(name: str, rank: int, value: Any, what: str) -> tuple[int, ...]:
+def _check_per_dimension(name: str, rank: int, value: Operand, what: str) -> tuple[int, ...]:
     """Return `value` for each dimension. Raises RuntimeError for another number of them."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
     if len(given) != rank:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
@@ -53,8 +53,15 @@ def scaled_dot_product_attention(
 
 
 def _compute_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
-) -> Any:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    gqa: bool,
+) -> Operand:
     if gqa:
         key, value = _repeat_heads("key", key, query), _repeat_heads("value", value, query)
     lead = _broadcast_leading_dims(query, key, value, attn_mask)
@@ -76,7 +83,9 @@ def _has_gradient(mask: Tensor | None) -> bool:
     return mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.duals is not None)
 
 
-def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape, causal: bool, scale: float) -> Tensor:
+def _apply_attention_op(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, lead: Shape, causal: bool, scale: float
+) -> Tensor:
     """Apply the op to stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
     out = attention(*[_expand_leading_dims(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
     if len(lead) < 2:
@@ -87,7 +96,7 @@ def _apply_attention_op(query: Any, key: Any, value: Any, mask: Any, lead: Shape
     return rename_node(out, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
-def _expand_leading_dims(x: Any, lead: Shape) -> Any:
+def _expand_leading_dims(x: Tensor, lead: Shape) -> Tensor:
     """Expand `x` to all of the leading dimensions, and to one head if there are none."""
     size = tuple(x.array.shape[-2:])
     if tuple(x.array.shape[:-2]) != lead:
@@ -95,7 +104,7 @@ def _expand_leading_dims(x: Any, lead: Shape) -> Any:
     return x if len(lead) > 1 else movement.reshape(x, shape=(*lead, 1, *size))
 
 
-def _reshape_mask(mask: Any, lead: Shape, like: Any) -> Any:
+def _reshape_mask(mask: Tensor, lead: Shape, like: Tensor) -> Tensor:
     """Return the mask with as many dimensions as the stacks of heads, in their type unless it holds truths."""
     if mask.array.dtype.kind != "b" and mask.array.dtype != like.array.dtype:
         mask = select.cast(mask, dtype=like.array.dtype)
@@ -140,7 +149,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 
 
-def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Any:
+def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
     """Repeat each head of `x`, so that there are as many as in `query`."""
     if (rank := min(x.ndim, query.ndim)) < 3:
         raise IndexError(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Params
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
@@ -20,9 +19,16 @@ __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d
 @autocast_lower
 @preserve_channels_last
 def _conv_transpose(
-    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    output_padding: int | tuple[int, ...] = 0,
+    groups: int = 1,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
     """Return the {rank}-d transposed convolution, the gradient of `conv{rank}d` in its input, plus the bias.
 
     Each size n becomes (n - 1)·stride - 2·padding + dilation·(kernel - 1) + output_padding + 1.
@@ -41,8 +47,11 @@ def _conv_transpose(
     steps, gaps = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
     frame, more = per_dimension(padding, rank, "padding"), per_dimension(output_padding, rank, "output_padding")
     for what, values, least in (
-        ("stride", steps, 1), ("dilation", gaps, 1), ("padding", frame, 0), ("output_padding", more, 0)
-    ):  # fmt: skip
+        ("stride", steps, 1),
+        ("dilation", gaps, 1),
+        ("padding", frame, 0),
+        ("output_padding", more, 0),
+    ):
         if any(v < least for v in values):
             kind = "negative" if not least else "non-positive"
             raise RuntimeError(f"{name}: {kind} {what} is not supported, but got {what}={values}")
@@ -60,7 +69,7 @@ def _conv_transpose(
             " Output size is too small"
         )
     channels = (input.array.shape[0], weight.array.shape[1] * groups)
-    settings: dict[str, Any] = {"stride": steps, "dilation": gaps, "groups": groups}
+    settings: Params = {"stride": steps, "dilation": gaps, "groups": groups}
     if all(m < s for m, s in zip(more, steps, strict=True)):
         out = ops.convolution_input(input, weight, shape=(*channels, *sizes), padding=frame, **settings)
     else:  # a window more would fit: made without the frame, then cut and filled up

@@ -7,6 +7,7 @@ from typing import Any, cast
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
@@ -21,7 +22,7 @@ __all__ = ["conv1d", "conv2d", "conv3d"]
 _convolution_op = cast(Any, ops.convolution).op
 
 
-def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
+def _composite(x: Tensor, weight: Tensor, bias: Tensor, **settings: Any) -> Tensor:
     per_channel = (1, bias.shape[0], *(1,) * (len(x.shape) - 2))
     return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
 
@@ -34,7 +35,16 @@ def _composite(x: Any, weight: Any, bias: Any, **settings: Any) -> Any:
     dweight=_convolution_op.rules[1],
     dbias=lambda g: reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False),
 )
-def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def _convolution(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    *,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Array:
     out = _convolution_op.evaluate(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out += bias.reshape(-1, *(1,) * (x.ndim - 2))
     return out
@@ -43,9 +53,15 @@ def _convolution(x: Any, weight: Any, bias: Any, *, stride: Any, padding: Any, d
 @autocast_lower
 @preserve_channels_last
 def _conv(
-    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
     """Return the {rank}-d convolution of a batch with a weight, a cross-correlation, plus the bias.
 
     Shapes:

@@ -49,7 +49,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _dropout_channels("dropout3d", input, p, training, inplace, 2 if input.ndim == 5 else 1)
 
 
-def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Any:
+def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Tensor:
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
@@ -134,7 +134,7 @@ def _apply_dropout_inplace(input: Tensor, p: float, train: bool, by_feature: boo
     return made
 
 
-def _apply_dropout(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Any:
+def _apply_dropout(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Tensor:
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not train or p == 0 or not x.numel():

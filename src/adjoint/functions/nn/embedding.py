@@ -18,9 +18,14 @@ __all__ = ["embedding", "embedding_renorm_", "one_hot"]
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Return the rows of `weight` (V, D) at the indices `input` (…): (…, D). The row `padding_idx` gets no gradient.
 
     `max_norm` shortens the rows that are looked up, in place; `scale_grad_by_freq` divides each row's gradient by how
@@ -63,12 +68,12 @@ def check_indices(input: Tensor) -> None:
         )
 
 
-def lookup_rows(weight: Any, input: Any) -> Any:
+def lookup_rows(weight: Tensor, input: Tensor) -> Tensor:
     """Return the rows of (V, …) at the indices (…)."""
     return indexing.index(weight, input, pattern=(0,))
 
 
-def scale_grad_by_frequency(out: Any, input: Tensor, rows: int) -> Any:
+def scale_grad_by_frequency(out: Tensor, input: Tensor, rows: int) -> Tensor:
     """Return `out`, whose gradient reaches a row divided by the number of times that it is looked up."""
     ones = constant(np.ones(input.array.shape, out.array.dtype))
     times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))

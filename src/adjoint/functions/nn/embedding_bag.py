@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing import gather, scatter
 from adjoint.functions.nn.embedding import (
@@ -28,10 +29,18 @@ __all__ = ["embedding_bag"]
 
 
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Return the "sum", "mean" or "max" of the rows of `weight` (V, D) in each bag: (bags, D); 0 for an empty one.
 
     Bags are the rows of an `input` (bags, length), or begin in an `input` (n,) at `offsets`, of which the last is the
@@ -79,7 +88,7 @@ def embedding_bag(
     return rename_node(out, "EmbeddingBagBackward0")
 
 
-def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended: bool) -> None:
+def _check(input: Operand, weight: Operand, offsets: Operand, mode: str, weights: Operand, ended: bool) -> None:
     if weights is not None and weights.array.shape != input.array.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({list(weights.array.shape)}) is not None, then it must have the "
@@ -116,7 +125,7 @@ def _check(input: Any, weight: Any, offsets: Any, mode: str, weights: Any, ended
         )
 
 
-def _find_bag_numbers(input: Tensor, offsets: Any, ended: bool) -> tuple[int, Any]:
+def _find_bag_numbers(input: Tensor, offsets: Operand, ended: bool) -> tuple[int, Any]:
     """Return the number of bags, and for each index the number of its bag."""
     check_indices(offsets)
     starts = offsets[:-1] if ended else offsets
@@ -137,7 +146,7 @@ def _find_bag_numbers(input: Tensor, offsets: Any, ended: bool) -> tuple[int, An
     return count, sort_quantile_unique.searchsorted(starts, numbers, right=True) - 1
 
 
-def _reduce_bags(taken: Any, at: Any, bags: int, mode: str, weights: Any, there: Any) -> Any:
+def _reduce_bags(taken: Operand, at: Tensor, bags: int, mode: str, weights: Tensor | None, there: Operand) -> Tensor:
     """Reduce the rows (n, D) of each bag to one."""
     shape = (bags, taken.array.shape[1])
     if not bags or not taken.array.shape[0]:
@@ -149,14 +158,14 @@ def _reduce_bags(taken: Any, at: Any, bags: int, mode: str, weights: Any, there:
         taken = taken * weights.unsqueeze(1)
     if there is not None:
         taken = select.where(there.unsqueeze(1), taken, 0.0)
-    total: Any = indexing.index_add(taken, at, shape=shape, pattern=(0,))
+    total: Operand = indexing.index_add(taken, at, shape=shape, pattern=(0,))
     if mode == "sum":
         return total
     counts = _count_bag_rows(at, bags, there, taken.array.dtype)
     return total / arithmetic.maximum(counts, 1.0).unsqueeze(1)
 
 
-def _max_of_bags(taken: Any, at: Any, shape: tuple[int, int], there: Any) -> Any:
+def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Operand) -> Operand:
     """Return the largest of each bag, element by element, from the first row that has it; 0 for no rows."""
     count = taken.array.shape[0]
     where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)

@@ -11,6 +11,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.creation.linspace_logspace import linspace_values
@@ -61,7 +62,7 @@ def grid_sample(
         ]
         taps = [_nearest_or_linear_taps(at, mode) for at in inside]
     flat = movement.reshape(input, shape=(*input.array.shape[:2], math.prod(sides)))
-    out: Any = None
+    out: Operand = None
     for corner in product(*taps):
         value = _gather_weighted_corner(flat, corner, sides)
         out = value if out is None else out + value
@@ -99,7 +100,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
-def _unnormalize_coordinates(grid: Any, component: int, n: int, aligned: bool) -> Any:
+def _unnormalize_coordinates(grid: Operand, component: int, n: int, aligned: bool) -> Tensor:
     """Return the positions (N, P) along a dimension of n elements."""
     at = movement.reshape(grid.select(grid.ndim - 1, component), shape=(grid.shape[0], math.prod(grid.shape[1:-1])))
     if aligned:
@@ -110,7 +111,7 @@ def _unnormalize_coordinates(grid: Any, component: int, n: int, aligned: bool) -
     return select.cast(select.cast(at + 1.0, dtype=np.dtype(np.float64)) * (n / 2) - 0.5, dtype=at.array.dtype)
 
 
-def _apply_padding_mode(at: Any, n: int, padding: str, aligned: bool) -> Any:
+def _apply_padding_mode(at: Tensor, n: int, padding: str, aligned: bool) -> Tensor:
     if padding == "zeros":
         return at
     if padding == "reflection":
@@ -118,13 +119,13 @@ def _apply_padding_mode(at: Any, n: int, padding: str, aligned: bool) -> Any:
     return _clip_coordinates(at, n)
 
 
-def _clip_coordinates(at: Any, n: int) -> Any:
+def _clip_coordinates(at: Tensor, n: int) -> Operand:
     """Clip positions to [0, n - 1]; on the bounds too the gradient is 0, and NaN becomes 0."""
     above = select.where(comparison.gt(at, 0.0), at, 0.0)
     return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
 
 
-def _reflect_coordinates(at: Any, twice_low: int, twice_high: int) -> Any:
+def _reflect_coordinates(at: Tensor, twice_low: int, twice_high: int) -> Operand:
     """Reflect positions at two bounds, which are given as twice themselves."""
     if twice_low == twice_high:
         return _fill_with_zero_grad(at, 0.0)
@@ -135,7 +136,7 @@ def _reflect_coordinates(at: Any, twice_low: int, twice_high: int) -> Any:
     return select.where(comparison.eq(arithmetic.remainder(turns, 2.0), 0.0), rest + low, span - rest + low)
 
 
-def _fill_with_zero_grad(at: Any, value: float) -> Any:
+def _fill_with_zero_grad(at: Tensor, value: float) -> Operand:
     """Return this value at all positions, with a gradient of 0."""
     return select.where(constant(np.zeros((), np.bool_)), at, value)
 
@@ -148,7 +149,7 @@ def _nearest_or_linear_taps(at: Any, mode: str) -> list[tuple[Any, Any]]:
     return [(low, 1.0 - share), (low + 1.0, share)]
 
 
-def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
+def _cubic_taps(at: Tensor, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
     """Return four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
     low = arithmetic.floor(at.detach())
     t = at - low
@@ -164,19 +165,19 @@ def _cubic_taps(at: Any, n: int, padding: str, aligned: bool) -> list[tuple[Any,
     ]
 
 
-def _cubic_kernel_inner(x: Any) -> Any:
+def _cubic_kernel_inner(x: Tensor) -> Tensor:
     return (x * 1.25 - 2.25) * x * x + 1.0
 
 
-def _cubic_kernel_outer(x: Any) -> Any:
+def _cubic_kernel_outer(x: Tensor) -> Tensor:
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 
-def _gather_weighted_corner(flat: Any, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Any:
+def _gather_weighted_corner(flat: Tensor, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Operand:
     """Return the elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
     inside: Any = None
     place: Any = 0
-    weight: Any = None
+    weight: Operand = None
     for (at, share), n in zip(corner, sides, strict=True):
         within = comparison.logical_and(comparison.ge(at, 0.0), comparison.lt(at, float(n)))
         inside = within if inside is None else comparison.logical_and(inside, within)
@@ -226,7 +227,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     return rename_node(out, "AffineGridGeneratorBackward0")
 
 
-def _pixel_centers(n: int, aligned: bool, kind: Any) -> Any:
+def _pixel_centers(n: int, aligned: bool, kind: NumpyDtype) -> Array:
     if n <= 1:
         return np.zeros(n, kind)
     at: Any = linspace_values(-1, 1, n, kind)

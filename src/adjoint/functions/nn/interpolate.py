@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, NumpyDtype, Operand, Params
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
@@ -25,8 +26,8 @@ RADII = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}  # of the kernels, in 
 
 
 def interpolate_antialiased(
-    image: Any, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool
-) -> Any:
+    image: Tensor, new: Sequence[int], scales: Sequence[float | None], mode: str, aligned: bool
+) -> Tensor:
     """Resample (N, C, H, W) to the `new` sizes: Σ k((j + ½ - c) / s) x_j / Σ k for a centre c and s ≥ 1.
 
     The kernels k are a triangle, Keys' cubic with a = -½, and sinc(x) sinc(x / 3).
@@ -38,7 +39,7 @@ def interpolate_antialiased(
     return out
 
 
-def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) -> Any:
+def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) -> Array:
     """Return the weights (new, old); each row has the sum 1."""
     if aligned:
         step = (old - 1) / (new - 1) if new > 1 else 0.0
@@ -56,7 +57,7 @@ def _weights(old: int, new: int, scale: float | None, mode: str, aligned: bool) 
     return weights / np.where(total == 0, 1.0, total)
 
 
-def _cubic(x: Any) -> Any:
+def _cubic(x: Array) -> Array:
     near = (1.5 * x - 2.5) * x * x + 1.0
     far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
@@ -74,9 +75,14 @@ NEAREST = ("nearest", "nearest-exact", "area")
 @in_float32
 @preserve_channels_last
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None, antialias: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """Return the tensor with its last dimensions resampled to `size`, or to ⌊size · scale_factor⌋.
 
     `mode` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area" or "lanczos".
@@ -104,7 +110,7 @@ def interpolate(
     if antialias:
         smooth = interpolate_antialiased(input, new, scales, mode, aligned)
         return _name_upsample_node(smooth, mode, new, scales, aligned, "Aa")
-    out: Any = input
+    out: Operand = input
     for axis, (old_size, new_size, scale) in enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2):
         taps = _taps(old_size, new_size, scale, mode, aligned, dtype)
         shape = (new_size, *(1 for _ in range(input.ndim - 1 - axis)))
@@ -117,9 +123,14 @@ def interpolate(
 
 
 def _check_settings(
-    input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: bool | None,
+    input: Tensor,
+    size: Any,
+    scale_factor: float | tuple[float, ...] | None,
+    mode: str,
+    align_corners: bool | None,
+    recompute: bool | None,
     antialias: bool,
-) -> None:  # fmt: skip
+) -> None:
     rank = input.ndim - 2
     for is_wrong, message in (
         (
@@ -173,12 +184,12 @@ def _output_sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int
 
 
 def _name_upsample_node(
-    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[Any], aligned: bool, suffix: str = ""
+    out: Tensor, mode: str, new: Sequence[int], scales: Sequence[float | None], aligned: bool, suffix: str = ""
 ) -> Tensor:
     """Give the node of `out` the name and the settings that PyTorch's has for the mode."""
     rank = len(new)
     fields = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
-    settings: dict[str, Any] = {"output_size": tuple(new), **dict(zip(fields, scales, strict=True))}
+    settings: Params = {"output_size": tuple(new), **dict(zip(fields, scales, strict=True))}
     if mode not in NEAREST:
         settings["align_corners"] = aligned
     word = mode.title().replace("-", "")
@@ -186,7 +197,11 @@ def _name_upsample_node(
 
 
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+    input: Tensor,
+    size: Operand = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
 ) -> Tensor:
     """Call `interpolate` by its old name, with a warning."""
     _warn_deprecated("upsample")
@@ -199,7 +214,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: float | None = None) -> Tensor:
     """Call `interpolate` in the mode "bilinear" with aligned corners by an old name, with a warning."""
     _warn_deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -220,7 +235,7 @@ def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
     return list(given)
 
 
-def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: Any) -> list[tuple[Any, Any]]:
+def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype) -> list[tuple[Any, Any]]:
     """Return the positions along one dimension that each new element is made of, and their weights."""
     # PyTorch's rounding decides on the places
     wide: Any = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
@@ -245,11 +260,11 @@ def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kin
     return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
 
 
-def _cubic_kernel_inner(x: Any) -> Any:
+def _cubic_kernel_inner(x: Array) -> Array:
     """Return the cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
     return (1.25 * x - 2.25) * x * x + 1
 
 
-def _cubic_kernel_outer(x: Any) -> Any:
+def _cubic_kernel_outer(x: Array) -> Array:
     """Return the cubic kernel for distances from 1 to 2."""
     return ((-0.75 * x + 3.75) * x - 6) * x + 3

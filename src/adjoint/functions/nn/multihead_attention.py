@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.activation import softmax
 from adjoint.functions.linalg.matmul import linear, matmul
@@ -45,9 +46,9 @@ def multi_head_attention_forward(
     Source: Vaswani et al., 2017.
     """
     batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
-    q: Any = query
+    q: Operand = query
     k: Any = key
-    v: Any = value
+    v: Operand = value
     if not batched:
         q = query.unsqueeze(1)
         k = q if key is query else key.unsqueeze(1)
@@ -91,7 +92,7 @@ def multi_head_attention_forward(
         scores = matmul(arithmetic.mul(q, math.sqrt(num_heads / size)), movement.swap(k, -2, -1))
         attention = softmax(scores if mask is None else arithmetic.add(mask, scores), -1)
         attention = dropout(attention, dropout_p) if dropout_p > 0.0 else attention
-        out: Any = matmul(attention, v)
+        out: Operand = matmul(attention, v)
         attention = attention.mean(1) if average_attn_weights else attention
         attention = attention if batched else attention.squeeze(0)
     else:
@@ -102,7 +103,9 @@ def multi_head_attention_forward(
     return movement.swap(out, 0, 1) if batch_first else out, attention
 
 
-def _has_bias_rows(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> bool:
+def _has_bias_rows(
+    bias_k: Tensor | None, bias_v: Tensor | None, static_k: Tensor | None, static_v: Tensor | None
+) -> bool:
     """True if both biases are given. Raises AssertionError for one alone, and beside static keys or values."""
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
@@ -114,13 +117,15 @@ def _has_bias_rows(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> bo
     return False
 
 
-def _split_heads(x: Any, num_heads: int, batch_first: bool) -> Any:
+def _split_heads(x: Tensor, num_heads: int, batch_first: bool) -> Tensor:
     """Return the heads (N, H, ·, E/H) of a projection."""
     apart = movement.reshape(x, shape=(*x.array.shape[:2], num_heads, x.array.shape[2] // num_heads))
     return movement.permute(apart, axes=(0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
 
 
-def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any) -> Any:
+def canonical_mask(
+    mask: Tensor | None, name: str, other: Tensor | None, other_name: str, kind: DtypeLike
+) -> Tensor | None:
     """Return the mask as numbers of type `kind`, -inf where a bool mask is True; warn if `other` has another type.
 
     Raises: AssertionError for integers.
@@ -137,7 +142,9 @@ def canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any)
     return mask if floating else zeros(mask.array.shape, dtype=kind).masked_fill(mask, -math.inf)
 
 
-def _is_batched(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, num_heads: int) -> bool:
+def _is_batched(
+    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, num_heads: int
+) -> bool:
     """True for an N among the dimensions. Raises AssertionError where the ranks do not agree."""
     rank = query.ndim
     if rank not in (2, 3):
@@ -171,7 +178,9 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, num_h
         raise AssertionError(f"key shape {k} does not match value shape {v}")
 
 
-def _in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+def _in_projection_packed(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None
+) -> tuple[Any, ...]:
     """Return the three projections by the rows of one weight (3E, E), with one product for those of the same input."""
     if weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
@@ -185,7 +194,7 @@ def _in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: A
     return _in_projection(query, key, value, split(weight, size), bias)
 
 
-def _in_projection(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tuple[Any, ...]:
+def _in_projection(query: Operand, key: Operand, value: Operand, weights: Any, bias: Tensor | None) -> tuple[Any, ...]:
     size = query.array.shape[-1]
     biases = (None,) * 3 if bias is None else split(bias, size)
     for name, x, w in zip(("query", "key", "value"), (query, key, value), weights, strict=True):
@@ -197,7 +206,7 @@ def _in_projection(query: Any, key: Any, value: Any, weights: Any, bias: Any) ->
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
 
 
-def _reshape_attn_mask(mask: Any, steps: int, keys: int, n: int, num_heads: int) -> Any:
+def _reshape_attn_mask(mask: Tensor | None, steps: int, keys: int, n: int, num_heads: int) -> Tensor | None:
     """Return an `attn_mask` as (…, L, S). Raises RuntimeError for other sizes."""
     if mask is None:
         return None
@@ -207,7 +216,7 @@ def _reshape_attn_mask(mask: Any, steps: int, keys: int, n: int, num_heads: int)
     return mask if mask.ndim == 2 else movement.reshape(mask, shape=(n, num_heads, steps, keys))
 
 
-def _reshape_static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Any:
+def _reshape_static(given: Tensor, name: str, n: int, num_heads: int, size: int) -> Tensor:
     rows, keys, width = given.array.shape
     for d, got, expected in ((0, rows, n * num_heads), (2, width, size // num_heads)):
         if got != expected:
@@ -215,11 +224,11 @@ def _reshape_static(given: Tensor, name: str, n: int, num_heads: int, size: int)
     return movement.reshape(given, shape=(n, num_heads, keys, width))
 
 
-def _pad_mask(mask: Any, more: int) -> Any:
+def _pad_mask(mask: Tensor | None, more: int) -> Tensor | None:
     return mask if mask is None or not more else pad(mask, (0, more))
 
 
-def _merge_masks(mask: Any, padding: Any, n: int, keys: int) -> Any:
+def _merge_masks(mask: Tensor | None, padding: Tensor | None, n: int, keys: int) -> Tensor | None:
     """Merge both masks into one that broadcasts to (N, H, L, S)."""
     if padding is None:
         return mask

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32, in_float32
 from adjoint.functions.api.out import write_out
@@ -22,9 +22,12 @@ __all__ = ["batch_norm", "instance_norm", "layer_norm"]
 
 @float16_in_float32
 def layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-05,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return (x - mean) / √(var + eps) over the last dimensions, which are `normalized_shape`; then · weight + bias.
 
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
@@ -64,7 +67,7 @@ def batch_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
-    momentum: Any = 0.1,
+    momentum: Tensor | float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
     """Return (x - mean) / √(var + eps) for each channel (dimension 1), then · weight + bias.
@@ -80,8 +83,15 @@ def batch_norm(
 
 @preserve_channels_last
 def _normalize_channels(
-    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
-) -> Any:
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: Tensor | float,
+    eps: float,
+) -> Tensor:
     shape = input.array.shape
     _check_floating("batch_norm", input)
     if len(shape) == 1 and not shape[0]:
@@ -98,7 +108,7 @@ def _normalize_channels(
     axes = (0, *range(2, len(shape)))
     per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
 
-    def spread(t: Any) -> Any:
+    def spread(t: Tensor) -> Tensor:
         return movement.reshape(t, shape=per_channel)
 
     if training:
@@ -128,16 +138,22 @@ def _normalize_channels(
     return out if bias is None else out + spread(bias)
 
 
-def _update_running_statistic(running: Any, batch: Any, momentum: Any) -> None:
+def _update_running_statistic(running: Tensor, batch: Tensor, momentum: Tensor | float) -> None:
     batch = select.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
     running.copy_(running * (1 - momentum) + batch * momentum)
 
 
 @float16_in_float32
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-    bias: Tensor | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-05,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
     """Return (x - mean) / √(var + eps) for each channel of each sample of (N, C, …), then · weight + bias.
 
     Statistics of the input move the running ones, by their average over the samples; without `use_input_stats` the
@@ -188,7 +204,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     framed = movement.pad(squared, widths=((0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in rest)))
     last = movement.permute(framed, axes=(0, *rest, 1))
     none = (0,)
-    total: Any = window_sum(last, size=(size,), stride=(1,), padding=none, dilation=(1,), extra=none)
+    total: Operand = window_sum(last, size=(size,), stride=(1,), padding=none, dilation=(1,), extra=none)
     total = movement.permute(total, axes=(0, input.ndim - 1, *range(1, input.ndim - 1)))
     mean = total / float(size) if input.array.dtype.kind in "fV" else arithmetic.floor_divide(total, size)
     return arithmetic.div(input, arithmetic.pow(mean * alpha + k, beta))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.movement import movement
@@ -18,7 +18,7 @@ PAD_NODE_PREFIXES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", 
 
 
 @preserve_channels_last
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Operand = None) -> Tensor:
     """Add a border: `pad` lists (before, after) from the last dimension forwards; negative widths cut.
 
     `mode`: "constant" frames with `value`; "reflect", "replicate" and "circular" frame the last one to three dimensions
@@ -59,7 +59,7 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(shape)}"
         )
-    out: Any = input
+    out: Operand = input
     for i in range(rank):
         d = lead + i
         before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
@@ -70,7 +70,7 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     return out if mode == "circular" else rename_node(out, f"{PAD_NODE_PREFIXES[mode]}{rank}DBackward0")
 
 
-def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Any:
+def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Array:
     """Return the elements of dimension d that stand in the border and between, in order."""
     n = shape[d]
     if n + before + after < (0 if mode == "circular" else 1):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.api.dim_args import per_dimension
@@ -38,7 +39,14 @@ class Geometry(NamedTuple):
 
 
 def _geometry(
-    name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    name: str,
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None,
+    padding: int | tuple[int, ...],
+    dilation: int | tuple[int, ...],
+    ceil_mode: bool,
 ) -> Geometry:
     """Return the settings in one form. Raises RuntimeError if they do not fit each other or the input."""
     shape = tuple(input.array.shape)
@@ -82,9 +90,15 @@ def _geometry(
 
 @preserve_channels_last
 def _max_pool(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Return the largest element of each window; of equal elements the first takes the gradient.
 
     `ceil_mode` adds last windows that reach over the end. With `return_indices` the flat index in ({sizes}) of each
@@ -125,16 +139,22 @@ def gather_at_flat(x: Tensor, places: Tensor, rank: int) -> Tensor:
     """Return the elements of x at flat `places` within its last `rank` dimensions."""
     lead = x.ndim - rank
 
-    def flat(t: Tensor) -> Any:
+    def flat(t: Tensor) -> Tensor:
         return movement.reshape(t, shape=(*t.array.shape[:lead], math.prod(t.array.shape[lead:])))
 
     return movement.reshape(indexing.gather(flat(x), flat(places), axis=lead), shape=places.array.shape)
 
 
 def _max_pool_with_indices(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: int = 0,
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Return `max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
     return _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
@@ -147,9 +167,15 @@ max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_
 
 @preserve_channels_last
 def _avg_pool(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None,
+    padding: int | tuple[int, ...],
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     name = f"avg_pool{rank}d"
     if input.array.dtype.kind not in "fV" and input.array.dtype != np.int64:
         raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
@@ -162,7 +188,7 @@ def _avg_pool(
     return rename_node(out, f"AvgPool{rank}DBackward0")
 
 
-def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Any:
+def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Tensor:
     lead = input.ndim - len(geometry.size)
     framed = any((*geometry.padding, *geometry.extra))
     whole = input.array.dtype.kind == "i"
@@ -177,7 +203,7 @@ def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: i
     return _divide_truncating(out, constant(counts.astype(input.array.dtype)))
 
 
-def _divide_truncating(total: Any, count: Any) -> Any:
+def _divide_truncating(total: Tensor, count: Tensor | float) -> Tensor:
     """Return total / count, truncated for integers."""
     if total.array.dtype.kind != "i":
         return total / (count if isinstance(count, Tensor) else float(count))
@@ -188,7 +214,7 @@ def _divide_truncating(total: Any, count: Any) -> Any:
     return size * (signs if isinstance(count, Tensor) or count > 0 else -signs)
 
 
-def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Any:
+def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Operand:
     """Count the elements of the input, and of its padding if `padded`, that each window covers."""
     covered = []
     for count, k, s, p, n in zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True):
@@ -200,9 +226,13 @@ def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, pa
 
 @float16_in_float32
 def avg_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the mean of each window of (N, C, L), with the zeros of the padding unless `count_include_pad` is False.
 
     `ceil_mode` adds a last window that reaches over the end. Raises RuntimeError for windows that do not fit the input.
@@ -212,9 +242,14 @@ def avg_pool1d(
 
 @float16_in_float32
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """Return the mean of each window of (N, C, H, W), with the padding's zeros unless `count_include_pad` is False.
 
     `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
@@ -225,8 +260,13 @@ def avg_pool2d(
 
 @float16_in_float32
 def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Any,
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """Return the mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

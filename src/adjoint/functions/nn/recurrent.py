@@ -37,9 +37,14 @@ class Weights(NamedTuple):
 
 
 def recurrent_layers(
-    kind: str, input: Tensor, start: State, weights: Sequence[Sequence[Weights]], sizes: Sequence[int],
-    dropout_p: float = 0.0, training: bool = False,
-) -> tuple[Tensor, State]:  # fmt: skip
+    kind: str,
+    input: Tensor,
+    start: State,
+    weights: Sequence[Sequence[Weights]],
+    sizes: Sequence[int],
+    dropout_p: float = 0.0,
+    training: bool = False,
+) -> tuple[Tensor, State]:
     """Return the outputs (N, D·H) for packed rows (N, I), and the last states (L·D, B, H), of L layers of D directions.
 
     `kind`: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU". `sizes`: how many rows each time has, not growing; B is the first.
@@ -83,14 +88,16 @@ def _run_direction(
     return _cat_parts(outputs, 0), end
 
 
-def _layer_composite(kind: str, reverse: bool, gates: Any, hh: Any, bias: Any, *start: Any) -> tuple[Tensor, ...]:
+def _layer_composite(
+    kind: str, reverse: bool, gates: Tensor, hh: Tensor, bias: Tensor | None, *start: Any
+) -> tuple[Tensor, ...]:
     """Compute what `RecurrentSweep` does step by step: the composite form."""
     outputs, end = _run_time_steps(kind, gates.unbind(0), start, hh, bias, None, reverse)
     return stack(outputs), *end
 
 
 def _run_time_steps(
-    kind: str, inputs: Sequence[Any], start: State, hh: Any, bias: Any, hr: Any, reverse: bool
+    kind: str, inputs: Sequence[Any], start: State, hh: Tensor, bias: Tensor | None, hr: Tensor | None, reverse: bool
 ) -> tuple[list[Any], State]:
     """Return the outputs for each time's gates (B, G), and the state that each sequence ends with."""
     step, across = STEP_BY_KIND[kind], movement.permute(hh, axes=(1, 0))
@@ -117,7 +124,7 @@ def _run_time_steps(
     return outputs, state
 
 
-def _lstm(gates: Any, state: State, across: Any, _: Any) -> State:
+def _lstm(gates: Tensor, state: State, across: Tensor, _: Any) -> State:
     """Return c' = σ(f) c + σ(i) tanh g and h' = σ(o) tanh c'. Source: Hochreiter & Schmidhuber, 1997."""
     h, c = state
     i, f, g, o = chunk(addmm(gates, h, across), 4, 1)
@@ -128,7 +135,7 @@ def _lstm(gates: Any, state: State, across: Any, _: Any) -> State:
     return arithmetic.mul(transcendental.sigmoid(o), transcendental.tanh(c)), c
 
 
-def _gru(gates: Any, state: State, across: Any, bias: Any) -> State:
+def _gru(gates: Tensor, state: State, across: Tensor, bias: Tensor | None) -> State:
     """Return h' = n + z (h - n), n = tanh(a + σ(r) b), with the recurrent part b and its bias. Source: Cho, 2014."""
     (h,) = state
     recurrent = mm(h, across) if bias is None else addmm(bias, h, across)
@@ -149,9 +156,13 @@ STEP_BY_KIND: dict[str, Callable[[Any, State, Any, Any], State]] = {
 
 
 def lstm_cell(
-    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Return (h', c') after one step from (h, c), each (B, H), with input (B, I); the weights' rows are i, f, g, o."""
     h, c = _run_cell("LSTM", input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh), 4)
     return h, c
@@ -193,5 +204,5 @@ def _run_cell(kind: str, input: Tensor, state: State, w: Weights, gates: int) ->
     return _run_direction(kind, input, [rows], state, w, False)[1]
 
 
-def _cat_parts(parts: Sequence[Any], dim: int) -> Any:
+def _cat_parts(parts: Sequence[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else cat(parts, dim)

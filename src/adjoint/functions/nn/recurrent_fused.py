@@ -15,6 +15,7 @@ from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array, Operand
 
 Arrays = tuple[Any, ...]
 
@@ -27,9 +28,15 @@ class RecurrentSweep(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, kind: str, reverse: bool, composite: Any, gates: Tensor, weight: Tensor, bias: Tensor | None,
+        ctx: Any,
+        kind: str,
+        reverse: bool,
+        composite: Any,
+        gates: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
         *start: Tensor,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+    ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(gates, weight, bias, *start)
         ctx.kind, ctx.reverse, ctx.composite = kind, reverse, composite
@@ -80,7 +87,7 @@ def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
     return tuple(next(found) if needed else None for needed in ctx.needs_input_grad[3:])
 
 
-def _sigmoid(x: Any) -> None:
+def _sigmoid(x: Array) -> None:
     """Return 1 / (1 + e⁻ˣ), in place."""
     np.negative(x, out=x)
     np.exp(x, out=x)
@@ -88,19 +95,19 @@ def _sigmoid(x: Any) -> None:
     np.reciprocal(x, out=x)
 
 
-def _allocate_states(u: Any, h: Any) -> Any:
+def _allocate_states(u: Array, h: Array) -> Array:
     """Allocate the states before, between and after the times, the first of them filled."""
     states = np.empty((len(u) + 1, *h.shape), u.dtype)
     states[0] = h
     return states
 
 
-def _transpose_weight(weight: Any) -> Any:
+def _transpose_weight(weight: Array) -> Array:
     """Lay out the weight (G, H) as (H, G), which makes products with a few rows a quarter quicker."""
     return np.ascontiguousarray(weight.T)
 
 
-def _lstm(u: Any, weight: Any, _: Any, h: Any, c: Any) -> tuple[Any, Arrays, Arrays]:
+def _lstm(u: Array, weight: Array, _: Any, h: Array, c: Array) -> tuple[Any, Arrays, Arrays]:
     width, across = weight.shape[1], _transpose_weight(weight)
     gates = np.empty(u.shape, u.dtype)
     hidden, cells, limited = _allocate_states(u, h), _allocate_states(u, c), np.empty((len(u), *c.shape), u.dtype)
@@ -117,7 +124,9 @@ def _lstm(u: Any, weight: Any, _: Any, h: Any, c: Any) -> tuple[Any, Arrays, Arr
     return hidden, (cells[-1].copy(),), (gates, cells, limited)
 
 
-def _lstm_back(grads: Any, hidden: Any, weight: Any, gates: Any, cells: Any, limited: Any) -> tuple[Any, Any, Arrays]:
+def _lstm_back(
+    grads: Any, hidden: Operand, weight: Operand, gates: Operand, cells: Operand, limited: Operand
+) -> tuple[Any, Any, Arrays]:
     g_out, dh, dc = grads
     width = weight.shape[1]
     du = np.empty(gates.shape, gates.dtype)
@@ -143,7 +152,7 @@ def _lstm_back(grads: Any, hidden: Any, weight: Any, gates: Any, cells: Any, lim
     return du, du, (dh, dc)
 
 
-def _gru(u: Any, weight: Any, bias: Any, h: Any) -> tuple[Any, Arrays, Arrays]:
+def _gru(u: Array, weight: Array, bias: Array | None, h: Array) -> tuple[Any, Arrays, Arrays]:
     width, across = weight.shape[1], _transpose_weight(weight)
     hidden, gates = _allocate_states(u, h), np.empty(u.shape, u.dtype)
     recurrent = np.empty((len(u), *h.shape), u.dtype)  # the part of n that comes from h
@@ -164,7 +173,9 @@ def _gru(u: Any, weight: Any, bias: Any, h: Any) -> tuple[Any, Arrays, Arrays]:
     return hidden, (), (gates, recurrent)
 
 
-def _gru_back(grads: Any, hidden: Any, weight: Any, gates: Any, recurrent: Any) -> tuple[Any, Any, Arrays]:
+def _gru_back(
+    grads: Any, hidden: Operand, weight: Operand, gates: Operand, recurrent: Operand
+) -> tuple[Any, Any, Arrays]:
     g_out, dh = grads
     width = weight.shape[1]
     du, dv = np.empty(gates.shape, gates.dtype), np.empty(gates.shape, gates.dtype)
@@ -186,7 +197,7 @@ def _gru_back(grads: Any, hidden: Any, weight: Any, gates: Any, recurrent: Any) 
     return du, dv, (dh,)
 
 
-def _rnn(u: Any, weight: Any, h: Any, activation: Any) -> tuple[Any, Arrays, Arrays]:
+def _rnn(u: Array, weight: Array, h: Array, activation: Any) -> tuple[Any, Arrays, Arrays]:
     hidden, across = _allocate_states(u, h), _transpose_weight(weight)
     for t, row in enumerate(u):
         new = np.matmul(hidden[t], across, out=hidden[t + 1])
@@ -195,7 +206,7 @@ def _rnn(u: Any, weight: Any, h: Any, activation: Any) -> tuple[Any, Arrays, Arr
     return hidden, (), ()
 
 
-def _rnn_back(grads: Any, hidden: Any, weight: Any, pulled: Any) -> tuple[Any, Any, Arrays]:
+def _rnn_back(grads: Any, hidden: Operand, weight: Operand, pulled: Any) -> tuple[Any, Any, Arrays]:
     g_out, dh = grads
     du = np.empty(g_out.shape, g_out.dtype)
     dh = np.zeros_like(hidden[0]) if dh is None else dh.copy()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
@@ -19,11 +20,19 @@ from adjoint.ops.movement import movement
 from adjoint.ops.movement.sliding_windows import count_windows, windows
 from adjoint.ops.movement.sliding_windows import fold as _add_windows
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.size import Size
+
 __all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold"]
 
 
 def fold(
-    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    input: Tensor,
+    output_size: tuple[int, ...],
+    kernel_size: int | tuple[int, ...],
+    dilation: int = 1,
+    padding: int = 0,
+    stride: int = 1,
 ) -> Tensor:
     """Return (N, C, *output_size) with the columns added where `unfold` took them from.
 
@@ -51,8 +60,13 @@ def fold(
     sides, size = per_dimension(output_size, 2, "output_size"), per_dimension(kernel_size, 2, "kernel_size")
     steps, gaps = per_dimension(stride, 2, "stride"), per_dimension(dilation, 2, "dilation")
     frame = per_dimension(padding, 2, "padding")
-    for what, values, least in (("kernel_size", size, 1), ("stride", steps, 1), ("dilation", gaps, 1),
-                                ("padding", frame, 0), ("output_size", sides, 1)):  # fmt: skip
+    for what, values, least in (
+        ("kernel_size", size, 1),
+        ("stride", steps, 1),
+        ("dilation", gaps, 1),
+        ("padding", frame, 0),
+        ("output_size", sides, 1),
+    ):
         if any(v < least for v in values):
             kind = "greater than zero" if least else "non-negative"
             raise RuntimeError(f"{what} should be {kind}, but got {what}={values}")
@@ -83,7 +97,7 @@ def fold(
     k = len(lead)
     columns = movement.reshape(input, shape=(*lead, *size, *places))
     seen = movement.permute(columns, axes=(*range(k), k + 2, k + 3, k, k + 1))  # (…, C, PH, PW, KH, KW)
-    out: Any = _add_windows(seen, shape=(*lead, *framed), stride=steps, dilation=gaps)
+    out: Operand = _add_windows(seen, shape=(*lead, *framed), stride=steps, dilation=gaps)
     if any(frame):
         cut = ((p, p + n, 1) for p, n in zip(frame, sides, strict=True))
         out = movement.slice(out, bounds=(*((0, n, 1) for n in lead), *cut))
@@ -92,9 +106,14 @@ def fold(
 
 @preserve_channels_last
 def _max_unpool(
-    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Tensor:  # fmt: skip
+    rank: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | tuple[int, ...],
+    stride: Any = None,
+    padding: int | tuple[int, ...] = 0,
+    output_size: Sequence[int] | Size | None = None,
+) -> Tensor:
     """Return the elements at the indices that `max_pool{rank}d` found them at, zeros elsewhere.
 
     Shapes:
@@ -136,7 +155,9 @@ def _max_unpool(
 max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_max_unpool, "max_unpool{rank}d")
 
 
-def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size: Any) -> tuple[int, ...]:
+def _unpool_sizes(
+    name: str, usual: list[int], steps: Sequence[int], output_size: Sequence[int] | Size | None
+) -> tuple[int, ...]:
     """Return the sizes to unpool to."""
     rank = len(usual)
     given = usual if output_size is None else list(output_size)
@@ -155,7 +176,13 @@ def _unpool_sizes(name: str, usual: list[int], steps: Sequence[int], output_size
     return tuple(given)
 
 
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def unfold(
+    input: Tensor,
+    kernel_size: Any,
+    dilation: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    stride: Any = 1,
+) -> Tensor:
     """Return the elements under each window of images, as columns.
 
     Args:

@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.dtype.dtype import default
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.api import return_types
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
@@ -19,7 +20,7 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 
 @public(inplace=True)
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return the running sums along `dim`: element i is the sum of the first i + 1 elements.
 
     Args:

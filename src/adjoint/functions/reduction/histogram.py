@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
 from adjoint.functions.api.return_types import format_fields
@@ -63,7 +65,12 @@ class HistogramOfPoints(NamedTuple):
 @public()
 @with_out
 def histogram(
-    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor,
+    bins: Tensor | float = 100,
+    *,
+    range: tuple[int, ...] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
 ) -> Histogram:
     """Count elements, or sum their `weight`, in bins: a number of equal width, or between given edges.
 
@@ -84,7 +91,12 @@ def histogram(
 
 
 def histogramdd(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor,
+    bins: Tensor | int | Sequence[Tensor | float],
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
 ) -> HistogramOfPoints:
     """Count points, the last dimension of `input` (…, D), in bins of D dimensions.
 
@@ -110,7 +122,9 @@ def histogramdd(
     return _histogram("torch.histogramdd()", flat, each, range, weight, density)
 
 
-def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, density: bool) -> HistogramOfPoints:
+def _histogram(
+    name: str, x: Operand, bins: list[Any], limits: Any, weight: Operand, density: bool
+) -> HistogramOfPoints:
     if x.array.dtype.name not in ("float32", "float64"):
         raise NotImplementedError(f'"histogramdd" not implemented for {x.dtype}')
     if limits is not None and len(limits) != 2 * len(bins):
@@ -148,7 +162,7 @@ def _histogram(name: str, x: Any, bins: list[Any], limits: Any, weight: Any, den
     return HistogramOfPoints(hist, tuple(edges))
 
 
-def _copy_bin_edges(x: Any, given: Tensor, at: int) -> Any:
+def _copy_bin_edges(x: Tensor, given: Tensor, at: int) -> Tensor:
     if given.ndim != 1:
         raise RuntimeError(
             f"torch.histogramdd: bins tensor should have one dimension, but got {given.ndim} dimensions in the bins "

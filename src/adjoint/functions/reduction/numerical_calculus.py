@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import one_dim, some_dims
 from adjoint.functions.api.publish import public
 from adjoint.functions.creation import creation
@@ -81,7 +82,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     return tuple(_gradient_along_dim(input, d, h, edge_order) for d, h in zip(dims, distances, strict=True))
 
 
-def _gradient_along_dim(x: Tensor, d: int, spacing: Any, order: int) -> Tensor:
+def _gradient_along_dim(x: Tensor, d: int, spacing: Operand, order: int) -> Tensor:
     if isinstance(spacing, Tensor) and spacing.ndim:
         return _gradient_at_coordinates(x, d, spacing, order)
     inner = (_slice_along(x, d, 2) - _slice_along(x, d, 0, -2)) / spacing / 2
@@ -130,17 +131,17 @@ def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> T
     return join.cat([ends[0], inner, ends[1]], d)
 
 
-def _slice_along(x: Any, d: int, start: int, end: int = 0) -> Any:
+def _slice_along(x: Tensor, d: int, start: int, end: int = 0) -> Tensor:
     """Return x from `start` on along a dimension, less as many at the end as `end` is below 0."""
     size = x.array.shape[d]
     return shape.narrow(x, d, min(start, size), max(size - start + end, 0))
 
 
-def _take_one(x: Any, d: int, at: int) -> Any:
+def _take_one(x: Tensor, d: int, at: int) -> Tensor:
     return shape.narrow(x, d, at % x.array.shape[d], 1)
 
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """Return the area under y along `dim`, by straight lines between samples at x, or at distance dx, by default 1.
 
     Raises RuntimeError for truths, and unless there is an x for each sample.
@@ -156,12 +157,12 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     return reduction.sum(areas, axes=(areas.ndim - y.ndim + axis,), keepdims=False) / 2.0
 
 
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """Return `trapezoid`, under the name it once had."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int | None = None, dim: int = -1) -> Tensor:
     """Return the area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
     axis = _check_trapezoid_args("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:
@@ -171,7 +172,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     return reduction.cumsum(pairs, axis=axis) * ((1.0 if dx is None else dx) / 2.0)
 
 
-def _check_trapezoid_args(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> int:
+def _check_trapezoid_args(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> int:
     if x is not None and dx is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: x and dx")
     for which, given in (("y", y), ("x", x)):
@@ -185,7 +186,7 @@ def _check_trapezoid_args(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: 
     return axis
 
 
-def _twice_trapezoid_areas(y: Any, x: Any, axis: int) -> Any:
+def _twice_trapezoid_areas(y: Tensor, x: Tensor, axis: int) -> Tensor:
     """Return twice the area between each two samples."""
     if x.ndim == 1:
         gaps = _slice_along(x, 0, 1) - _slice_along(x, 0, 0, -1)

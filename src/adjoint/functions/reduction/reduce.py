@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.typing import DtypeLike, Function, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
@@ -37,7 +37,7 @@ __all__ = [
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
-def _cast_to_sum_dtype(input: Tensor, dtype: Any) -> Tensor:
+def _cast_to_sum_dtype(input: Tensor, dtype: DtypeLike) -> Tensor:
     """Return `input` in the type of its sum: `dtype`, or int64 for integers and truths."""
     kind = input.array.dtype
     target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
@@ -45,7 +45,7 @@ def _cast_to_sum_dtype(input: Tensor, dtype: Any) -> Tensor:
 
 
 @public()
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return the sum of all elements, or of those along `dim`.
 
     Args:
@@ -67,12 +67,12 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return Σ over `dim`, NaN counting as 0."""
     check_ordered("nansum", input)
-    x: Any = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
+    x: Operand = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
     return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
 
 
 @public()
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return the mean of all elements, or of those along `dim`.
 
     Args:
@@ -169,11 +169,13 @@ class AminmaxResult(NamedTuple):
 
 
 @public()
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, ...] | None = None
+) -> AminmaxResult:
     """Return `amin` and `amax` over `dim`, or over all dimensions."""
     if out is not None:
         return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
-    x: Any = input
+    x: Operand = input
     over: Any = () if dim is None else dim
     return AminmaxResult(x.amin(over, keepdim), x.amax(over, keepdim))
 
@@ -194,7 +196,7 @@ def _check_not_empty(name: str, input: Tensor, dim: Dims, error: type[Exception]
 
 
 @public()
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: Operand = None, keepdim: bool = False) -> Any:
     """Return the largest element, or with `dim` the pair (values, indices) of the largest along it.
 
     With a tensor as second argument the result is `maximum` of the two. Without `dim`, equal largest elements share the
@@ -220,7 +222,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @public()
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: Operand = None, keepdim: bool = False) -> Any:
     """Return the smallest element, or with `dim` the pair (values, indices) of the smallest along it.
 
     With a tensor as second argument the result is `minimum` of the two. Without `dim`, equal smallest elements share
@@ -246,7 +248,9 @@ def check_ordered(name: str, x: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for complex numbers, given {describe(x.array)}")
 
 
-def _max_or_min(name: str, x: Tensor, dim: Any, keepdim: bool, over_all: Any, where_is: Any, of_two: Any) -> Any:
+def _max_or_min(
+    name: str, x: Tensor, dim: Operand, keepdim: bool, over_all: Function, where_is: Function, of_two: Function
+) -> Any:
     if not isinstance(x, Tensor):
         refuse_numbers(name, ("input", "other"), "y", x, dim)
     if isinstance(dim, Tensor):
@@ -357,7 +361,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _reduce_truth(reduction.all, input, dim, keepdim)
 
 
-def _reduce_truth(over: Callable[..., Any], input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
     out: Tensor = over(input.detach(), axes=axes, keepdims=keepdim)
     return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
@@ -369,7 +373,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     return sum(comparison.ne(input.detach(), 0), dim)
 
 
-def squared_size(x: Any) -> Any:
+def squared_size(x: Tensor) -> Tensor:
     """Return |x|²: of complex numbers the sum of the squares of both parts, which is real."""
     if not is_complex(x):
         return arithmetic.square(x)
@@ -377,7 +381,7 @@ def squared_size(x: Any) -> Any:
 
 
 @in_float32
-def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def power_norm(input: Tensor, p: Operand = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return (Σ|x|ᵖ)^(1/p) over `dim`; "fro" is p = 2, ±inf the extremes, 0 counts. The gradient at 0 is taken as 0.
 
     Raises: RuntimeError for integers.
@@ -386,7 +390,7 @@ def power_norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = Fals
     axes = all_dims(dim, x.ndim)
     power = 2.0 if p in ("fro", None) else float(p)
 
-    def total(terms: Any) -> Any:
+    def total(terms: Operand) -> Tensor:
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
     if power == 2:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.indexing import scatter
 from adjoint.functions.reduction import sort_quantile_unique
@@ -22,9 +23,16 @@ EMPTY_SEGMENT_VALUES = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf,
 
 
 def segment_reduce(
-    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
-    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
-) -> Tensor:  # fmt: skip
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Tensor:
     """Return the "sum", "mean", "max", "min" or "prod" of each segment along `axis`, the last dimension of the tables.
 
     Segments are told by their `lengths`, or by the `offsets` at which each begins and the last ends. `initial` takes
@@ -44,13 +52,13 @@ def segment_reduce(
     full = [*data.array.shape]
     full[axis] = count + 2  # one before the first segment, one behind the last
     begun = creation.full(tuple(full), EMPTY_SEGMENT_VALUES[how], dtype=data.dtype)
-    out: Any = shape.narrow(scatter.scatter_reduce(begun, axis, places, data, sums), axis, 1, count)
+    out: Operand = shape.narrow(scatter.scatter_reduce(begun, axis, places, data, sums), axis, 1, count)
     sizes = shape.narrow(starts, axis, 1, count) - shape.narrow(starts, axis, 0, count)
     sizes = select.cast(_expand_trailing(sizes, data, axis), dtype=data.array.dtype)
     return _apply_initial(initial, how, out, sizes)
 
 
-def _apply_initial(initial: float | None, how: str, out: Any, sizes: Any) -> Tensor:
+def _apply_initial(initial: float | None, how: str, out: Operand, sizes: Tensor) -> Tensor:
     if how == "mean":
         if initial is None:
             return arithmetic.div(out, sizes)
@@ -104,7 +112,7 @@ def _segment_numbers(starts: Tensor, data: Tensor, axis: int) -> Tensor:
     return _expand_trailing(found, data, axis)
 
 
-def _expand_trailing(table: Any, data: Tensor, axis: int) -> Any:
+def _expand_trailing(table: Tensor, data: Tensor, axis: int) -> Tensor:
     """Return (…, n) with the dimensions of the data that follow the axis."""
     inner = data.array.shape[axis + 1 :]
     wide = shape.reshape(table, (*table.array.shape, *(1 for _ in inner)))

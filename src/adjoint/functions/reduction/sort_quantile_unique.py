@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.typing import Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
@@ -130,7 +131,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median(input, dim, keepdim, True)
 
 
-def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> Tensor | Extreme:
     check_ordered("median", input)
     kind = "NanmedianBackward" if ignore_nan else "MedianBackward"
     pair = return_types.nanmedian if ignore_nan else return_types.median
@@ -190,7 +191,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
 @public()
 @autocast_float32
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Return the q-quantiles along `dim`, or of all elements; between two elements by `interpolation`.
 
@@ -202,19 +203,23 @@ def quantile(
 @public()
 @autocast_float32
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Return `quantile` of what is not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
 RANK_ROUNDING: dict[str, Any] = {
-    "linear": None, "midpoint": None, "lower": arithmetic.floor, "higher": arithmetic.ceil, "nearest": arithmetic.round,
-}  # fmt: skip
+    "linear": None,
+    "midpoint": None,
+    "lower": arithmetic.floor,
+    "higher": arithmetic.ceil,
+    "nearest": arithmetic.round,
+}
 
 
 def _quantile(
-    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+    name: str, input: Tensor, q: Tensor | float, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
     if input.array.dtype.kind not in "fV":
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
@@ -230,7 +235,7 @@ def _quantile(
     if not x.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     x = x if x.ndim else movement.reshape(x, shape=(1,))
-    values: Any = sort(x, axis).values
+    values: Operand = sort(x, axis).values
     whole, real = np.dtype(np.int64), np.dtype(np.float64)
     end = x.array.shape[axis] - 1
     missing = reduction.sum(select.cast(comparison.isnan(values.detach()), dtype=whole), axes=(axis,), keepdims=True)
@@ -264,7 +269,7 @@ def _quantile(
     return movement.cat(*rows, axis=0)
 
 
-def _parse_quantiles(q: Any, name: str) -> tuple[list[Any], bool]:
+def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[Any], bool]:
     """Return the orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
     if not isinstance(q, Tensor):
         wanted = np.asarray(q, np.float64)
@@ -300,7 +305,9 @@ def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[A
     return first, inverse.reshape(-1), counts, axis
 
 
-def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
+def _unique(
+    input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool
+) -> Tensor | tuple[Tensor, ...]:
     check_ordered("unique", input)
     first, inverse, counts, axis = _find_distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
@@ -314,9 +321,12 @@ def _unique(input: Tensor, dim: int | None, return_inverse: bool, return_counts:
 
 @public()
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
     dim: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return the distinct elements in ascending order, or the distinct slices along `dim`.
 
     Returns: the values; with `return_inverse` or `return_counts` a tuple of them and the tensors asked for, in int64.
@@ -345,9 +355,14 @@ def unique_consecutive(
 
 @with_out
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorted_sequence: Tensor,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return where each element of `input` belongs in the sorted last dimension: before its equals, or after them."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
@@ -360,7 +375,7 @@ def searchsorted(
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
     if sorter is not None:
         ordered = indexing.gather(ordered, sorter, axis=ordered.ndim - 1)
-    values: Any = input.detach() if isinstance(input, Tensor) else constant(np.asarray(input))
+    values: Operand = input.detach() if isinstance(input, Tensor) else constant(np.asarray(input))
     if ordered.ndim > 1 and ordered.array.shape[:-1] != values.array.shape[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
@@ -372,14 +387,16 @@ def searchsorted(
 
 
 @with_out
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Return the number of the interval between `boundaries` in which each element lies."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    elements: Tensor, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
     """Return True where an element is among `test_elements`."""
     x, among = (v.detach() if isinstance(v, Tensor) else constant(np.asarray(v)) for v in (elements, test_elements))
     return ordering.isin(x, among, unique=assume_unique, invert=invert)

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims
 from adjoint.functions.api.publish import public
@@ -115,7 +116,7 @@ def std_mean(
 
 
 def _spread_and_mean(
-    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Any, kind: str
+    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Function, kind: str
 ) -> tuple[Tensor, ...]:
     if isinstance(dim, bool):
         unbiased, dim = dim, None
@@ -142,7 +143,7 @@ def cov(
         )
     if input.array.dtype.kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
-    x: Any = input if input.ndim == 2 else shape.reshape(input, (1, input.numel()))
+    x: Operand = input if input.ndim == 2 else shape.reshape(input, (1, input.numel()))
     count = x.array.shape[1]
     weights = _weights(count, fweights, aweights)
     total = count if weights is None else weights.sum()
@@ -165,15 +166,15 @@ def cov(
     return shape.squeeze(arithmetic.div(products, freedom))
 
 
-def _try_read_number(value: Any) -> Any:
+def _try_read_number(value: Tensor | float) -> Any:
     """Return a number, or the one that a tensor holds; None while a step is traced."""
     if not isinstance(value, Tensor):
         return value
     return value.array.item() if type(value.array) is np.ndarray else None
 
 
-def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Any:
-    out: Any = None
+def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
+    out: Operand = None
     for name, given, rank, kind in (
         ("fweights", fweights, 1, "integral"),
         ("aweights", aweights, 2, "floating point"),

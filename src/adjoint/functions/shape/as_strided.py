@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.as_strided import dense_strides, memory_span, strided_view
 from adjoint.core.tensor.external_aliases import is_externally_aliased
-from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, preserve_format
+from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, memory_format, preserve_format
 from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, tangents_of, wrap
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.api.dim_args import one_dim, parse_shape
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
@@ -33,7 +34,7 @@ Sizes = tuple[int, ...]
 
 
 @public()
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Return a view of the memory of `input` at other strides, from its first element or `storage_offset`.
 
     Gradients of elements that share memory add up. Raises RuntimeError for negative numbers, and outside the memory.
@@ -92,9 +93,15 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
     pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return a tensor of these sizes and strides in memory of its own, to be written."""
     shape, steps = parse_shape((size,)), parse_shape((stride,))
     if len(shape) != len(steps):
@@ -155,7 +162,7 @@ def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
     x.memory = out.memory
 
 
-def _set_array(x: Tensor, array: Any, node: Any) -> None:
+def _set_array(x: Tensor, array: Operand, node: Any) -> None:
     """Let `x` see `array`; its version goes up."""
     x.array, x.node = array, node
     if type(node) is Leaf:
@@ -165,15 +172,20 @@ def _set_array(x: Tensor, array: Any, node: Any) -> None:
 
 
 _VIEWS: dict[str, Callable[..., Tensor]] = {
-    "as_strided_": as_strided, "squeeze_": shapes.squeeze, "swapaxes_": shapes.transpose,
-    "swapdims_": shapes.transpose, "t_": shapes.t, "transpose_": shapes.transpose, "unsqueeze_": shapes.unsqueeze,
-}  # fmt: skip
+    "as_strided_": as_strided,
+    "squeeze_": shapes.squeeze,
+    "swapaxes_": shapes.transpose,
+    "swapdims_": shapes.transpose,
+    "t_": shapes.t,
+    "transpose_": shapes.transpose,
+    "unsqueeze_": shapes.unsqueeze,
+}
 for _name, _f in _VIEWS.items():
     setattr(Tensor, _name, make_inplace_view(_f, _name))
 
 
 @public(varargs_ints=True)
-def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, size: tuple[int, ...], *, memory_format: Any = None) -> Tensor:
     """Give the tensor another number of elements: its memory as far as it goes, then zeros.
 
     They come to lie as `memory_format` says. Raises RuntimeError for a tensor that requires grad, and for more elements
@@ -211,7 +223,7 @@ def resize_(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
 
 
 @public()
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """Resize to the shape of another tensor, and to its order of channels if `memory_format` preserves it."""
     if memory_format is preserve_format:
         orders = () if the_template.is_contiguous() else (channels_last, channels_last_3d)
@@ -232,7 +244,13 @@ def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
 
 
 @public()
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    self: Tensor,
+    source: Any= None,
+    storage_offset: int = 0,
+    size: tuple[int, ...] | None = None,
+    stride: tuple[int, ...] | None = None,
+) -> Tensor:
     """Let the tensor see the memory of `source` from now on. Raises RuntimeError for a leaf that requires grad."""
     check_writable(self, "set_", mode.recording and self.node is not None)
     if source is None:

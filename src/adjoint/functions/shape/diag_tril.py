@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype, promote
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -135,11 +136,11 @@ def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tens
     return rename_node(out, f"{name.capitalize()}Backward0")
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: Any = None) -> Tensor:
     """Return the positions on and below a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.tril_indices(row, offset, col)).astype(numpy_dtype(dtype)))
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None) -> Tensor:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: Any = None) -> Tensor:
     """Return the positions on and above a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
@@ -49,7 +50,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @public()
-def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Any = ()) -> Tensor:
     """Move the elements by `shifts` along `dims`, those beyond the end to the start; flattened without `dims`."""
     steps = parse_shape((shifts,))
     axes = parse_shape((dims,)) if dims is not None else ()
@@ -84,7 +85,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turns = k % 4
     if turns == 0:
-        out: Any = select.copy(input)
+        out: Operand = select.copy(input)
     elif turns == 2:
         out = movement.flip(input, axes=tuple(sorted((first, second))))
     else:

@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype import promote
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
@@ -128,7 +129,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     linear=True,
     dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),
 )
-def _stack(*tensors: Any, axis: int) -> Any:
+def _stack(*tensors: Any, axis: int) -> Array:
     shape = tensors[0].shape
     if not axis and len(tensors) < 8 and all(part.flags.c_contiguous for part in tensors):
         return np.array(tensors)  # half the time for few of them, but no way to copy what lies otherwise

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape.shape import ravel, unsqueeze
@@ -21,7 +22,7 @@ __all__ = ["repeat_interleave", "tile"]
 
 
 @public(varargs_ints=True)
-def tile(input: Tensor, dims: Any) -> Tensor:
+def tile(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return the tensor repeated `dims[i]` times along dimension i, counted from the last."""
     counts = (1,) * (input.ndim - len(dims)) + dims
     shape = (1,) * (len(counts) - input.ndim) + tuple(input.array.shape)
@@ -37,7 +38,7 @@ def _copy_if_view(x: Tensor) -> Tensor:
 
 
 @public(varargs_ints=True)
-def repeat(self: Tensor, repeats: Any) -> Tensor:
+def repeat(self: Tensor, repeats: tuple[int, ...]) -> Tensor:
     """Return a copy that repeats the tensor along each dimension.
 
     Args:
@@ -57,7 +58,7 @@ def repeat(self: Tensor, repeats: Any) -> Tensor:
     return tile(self, repeats)
 
 
-def _accept_counts_alone(function: Any) -> Any:
+def _accept_counts_alone(function: Function) -> Function:
     """Return `function`, which with its first argument alone takes that for counts: of each position as many."""
 
     @wraps(function)
@@ -75,7 +76,9 @@ def _accept_counts_alone(function: Any) -> Any:
 
 @public()
 @_accept_counts_alone
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Tensor | float, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Repeat each element, or each slice along `dim`, `repeats` times in a row, or as often as its own count says.
 
     With counts alone, return each position as often as its count says.
@@ -88,7 +91,7 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     return out
 
 
-def _repeat_elements(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
+def _repeat_elements(input: Tensor, repeats: Tensor | float, dim: int | None) -> Tensor:
     if isinstance(repeats, Tensor):
         if repeats.ndim > 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")

@@ -14,6 +14,7 @@ from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
+from adjoint.core.typing import Operand, Operands
 from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
@@ -293,7 +294,7 @@ for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
 
 
 @public()
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+def movedim(input: Tensor, source: Operand, destination: Any) -> Tensor:
     """Move dimensions `source` to `destination`; the others keep their order. Raises RuntimeError for repeats."""
     froms, tos = ([v] if isinstance(v, int) else list(v) for v in (source, destination))
     if len(froms) != len(tos):
@@ -313,7 +314,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 @public()
-def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+def moveaxis(input: Tensor, source: Operand, destination: Any) -> Tensor:
     """Return `movedim`, as NumPy calls it."""
     return movedim(input, source, destination)
 
@@ -414,7 +415,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(part if part.array.shape == full else expand(part, full) for part in parts)
 
 
-def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
+def _as_tensor_list(tensors: Operands) -> list[Tensor]:
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
 
 
@@ -486,7 +487,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     return copy_in_order(self, order=order) if order else selection.copy(self)
 
 
-def _raise_rank(n: int, tensors: tuple[Any, ...], wrap: Any) -> Any:
+def _raise_rank(n: int, tensors: Operands, wrap: Any) -> Any:
     out = tuple(wrap(part) if part.ndim < n else part for part in _as_tensor_list(tensors))
     return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public
 from adjoint.functions.shape import shape
@@ -150,7 +151,12 @@ def _separate_parts(parts: tuple[Tensor, ...], called: type[pieces.SplitOutputs]
 
 @public()
 def tensor_split(
-    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: int | None = None
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Operand = None,
+    sections: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Return a number of pieces along `dim`, the first ones longer by one, or the pieces between listed positions.
 
@@ -193,8 +199,8 @@ def tensor_split(
     return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
 
 
-def _make_named_split(name: str, least: int, dim: Any) -> Any:
-    def call(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def _make_named_split(name: str, least: int, dim: Function) -> Function:
+    def call(input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | str) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "

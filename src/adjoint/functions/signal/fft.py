@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import index
-from typing import Any
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.ops.elementwise import select
@@ -122,7 +122,7 @@ def _normalization_factor(norm: str | None, sizes: tuple[int, ...], inverse: boo
 
 
 def _transform_one_dim(
-    transform: Any, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
+    transform: Function, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 ) -> Tensor:
     if n is not None and index(n) < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
@@ -232,7 +232,7 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
     return _transform_r2c("ihfftn", input, s, dim, norm, True)
 
 
-def _make_two_dim_variant(transform: Any, what: str) -> Any:
+def _make_two_dim_variant(transform: Function, what: str) -> Function:
     def over_two(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
         out: Tensor = transform(input, s, dim, norm)
         return out

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, DtypeLike, Function
 from adjoint.functions.api.dim_args import Dims, one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.shape.flip_roll import roll
@@ -17,7 +18,13 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 @with_out
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return 0, 1, …, -2, -1 over n d: the frequencies of `fft` of n samples at distance d.
 
@@ -30,7 +37,13 @@ def fftfreq(
 
 @with_out
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DtypeLike = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return 0, 1, …, n // 2 over n d: the frequencies of `rfft` of n samples at distance d.
 
@@ -39,7 +52,7 @@ def rfftfreq(
     return _make_frequencies("rfftfreq", n, np.arange(n // 2 + 1) if n >= 0 else np.zeros(0), d, dtype, requires_grad)
 
 
-def _make_frequencies(name: str, n: int, steps: Any, d: float, dtype: Any, requires_grad: bool) -> Tensor:
+def _make_frequencies(name: str, n: int, steps: Array, d: float, dtype: DtypeLike, requires_grad: bool) -> Tensor:
     kind = numpy_dtype(dtype or default.floating)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
@@ -60,7 +73,7 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     return _roll_dims(input, dim, lambda n: (n + 1) // 2)
 
 
-def _roll_dims(x: Tensor, dim: Dims, by: Any) -> Tensor:
+def _roll_dims(x: Tensor, dim: Dims, by: Function) -> Tensor:
     dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = tuple(one_dim(d, x.ndim) for d in dims)
     return roll(x, tuple(by(x.array.shape[a]) for a in axes), axes) if axes else x

@@ -10,6 +10,7 @@ from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import NumpyDtype
 from adjoint.functions.api.publish import public
 from adjoint.functions.elementwise.complex import is_complex, view_as_real
 from adjoint.functions.signal import fft
@@ -25,10 +26,18 @@ LEAST_OVERLAP = 1e-11
 
 @public()
 def stft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
-    onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
     """Return Σₙ window[n] x[hop t + n] e^(-2πikn/N): (L,) or (B, L) to (…, frequencies k, frames t).
 
     `center`: frame t is centred at hop t, for which the signal is padded. Of real signals half the frequencies are
@@ -74,10 +83,17 @@ def stft(
 
 @public()
 def istft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
-    length: int | None = None, return_complex: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
     """Return the signal whose `stft` is closest to `input`, (frequencies, frames) or (B, frequencies, frames).
 
     Overlapping frames are added, weighted by the window, and divided by the sum of its squares. Raises RuntimeError
@@ -149,7 +165,7 @@ def _check_spectrum(x: Tensor, n_fft: int, hop: int, length: int, onesided: bool
         raise RuntimeError(f"istft: expected 0 < win_length <= n_fft, got win_length={length}")
 
 
-def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype: Any) -> Tensor | None:
+def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype: NumpyDtype) -> Tensor | None:
     """Return the window in the middle of n_fft elements, the others 0; None where it is 1 all over."""
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")

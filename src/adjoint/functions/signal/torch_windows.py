@@ -35,9 +35,15 @@ def _make_window_function(curve_of: Callable[..., Curve]) -> Callable[..., Tenso
     checked_name = "general_cosine" if name in ("general_hamming", "hamming", "hann", "nuttall") else name
 
     def window(
-        M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
-        requires_grad: bool = False, **options: Any,
-    ) -> Tensor:  # fmt: skip
+        M: int,
+        *,
+        sym: bool = True,
+        dtype: Any = None,
+        layout: Any = strided,
+        device: Any = None,
+        requires_grad: bool = False,
+        **options: Any,
+    ) -> Tensor:
         kind = _check_window(checked_name, M, dtype, layout)
         curve = curve_of(M, sym, **options)
         if device is not None:

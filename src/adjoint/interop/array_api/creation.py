@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.dtype.dtype import default, dtype, promote
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import DeviceLike, Operand
 from adjoint.functions.creation import buffers_dlpack
 from adjoint.functions.creation import creation as made
 from adjoint.functions.shape import diag_tril, meshgrid_combinations
@@ -41,7 +42,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: dtype | Non
     return made.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def empty(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def empty(shape: int, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """A tensor to be written; it is zero."""
     return made.zeros(shape, dtype=dtype, device=device)
 
@@ -59,7 +60,7 @@ def eye(
     return constant(np.eye(n_rows, n_cols, k, dtype=(dtype or default.floating).numpy))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: Operand, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of whatever speaks DLPack, or over a copy of it."""
     return buffers_dlpack.from_dlpack(x, device=device, copy=copy)
 
@@ -75,7 +76,7 @@ def full_like(x: Tensor, /, fill_value: Any, *, dtype: dtype | None = None, devi
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: dtype | None = None, device: Any = None, endpoint: bool = True
+    start: int, stop: int, /, num: int, *, dtype: dtype | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """`num` numbers from `start` to `stop`, equally far apart; the last is `stop`, or the one before it."""
     require_cpu(device)
@@ -90,7 +91,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     return [select.copy(x) for x in meshgrid_combinations.meshgrid(*parts, indexing=indexing)]
 
 
-def ones(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def ones(shape: int | tuple[int, ...], *, dtype: dtype | None = None, device: DeviceLike = None) -> Tensor:
     """Ones."""
     return made.ones(shape, dtype=dtype, device=device)
 
@@ -110,7 +111,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return diag_tril.triu(x, k)
 
 
-def zeros(shape: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def zeros(shape: int | tuple[int, ...], *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """Zeros."""
     return made.zeros(shape, dtype=dtype, device=device)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import complex as parts
 from adjoint.functions.elementwise import float_functions, pointwise
@@ -89,7 +90,7 @@ remainder = wrap_binary(arithmetic.remainder)
 subtract = wrap_binary(arithmetic.sub)
 
 
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Tensor, /, min: Operand = None, max: Operand = None) -> Tensor:
     """x limited to [min, max], in the type of x; NaN stays, and NaN as a bound gives NaN."""
     out = x
     min, max = _clamp_bound(x, min), _clamp_bound(x, max)
@@ -101,7 +102,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     return select.copy(x) if out is x else cast_to(out, x.array.dtype)
 
 
-def _clamp_bound(x: Tensor, bound: Any) -> Any:
+def _clamp_bound(x: Tensor, bound: Operand) -> Operand:
     """A bound in the type of x where no integer type holds both: at the end of that type's range if it is beyond."""
     if not isinstance(bound, Tensor):
         return bound

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.dtype.dtype import default, dtype
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array
 from adjoint.functions.signal import fft as fourier
 from adjoint.functions.signal import fftfreq as frequencies
 
@@ -67,7 +68,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: A
     return _make_frequencies(np.fft.rfftfreq(n, d), dtype, device)
 
 
-def _make_frequencies(frequencies: Any, dtype: dtype | None, device: Any) -> Tensor:
+def _make_frequencies(frequencies: Array, dtype: dtype | None, device: Any) -> Tensor:
     require_cpu(device)
     return constant(frequencies.astype((dtype or default.floating).numpy))
 

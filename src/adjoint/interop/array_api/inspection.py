@@ -36,7 +36,7 @@ class __array_namespace_info__:
         """Return all devices: the CPU."""
         return [CPU]
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
+    def dtypes(self, *, device: Any = None, kind: tuple[str, ...] | str | None = None) -> dict[str, dtype]:
         """Return the types by name, all or those of one or several categories. Raises ValueError for no category."""
         names = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for name in names:

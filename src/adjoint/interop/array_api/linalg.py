@@ -99,7 +99,7 @@ def inv(x: Tensor, /) -> Tensor:
     return solving.inv(x)
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: str = "fro") -> Tensor:
     """Norms of matrices."""
     return norms.matrix_norm(x, ord, keepdim=keepdims)
 
@@ -163,7 +163,9 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: dtype | None = None) -> Tenso
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
-def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
+def vector_norm(
+    x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
+) -> Tensor:
     """(Σ|x|^ord)^(1/ord) over `axis`."""
     if axis == ():
         return cast_to(abs(x), x.array.dtype)

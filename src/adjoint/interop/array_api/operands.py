@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, dtype, promote, promote_types
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function, NumpyDtype, Operand
 from adjoint.functions.api.dim_args import some_dims
 from adjoint.ops.elementwise import select
 
 NUMBER_RANKS: dict[type, int] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
-def cast_to(x: Tensor, kind: np.dtype[Any]) -> Tensor:
+def cast_to(x: Tensor, kind: NumpyDtype) -> Tensor:
     """Cast x to a type, unless it has that type."""
     return x if x.array.dtype == kind else select.cast(x, dtype=kind)
 
@@ -46,7 +46,7 @@ def promote_operands(name: str, *operands: Any) -> tuple[Tensor, ...]:
     )
 
 
-def promote_for_number(name: str, kind: dtype, number: Any) -> dtype:
+def promote_for_number(name: str, kind: dtype, number: complex | str) -> dtype:
     """Return `kind`, or the first type of a higher category that holds a Python number."""
     if type(number) not in NUMBER_RANKS:
         raise TypeError(f"{name}: expected a tensor or a number, got {type(number).__name__}")
@@ -60,7 +60,7 @@ def normalize_axes(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, 
     return tuple(range(rank)) if axis is None else some_dims(axis, rank)
 
 
-def wrap_unary(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_unary(function: Function) -> Function:
     """Give a function of one tensor the standard's signature, f(x, /)."""
 
     def call(x: Tensor, /) -> Tensor:
@@ -70,17 +70,17 @@ def wrap_unary(function: Callable[..., Any]) -> Callable[..., Any]:
     return _copy_name(call, function)
 
 
-def wrap_binary(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_binary(function: Function) -> Function:
     """Give a function of two the standard's signature, f(x1, x2, /), with promotion of tensors and numbers."""
 
-    def call(x1: Any, x2: Any, /) -> Tensor:
+    def call(x1: Operand, x2: Tensor | int | str, /) -> Tensor:
         out: Tensor = function(*promote_operands(function.__name__, x1, x2))
         return out
 
     return _copy_name(call, function)
 
 
-def _copy_name(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _copy_name(call: Function, function: Function) -> Function:
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = function.__doc__
     return call

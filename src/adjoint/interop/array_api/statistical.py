@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.reduction import numerical_calculus, statistics
 from adjoint.functions.reduction import reduce as folded
@@ -18,9 +17,7 @@ from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction, scan
 
-__all__ = [
-    "all", "any", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var",
-]  # fmt: skip
+__all__ = ["all", "any", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var"]
 
 Axes = int | tuple[int, ...] | None
 
@@ -79,7 +76,7 @@ def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
     return _spread(statistics.std, x, axis, correction, keepdims)
 
 
-def _spread(measure: Any, x: Tensor, axis: Axes, correction: float, keepdims: bool) -> Tensor:
+def _spread(measure: Function, x: Tensor, axis: Axes, correction: float, keepdims: bool) -> Tensor:
     axes = normalize_axes(axis, x.ndim)
     enough = movement.numel(tuple(x.array.shape[d] for d in axes)) > correction
     # of a 0-d tensor all dimensions are none
@@ -114,7 +111,7 @@ def _scan_axis(name: str, x: Tensor, axis: int | None) -> int:
     return one_dim(0 if axis is None else axis, x.ndim)
 
 
-def _prepend_initial(made: Any, out: Tensor, d: int) -> Tensor:
+def _prepend_initial(made: Function, out: Tensor, d: int) -> Tensor:
     shape = tuple(1 if i == d else n for i, n in enumerate(out.shape))
     return concat([made(shape, dtype=out.dtype), out], axis=d)
 

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import as_dtype, dtype
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose, dtype_conversion, float_functions, pointwise
 from adjoint.functions.elementwise import complex as parts
@@ -28,12 +29,12 @@ from adjoint.ops.movement import movement
 Function = Callable[..., Any]
 
 
-def as_common_tensors(operands: Sequence[Any]) -> list[Tensor]:
+def as_common_tensors(operands: Sequence[Operand]) -> list[Tensor]:
     """Convert tensors, arrays and numbers to tensors of one type."""
     return list(promote_operands("NumPy's function", *map(tensor_of, operands)))
 
 
-def as_dtype_or_none(dtype: Any) -> dtype | None:
+def as_dtype_or_none(dtype: DtypeLike) -> dtype | None:
     """Convert `dtype=` of a NumPy call, which may be absent."""
     return None if dtype is None else as_dtype(dtype)
 
@@ -110,13 +111,13 @@ TABLE: dict[str, Function] = {
 
 
 @register(TABLE)
-def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> Any:
+def concatenate(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
     out = manipulation.concat(as_common_tensors(arrays), axis=axis)
     return out if dtype is None else dtype_conversion.to(out, np.dtype(dtype))
 
 
 @register(TABLE)
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: Operand, axis: Any) -> Any:
     axes = as_sizes(axis)
     rank = a.ndim + len(axes)
     for d in sorted(d % rank for d in axes):
@@ -125,14 +126,14 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 @register(TABLE)
-def broadcast_arrays(*args: Any) -> Any:
+def broadcast_arrays(*args: Any) -> tuple[Tensor, Tensor]:
     tensors = [tensor_of(x) for x in args]
     shape = broadcast_shapes(*[x.array.shape for x in tensors])
     return tuple(movement.expand(x, shape=shape) for x in tensors)
 
 
 @register(TABLE)
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(a: Operand, repeats: Any, axis: int | None = None) -> Any:
     counts = repeats if isinstance(repeats, int) else tensor_of(np.asarray(repeats))
     return manipulation.repeat(a, counts, axis=axis)
 
@@ -149,7 +150,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @register(TABLE)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+def pad(array: Operand, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
     if mode != "constant" or np.ndim(constant_values):
         raise NotImplementedError(
             "np.pad of a tensor: only mode='constant', with one number; others: nn.functional.pad"
@@ -159,7 +160,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 
 
 @register(TABLE)
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: Operand, x: Operand = None, y: Operand = None, /) -> Any:
     mask = cast_to(tensor_of(condition), np.dtype(np.bool_))
     if x is None:
         return masked_nonzero.nonzero(mask, as_tuple=True)
@@ -167,20 +168,20 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 @register(TABLE)
-def take(a: Any, indices: Any, axis: int | None = None) -> Any:
+def take(a: Tensor, indices: Operand, axis: int | None = None) -> Tensor:
     positions = indices if isinstance(indices, Tensor) else tensor_of(np.asarray(indices))
     return searching.take(shapes.ravel(a) if axis is None else a, positions, axis=axis or 0)
 
 
 @register(TABLE)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: Any, indices: Operand, axis: int | None = -1) -> Any:
     if axis is None:
         return searching.take_along_axis(shapes.ravel(arr), shapes.ravel(tensor_of(indices)), axis=0)
     return searching.take_along_axis(arr, tensor_of(indices), axis=axis)
 
 
 @register(TABLE)
-def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(a: Operand, a_min: Operand = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     out = tensor_of(a)
     out = out if low is None else arithmetic.maximum(out, low)
@@ -188,11 +189,11 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
 
 @register(TABLE)
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     return float_functions.nan_to_num(x, nan, posinf, neginf)
 
 
 @register(TABLE)
-def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: Operand, b: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     x, y = as_common_tensors([a, b])
     return allclose.isclose(x, y, rtol, atol, equal_nan)

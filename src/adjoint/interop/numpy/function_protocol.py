@@ -30,7 +30,7 @@ VALUE_QUERIES = """
 """
 
 
-def function(called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def function(called: Function, types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
     """Answer `__array_function__`: the counterpart's result, or NumPy's where no gradient is lost."""
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
@@ -58,7 +58,7 @@ def _accepts_args(counterpart: Function, args: Any, kwargs: Any) -> bool:
 _signature = cache(signature)
 
 
-def _format_call(called: Any, counterpart: Function | None, kwargs: Any) -> str:
+def _format_call(called: Function, counterpart: Function | None, kwargs: Any) -> str:
     name = f"{called.__module__.replace('numpy', 'np')}.{called.__name__}"
     if counterpart is None:
         return name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import Operand
 from adjoint.functions.linalg import eig_svd, matrix_functions, norms_det, products
 from adjoint.functions.linalg import einsum as contraction
 from adjoint.functions.linalg import solve as linalg_solving
@@ -15,6 +16,9 @@ from adjoint.interop.array_api import linalg, linear
 from adjoint.interop.numpy.arrangement import Function, as_common_tensors, register
 from adjoint.interop.numpy.ufuncs import tensor_of
 from adjoint.ops.elementwise import arithmetic
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 TABLE: dict[str, Function] = {
     "vdot": lambda a, b, /: linear.vecdot(*map(shapes.ravel, as_common_tensors([a, b]))),
@@ -54,7 +58,7 @@ LINALG: dict[str, Function] = {
 
 
 @register(TABLE)
-def dot(a: Any, b: Any) -> Any:
+def dot(a: Operand, b: Operand) -> Any:
     x, y = as_common_tensors([a, b])
     if not x.ndim or not y.ndim:
         return arithmetic.mul(x, y)
@@ -64,7 +68,7 @@ def dot(a: Any, b: Any) -> Any:
 
 
 @register(TABLE)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: Operand, b: Operand, /) -> Any:
     x, y = as_common_tensors([a, b])
     if not x.ndim or not y.ndim:
         return arithmetic.mul(x, y)
@@ -72,7 +76,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @register(TABLE, LINALG)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Any:
     x, y = as_common_tensors([a, b])
     pairs = axes if isinstance(axes, int) else tuple([d] if isinstance(d, int) else list(d) for d in axes)
     return linear.tensordot(x, y, axes=pairs)
@@ -84,24 +88,24 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
 
 
 @register(LINALG)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     if ord is None and axis is None and keepdims:
         return norms_det.vector_norm(x, 2, None, True)
     return norms_det.norm(x, ord, axis, keepdims)
 
 
 @register(LINALG)
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
 @register(LINALG)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(A: Operand, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     return norms_det.matrix_rank(A, hermitian=hermitian, atol=tol, rtol=0.0 if tol is not None else rtol)
 
 
 @register(LINALG)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Operand, b: Operand, axes: Any = None) -> Any:
     x, y = as_common_tensors([a, b])
     return linalg_solving.tensorsolve(x, y, axes)
 

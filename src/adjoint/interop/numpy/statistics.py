@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.reduction import numerical_calculus, sort_quantile_unique
 from adjoint.functions.reduction.reduce import _replace_nan_by_zero
 from adjoint.functions.shape import shape as shapes
@@ -54,7 +55,7 @@ def _wrap_sort(sort: Function) -> Function:
 
 
 def _wrap_extreme_ignoring_nan(extreme: Function, least: float) -> Function:
-    def call(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def call(a: Operand, axis: Any = None, *, keepdims: bool = False) -> Any:
         is_nan = comparison.isnan(a.detach())
         out = extreme(select.where(is_nan, least, a), axis=axis, keepdims=keepdims)
         return select.where(statistical.all(is_nan, axis=axis, keepdims=keepdims), np.nan, out)
@@ -62,7 +63,7 @@ def _wrap_extreme_ignoring_nan(extreme: Function, least: float) -> Function:
     return call
 
 
-def _as_floating(a: Any, dtype: Any = None) -> Tensor:
+def _as_floating(a: Tensor, dtype: Any = None) -> Tensor:
     """Cast `a` to a floating type: `dtype`, its own, or the default one."""
     kind = a.array.dtype if dtype is None else np.dtype(dtype)
     return cast_to(a, kind if kind.kind in FLOATING else default.floating.numpy)
@@ -93,12 +94,12 @@ TABLE: dict[str, Function] = {
 
 
 @register(TABLE)
-def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def mean(a: Tensor, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Operand:
     return statistical.mean(_as_floating(a, dtype), axis=axis, keepdims=keepdims)
 
 
 @register(TABLE)
-def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+def average(a: Operand, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
     x, w = as_common_tensors([_as_floating(tensor_of(a)), weights])
@@ -111,47 +112,47 @@ def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = F
 
 
 @register(TABLE)
-def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def ptp(a: Operand, axis: Any = None, *, keepdims: bool = False) -> Any:
     return arithmetic.sub(*(f(a, axis=axis, keepdims=keepdims) for f in (statistical.max, statistical.min)))
 
 
 @register(TABLE)
-def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def nansum(a: Operand, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     return TABLE["sum"](_replace_nan_by_zero(a), axis, dtype, keepdims=keepdims)
 
 
 @register(TABLE)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def nanmean(a: Operand, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     is_number = comparison.logical_not(comparison.isnan(a.detach()))
     count = statistical.sum(select.cast(is_number, dtype=a.array.dtype), axis=axis, keepdims=keepdims)
     return arithmetic.div(nansum(a, axis, dtype, keepdims=keepdims), count)
 
 
 @register(TABLE)
-def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+def quantile(a: Operand, q: Operand, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     x = _as_floating(a)
     fractions = q if isinstance(q, (int, float)) else cast_to(tensor_of(np.asarray(q)), x.array.dtype)
     return sort_quantile_unique.quantile(x, fractions, axis, keepdims, interpolation=method)
 
 
 @register(TABLE)
-def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+def percentile(a: Operand, q: Operand, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     return quantile(a, np.true_divide(q, 100).tolist(), axis, method=method, keepdims=keepdims)
 
 
 @register(TABLE)
-def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def median(a: Operand, axis: Any = None, *, keepdims: bool = False) -> Any:
     return quantile(a, 0.5, axis, keepdims=keepdims)
 
 
 @register(TABLE)
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(a: Operand, v: Operand, side: str = "left", sorter: Any = None) -> Any:
     order = None if sorter is None else tensor_of(sorter)
     return searching.searchsorted(*as_common_tensors([a, v]), side=side, sorter=order)
 
 
 @register(TABLE)
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(element: Tensor, test_elements: Tensor, assume_unique: bool = False, invert: bool = False) -> Tensor:
     return sort_quantile_unique.isin(element, test_elements, assume_unique=assume_unique, invert=invert)
 
 
@@ -163,13 +164,13 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 
 @register(TABLE)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     ends = [None if part is None else tensor_of(part) for part in (prepend, append)]
     return statistical.diff(a, n=n, axis=axis, prepend=ends[0], append=ends[1])
 
 
 @register(TABLE)
-def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Operand, x: Operand = None, dx: float = 1.0, axis: int = -1) -> Any:
     if x is None:
         return numerical_calculus.trapezoid(tensor_of(y), dx=dx, dim=axis)
     return numerical_calculus.trapezoid(*as_common_tensors([y, x]), dim=axis)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand, Operands
 from adjoint.functions.creation.creation import as_tensor
 from adjoint.functions.elementwise import complex as parts
 from adjoint.functions.elementwise import float_functions, special
@@ -21,12 +22,12 @@ Function = Callable[..., Any]
 OPERAND_TYPES = (Tensor, np.ndarray, np.generic, int, float, complex)
 
 
-def tensor_of(x: Any) -> Any:
+def tensor_of(x: Operand) -> Any:
     """Convert x to a tensor unless it is one."""
     return x if isinstance(x, Tensor) else as_tensor(x)
 
 
-def _operand(x: Any) -> Any:
+def _operand(x: Operand) -> Any:
     """Convert lists to tensors; leave tensors, arrays and numbers, so that numbers do not decide the type."""
     return x if isinstance(x, OPERAND_TYPES) else as_tensor(x)
 
@@ -89,7 +90,7 @@ REDUCTIONS = _functions_of(
 ACCUMULATIONS = _functions_of(statistical, "add=cumulative_sum multiply=cumulative_prod")
 
 
-def ufunc(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def ufunc(called: Any, method: str, inputs: Operands, kwargs: dict[str, Any]) -> Any:
     """Answer `__array_ufunc__`: the counterpart's result, or NumPy's where no gradient is lost."""
     if not kwargs and method == "__call__" and called.__name__ in CALLS:
         return CALLS[called.__name__](*map(_operand, inputs))
@@ -137,7 +138,7 @@ def _outer(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
 METHODS = {"__call__": _call, "reduce": _reduce, "accumulate": _accumulate, "outer": _outer}
 
 
-def any_requires_grad(values: Any) -> bool:
+def any_requires_grad(values: Operand) -> bool:
     """Return whether a tensor in nested values requires a gradient."""
     if isinstance(values, Tensor):
         return values.requires_grad
@@ -146,7 +147,7 @@ def any_requires_grad(values: Any) -> bool:
     return isinstance(values, (list, tuple)) and any(map(any_requires_grad, values))
 
 
-def to_arrays(values: Any) -> Any:
+def to_arrays(values: Operand) -> Any:
     """Replace the tensors in nested values by arrays."""
     if isinstance(values, Tensor):
         return values.detach().numpy()
@@ -162,7 +163,7 @@ def raise_not_differentiable(name: str) -> None:
     raise TypeError(f"{name} has no differentiable counterpart; use t.detach().numpy()")
 
 
-def _by_numpy(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_numpy(called: Any, method: str, inputs: Operands, kwargs: dict[str, Any]) -> Any:
     kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "where" and v is True)}
     if any_requires_grad(inputs) or any_requires_grad(kwargs):
         module_name = "np" if getattr(np, called.__name__, None) is called else "scipy.special"
@@ -176,7 +177,7 @@ def _by_numpy(called: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     return None if result is None else wrap(np.asarray(result))
 
 
-def write_out_args(name: str, out: tuple[Any, ...], result: Any) -> Any:
+def write_out_args(name: str, out: tuple[Any, ...], result: Operand) -> Any:
     """Write the result into `out`: tensors in place, and arrays if no gradient would be lost."""
     given = result if isinstance(result, tuple) else (result,)
     for target, value in zip(out, given, strict=True):

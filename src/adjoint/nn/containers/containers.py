@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Self
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.module_path import guard_contents
 
@@ -67,7 +68,7 @@ class IndexedContainer(Module):
         self._renumber(modules)
         return self
 
-    def pop(self, key: int | slice) -> Any:
+    def pop(self, key: int | slice) -> Module:
         """Remove what is at `key`, and return it."""
         taken = self[key]
         del self[key]
@@ -105,7 +106,7 @@ class Sequential(IndexedContainer):
         for name, module in named:
             self.add_module(str(name), module)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor | float) -> Tensor | float:
         for module in self._modules.values():
             input = module(input)
         return input
@@ -126,7 +127,7 @@ class Sequential(IndexedContainer):
     def __iadd__(self, other: Sequential) -> Self:
         return self.extend(self._check_sequential(other))
 
-    def _check_sequential(self, other: Any) -> Sequential:
+    def _check_sequential(self, other: IndexedContainer) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return other
@@ -140,7 +141,7 @@ class Sequential(IndexedContainer):
     def __imul__(self, other: int) -> Self:
         return self.extend(list(self) * (self._check_repeat_count(other) - 1))
 
-    def _check_repeat_count(self, other: Any) -> int:
+    def _check_repeat_count(self, other: float) -> int:
         if not isinstance(other, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
         if other <= 0:

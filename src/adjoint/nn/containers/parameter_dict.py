@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.nn.containers.parameter_list import as_parameter, describe_item
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.module_path import guard_contents
@@ -37,11 +39,11 @@ class ParameterDict(Module):
         if parameters is not None:
             self.update(parameters)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Operand:
         guard_contents(self)
         return getattr(self, _check_key(key))
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: Operand) -> None:
         setattr(self, _check_key(key), as_parameter(value))
         self._keys[key] = None
 
@@ -80,7 +82,7 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Tensor | float:
         """Remove the value at `key`, and return it."""
         value = self[key]
         del self[key]
@@ -91,7 +93,7 @@ class ParameterDict(Module):
         key = list(self._keys)[-1]
         return key, self.pop(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: int | None = None) -> Any:
         """Return the value at `key`, or `default`."""
         return self[key] if key in self._keys else default
 
@@ -157,7 +159,7 @@ class ParameterDict(Module):
         return "\n".join(f"  ({key}): {describe_item(value)}" for key, value in self.items())
 
 
-def _check_key(key: Any) -> str:
+def _check_key(key: int | str) -> str:
     if not isinstance(key, str):
         raise TypeError(
             "Index given to ParameterDict cannot be used as a key as it is not a string (type is "

@@ -48,10 +48,10 @@ class ParameterList(Module):
             return type(self)(list(self)[index])
         return getattr(self, self._name_at(index))
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: Tensor) -> None:
         setattr(self, self._name_at(index), as_parameter(value))
 
-    def append(self, value: Any) -> Self:
+    def append(self, value: Tensor | int | str) -> Self:
         """Add a parameter, or another value, at the end."""
         setattr(self, str(self._size), as_parameter(value))
         self._size += 1
@@ -82,12 +82,12 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {describe_item(value)}" for i, value in enumerate(self))
 
 
-def as_parameter(value: Any) -> Any:
+def as_parameter(value: Any) -> Tensor | int | str:
     """Return `value` as a list or dict of parameters holds it: a tensor as a parameter."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def describe_item(value: Any) -> str:
+def describe_item(value: Tensor | int | str) -> str:
     """Return an item as the `repr` of its container shows it."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"

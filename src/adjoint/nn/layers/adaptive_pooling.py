@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
@@ -37,7 +40,7 @@ class AdaptiveMaxPool(Module):
 class AdaptiveMaxPool1d(AdaptiveMaxPool):
     """1-d adaptive max pooling over sequences: (…, C, L) -> (…, C, L_out)."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Operand:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
@@ -53,7 +56,7 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
         tensor([[[11.]]])
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -61,7 +64,7 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
 class AdaptiveMaxPool3d(AdaptiveMaxPool):
     """3-d adaptive max pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Operand:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
@@ -83,9 +86,13 @@ class FractionalMaxPool(Module):
     _random_samples: Tensor | None
 
     def __init__(
-        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
         _random_samples: Tensor | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         if output_size is None and output_ratio is None:
@@ -184,7 +191,7 @@ class MaxUnpool1d(MaxUnpool):
 
     rank = 1
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | Size | None = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -193,7 +200,7 @@ class MaxUnpool2d(MaxUnpool):
 
     rank = 2
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Size | None = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -202,5 +209,5 @@ class MaxUnpool3d(MaxUnpool):
 
     rank = 3
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Size | None = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
@@ -53,8 +54,8 @@ class Convolution(Module):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -26,7 +27,7 @@ class EmbeddingTable(Module):
     norm_type: float
     scale_grad_by_freq: bool
 
-    def _init_weight(self, given: Tensor | None, trained: bool, device: Any, dtype: Any) -> None:
+    def _init_weight(self, given: Tensor | None, trained: bool, device: Any, dtype: DtypeLike) -> None:
         """Take the given table, or draw one. Raises AssertionError if it has another shape."""
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
@@ -100,7 +101,7 @@ class Embedding(EmbeddingTable):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-        _freeze: bool = False, device: Any = None, dtype: Any = None,
+        _freeze: bool = False, device: Any = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -114,9 +115,15 @@ class Embedding(EmbeddingTable):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-    ) -> Self:  # fmt: skip
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Self:
         """Return a table with these rows (V, D), which are not trained unless `freeze` is False.
 
         Args:
@@ -206,16 +213,29 @@ class EmbeddingBag(EmbeddingTable):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Return a table with these rows (V, D), which are not trained unless `freeze` is False."""
         made = cls(
-            *_check_table_shape(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+            *_check_table_shape(embeddings),
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
             include_last_offset,
             padding_idx,
-        )  # fmt: skip
+        )
         made.weight.requires_grad = not freeze
         return made
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, Operand
 from adjoint.functions.creation.creation import arange, ones
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -42,9 +43,16 @@ class GroupNorm(ScaledNorm):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-05, affine: bool = True, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-05,
+        affine: bool = True,
+        device: DeviceLike = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -88,9 +96,13 @@ class RMSNorm(Module):
     weight: Parameter | None
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape = shape
@@ -143,7 +155,7 @@ class CrossMapLRN2d(LocalResponseNorm):
         squared: Any = input * input
         reach, channels = (self.size - 1) // 2, input.shape[1]
         framed = F.pad(squared, (0, 0, 0, 0, reach, reach))
-        total: Any = sum(framed.narrow(1, i, channels) for i in range(2 * reach + 1))
+        total: Operand = sum(framed.narrow(1, i, channels) for i in range(2 * reach + 1))
         behind = arange(channels).reshape(1, -1, 1, 1) > reach
         total = total + squared.narrow(1, 0, 1) * behind.to(input.dtype)
         out: Tensor = input * (total * (self.alpha / self.size) + self.k) ** -self.beta

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d
@@ -68,7 +70,7 @@ class LazyLinear(LazyLayer, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Operand) -> None:
         """Take the number of features of the input."""
         if self.has_uninitialized_params():
             with ModeScope(recording=False):
@@ -85,7 +87,7 @@ class LazyLinear(LazyLayer, Linear):
             self.in_features = input.shape[-1]
 
 
-def _materialize_if_present(tensor: Any, shape: tuple[int, ...]) -> None:
+def _materialize_if_present(tensor: Operand, shape: tuple[int, ...]) -> None:
     if tensor is not None:
         tensor.materialize(shape)
 
@@ -102,7 +104,7 @@ class LazyConvolution(LazyLayer):
         if bias:
             own.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels of the input."""
         own: Any = self
         if own.in_channels:
@@ -190,9 +192,16 @@ class LazyNorm(LazyLayer):
     inputs = "num_features"
 
     def __init__(
-        self, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        eps: float = 1e-05,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
         own: Any = self
         own.affine = affine
@@ -206,7 +215,7 @@ class LazyNorm(LazyLayer):
             own.running_var = UninitializedBuffer(device=device, dtype=dtype)
             own.num_batches_tracked = tensor(0, dtype=int64)
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of channels of the input."""
         own: Any = self
         own.num_features = own.num_features or input.shape[1]

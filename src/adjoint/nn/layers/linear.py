@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -45,7 +46,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -91,5 +92,5 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return input

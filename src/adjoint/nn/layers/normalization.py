@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import ones, tensor, zeros
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -25,7 +26,9 @@ class ScaledNorm(Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _register_scale(self, shape: Any, scaled: bool, shifted: bool, device: Any, dtype: Any) -> None:
+    def _register_scale(
+        self, shape: int | tuple[int, ...], scaled: bool, shifted: bool, device: DeviceLike, dtype: DtypeLike
+    ) -> None:
         self.register_parameter("weight", Parameter(ones(shape, dtype=dtype, device=device)) if scaled else None)
         shift = Parameter(zeros(shape, dtype=dtype, device=device)) if scaled and shifted else None
         self.register_parameter("bias", shift)
@@ -49,9 +52,17 @@ class ChannelNorm(ScaledNorm):
     num_batches_tracked: Any
 
     def __init__(
-        self, num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -203,9 +214,17 @@ class InstanceNorm(ChannelNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = False,
-        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self) -> int:
@@ -310,9 +329,14 @@ class LayerNorm(ScaledNorm):
     """
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float = 1e-05, elementwise_affine: bool = True,
-        bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-05,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DtypeLike = None,
+    ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape = shape

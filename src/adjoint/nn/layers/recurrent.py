@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike, Operand
 from adjoint.functions.creation.creation import empty, zeros
 from adjoint.functions.nn.recurrent import Weights, recurrent_layers
 from adjoint.nn import init
@@ -19,8 +20,13 @@ __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 GATE_COUNTS = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 # What a repr shows where it differs from this.
 REPR_DEFAULTS: dict[str, Any] = {
-    "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False,
-}  # fmt: skip
+    "proj_size": 0,
+    "num_layers": 1,
+    "bias": True,
+    "batch_first": False,
+    "dropout": 0,
+    "bidirectional": False,
+}
 
 
 class RNNBase(Module):
@@ -34,7 +40,7 @@ class RNNBase(Module):
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         _check_settings(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
@@ -75,7 +81,7 @@ class RNNBase(Module):
         return [name for names in self._all_weights for name in names]
 
     @property
-    def _flat_weights(self) -> list[Any]:
+    def _flat_weights(self) -> list[Tensor]:
         return [weight for weights in self.all_weights for weight in weights]
 
     def flatten_parameters(self) -> None:
@@ -87,7 +93,7 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             order, back = input.sorted_indices, input.unsorted_indices
             sizes = batch_sizes_of(input)
@@ -120,7 +126,7 @@ class RNNBase(Module):
             return output.squeeze(1), self._join_state(tuple(part.squeeze(1) for part in last))
         return output.transpose(0, 1) if self.batch_first else output, self._join_state(last)
 
-    def _run_layers(self, rows: Any, sizes: Sequence[int], start: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def _run_layers(self, rows: Tensor, sizes: Sequence[int], start: tuple[Tensor, ...]) -> tuple[Any, tuple[Any, ...]]:
         each = [
             Weights(**{name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names})
             for names in self._all_weights
@@ -128,20 +134,20 @@ class RNNBase(Module):
         layers = [each[i : i + self._num_directions] for i in range(0, len(each), self._num_directions)]
         return recurrent_layers(self.mode, rows, start, layers, sizes, self.dropout, self.training)
 
-    def _split_state(self, hx: Any) -> tuple[Any, ...]:
+    def _split_state(self, hx: Operand) -> tuple[Tensor, ...]:
         return (hx,)
 
-    def _join_state(self, state: tuple[Any, ...]) -> Any:
+    def _join_state(self, state: tuple[Tensor, ...]) -> Tensor:
         return state[0]
 
     def _sizes(self, batch: int) -> list[tuple[int, int, int]]:
         """Return the shapes of the states."""
         return [(self.num_layers * self._num_directions, batch, self.proj_size or self.hidden_size)]
 
-    def _initial_state(self, input: Any, batch: int) -> tuple[Any, ...]:
+    def _initial_state(self, input: Tensor, batch: int) -> tuple[Tensor, ...]:
         return tuple(zeros(shape, dtype=input.dtype) for shape in self._sizes(batch))
 
-    def _check(self, input: Any, rank: int, batch: int, state: tuple[Any, ...]) -> None:
+    def _check(self, input: Operand, rank: int, batch: int, state: tuple[Any, ...]) -> None:
         kind = self._flat_weights[0].dtype
         if input.dtype != kind:
             raise ValueError(
@@ -165,7 +171,7 @@ class RNNBase(Module):
 
 
 def _check_settings(
-    input_size: Any, hidden_size: Any, num_layers: Any, bias: Any, batch_first: Any, dropout: Any, proj_size: Any
+    input_size: Any, hidden_size: Any, num_layers: Any, bias: Operand, batch_first: Any, dropout: Any, proj_size: Any
 ) -> None:
     if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
         raise ValueError(
@@ -178,9 +184,11 @@ def _check_settings(
             stacklevel=4,
         )
     for name, value, kind in (
-        ("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int),
+        ("bias", bias, bool),
+        ("batch_first", batch_first, bool),
+        ("input_size", input_size, int),
         ("hidden_size", hidden_size, int),
-    ):  # fmt: skip
+    ):
         if not isinstance(value, kind):
             raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
     for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -192,7 +200,7 @@ def _check_settings(
         raise ValueError("proj_size has to be smaller than hidden_size")
 
 
-def _check_ranks(rank: int, state: tuple[Any, ...]) -> None:
+def _check_ranks(rank: int, state: tuple[Tensor, ...]) -> None:
     """Raise RuntimeError unless the states have the batch dimension if and only if the input has one."""
     if any(part.ndim != rank for part in state):
         batched = "batched" if rank == 3 else "unbatched"
@@ -202,7 +210,7 @@ def _check_ranks(rank: int, state: tuple[Any, ...]) -> None:
         raise RuntimeError(f"For {batched} {rank}-D input, {named} should also be {rank}-D but got {got}")
 
 
-def _permute_batch(state: tuple[Any, ...], order: Tensor | None) -> tuple[Any, ...]:
+def _permute_batch(state: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
     return state if order is None else tuple(part.index_select(1, order) for part in state)
 
 
@@ -240,8 +248,8 @@ class RNN(RNNBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
-        dtype: Any = None, **others: Any,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: DeviceLike = None,
+        dtype: DtypeLike = None, **others: Any,
     ) -> None:  # fmt: skip
         _refuse_projection(others)
         if nonlinearity not in ("tanh", "relu"):
@@ -287,15 +295,24 @@ class LSTM(RNNBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
+    ) -> None:
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device,
             dtype,
         )  # fmt: skip
 
-    def _split_state(self, hx: Any) -> tuple[Any, ...]:
+    def _split_state(self, hx: Any) -> tuple[Tensor, Tensor]:
         h, c = hx
         return h, c
 
@@ -339,9 +356,18 @@ class GRU(RNNBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None, **others: Any,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
+        **others: Any,
+    ) -> None:
         _refuse_projection(others)
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, Operand
 from adjoint.functions.creation.creation import empty, zeros
 from adjoint.functions.nn import recurrent
 from adjoint.nn import init
@@ -27,7 +28,13 @@ class RNNCellBase(Module):
     bias_hh: Parameter | None
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -46,23 +53,23 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _run_cell(self, function: Any, input: Tensor, state: Any) -> Any:
+    def _run_cell(self, function: Function, input: Tensor, state: Function) -> Tensor | tuple[Tensor, Tensor]:
         """Call `function` with input and state, both checked and with a batch dimension."""
         if input.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
         alone = input.ndim == 1
-        x: Any = input.unsqueeze(0) if alone else input
+        x: Operand = input.unsqueeze(0) if alone else input
         out = function(x, state(x, alone), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if not alone:
             return out
         return tuple(part.squeeze(0) for part in out) if isinstance(out, tuple) else out.squeeze(0)
 
-    def _make_state_factory(self, given: Any, name: str) -> Any:
+    def _make_state_factory(self, given: Tensor | None, name: str) -> Function:
         """Return a function that gives the state for an input: the given one, or zeros."""
         if given is not None and given.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {given.ndim}D instead")
 
-        def state(x: Any, alone: bool) -> Any:
+        def state(x: Tensor, alone: bool) -> Any:
             if given is None:
                 return zeros(x.array.shape[0], self.hidden_size, dtype=x.dtype)
             return given.unsqueeze(0) if alone else given
@@ -79,13 +86,18 @@ class RNNCell(RNNCellBase):
     """One step of a recurrent neural network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu for tanh."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Operand:
         functions = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in functions:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
@@ -142,9 +154,9 @@ class GRUCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Operand:
         return self._run_cell(recurrent.gru_cell, input, self._make_state_factory(hx, "hidden"))

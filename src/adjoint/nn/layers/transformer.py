@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.creation.creation import full
 from adjoint.functions.nn.multihead_attention import canonical_mask
 from adjoint.nn import functional as F
@@ -86,11 +87,19 @@ class Transformer(Module):
         self.batch_first = batch_first
 
     def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         rows = 0 if self.batch_first else 1
         if src.ndim == 3 and src.array.shape[rows] != tgt.array.shape[rows]:
             raise RuntimeError("the batch number of src and tgt must be equal")
@@ -98,12 +107,18 @@ class Transformer(Module):
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
+            tgt,
+            memory,
+            tgt_mask,
+            memory_mask,
+            tgt_key_padding_mask,
+            memory_key_padding_mask,
+            tgt_is_causal,
             memory_is_causal,
-        )  # fmt: skip
+        )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DtypeLike = None) -> Tensor:
         """Return the causal mask (sz, sz): -inf above the diagonal, else 0."""
         return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)
 
@@ -136,9 +151,13 @@ class TransformerEncoder(Module):
     """
 
     def __init__(
-        self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
         mask_check: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
@@ -147,9 +166,12 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(
-        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype)
         causal = _is_causal(mask, is_causal)
@@ -172,18 +194,29 @@ class TransformerDecoder(Module):
         self.norm = norm
 
     def forward(
-        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         causal = _is_causal(tgt_mask, tgt_is_causal)
         output: Any = tgt
         for layer in self.layers:
             output = layer(
-                output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
+                output,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
                 memory_is_causal=memory_is_causal,
-            )  # fmt: skip
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -234,7 +267,9 @@ class TransformerLayer(Module):
             setattr(self, f"dropout{part}", Dropout(dropout))
         self.activation = _get_activation_fn(activation)
 
-    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
         attended, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return _apply_dropout_time_first(self.dropout1, attended, self.self_attn.batch_first)
 
@@ -257,19 +292,22 @@ class TransformerEncoderLayer(TransformerLayer):
     attentions = ("self_attn",)
 
     def forward(
-        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
         mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype)
-        x: Any = src
+        x: Operand = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
@@ -295,13 +333,19 @@ class TransformerDecoderLayer(TransformerLayer):
     dropout3: Dropout
 
     def forward(
-        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool = False, memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         others = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-        x: Any = tgt
+        x: Operand = tgt
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), *own)
             x = x + self._mha_block(self.norm2(x), *others)
@@ -310,26 +354,28 @@ class TransformerDecoderLayer(TransformerLayer):
         x = self.norm2(x + self._mha_block(x, *others))
         return self.norm3(x + self._ff_block(x))
 
-    def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+    def _mha_block(
+        self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
         attended, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return _apply_dropout_time_first(self.dropout2, attended, self.multihead_attn.batch_first)
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-def _apply_dropout_time_first(dropout: Dropout, attended: Any, batch_first: bool) -> Any:
+def _apply_dropout_time_first(dropout: Dropout, attended: Tensor, batch_first: bool) -> Tensor:
     """Apply dropout in the order in which PyTorch draws: attention's result has time first in memory."""
     if attended.ndim == 2 or not batch_first:
         return dropout(attended)
     return dropout(attended.transpose(0, 1)).transpose(0, 1)
 
 
-def _is_causal(mask: Any, hint: bool | None) -> bool:
+def _is_causal(mask: Tensor | None, hint: bool | None) -> bool:
     """Return the hint, or else True if the mask excludes just the keys after each query; False in a traced step."""
     if hint is not None or mask is None:
         return bool(hint)
-    array: Any = mask.array
+    array: Operand = mask.array
     if mode.tracer is not None or type(array) is not np.ndarray or array.ndim != 2 or array.shape[0] != array.shape[1]:
         return False
     return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())

@@ -32,9 +32,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         given = list(cutoffs)
         if not given:
@@ -110,7 +116,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """Return the log-probabilities of all classes: (N, n_classes)."""
         return self._get_full_log_prob(input, self.head(input))
 
-    def _get_full_log_prob(self, x: Any, head_output: Any) -> Tensor:
+    def _get_full_log_prob(self, x: Tensor, head_output: Tensor) -> Tensor:
         head = F.log_softmax(head_output, 1)
         parts = [head[:, : self.shortlist_size]]
         for i, cluster in enumerate(self.tail):

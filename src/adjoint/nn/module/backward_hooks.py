@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.function.function import Function
 from adjoint.core.graph.node import Leaf, next_sequence_nr
@@ -14,6 +14,9 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.hooks import global_hooks
 from adjoint.nn.module.module_state import AnyModule
 
+if TYPE_CHECKING:
+    from adjoint.autograd.function.context import Context
+
 Gradients = tuple[Any, ...]
 _warning_registries: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
 
@@ -22,11 +25,11 @@ class BackwardHookFunction(Function):
     """The identity of several tensors."""
 
     @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Context, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tensors
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Gradients:
+    def backward(ctx: Context, *gradients: Any) -> Gradients:
         return gradients
 
     @staticmethod
@@ -119,8 +122,11 @@ class GradientHooks:
         warnings.warn_explicit(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients.",
-            UserWarning, site.file, site.line, registry=_warning_registries.setdefault(site.file, {}),
-        )  # fmt: skip
+            UserWarning,
+            site.file,
+            site.line,
+            registry=_warning_registries.setdefault(site.file, {}),
+        )
         for hook in self.after:
             returned = hook(self.module, (None,) * self.arguments, grad_output)
             if returned is not None and not (isinstance(returned, tuple) and all(g is None for g in returned)):
@@ -148,7 +154,9 @@ def _scatter_to_positions(gradients: Gradients, places: list[int], size: int) ->
     return tuple(found.get(i) for i in range(size))
 
 
-def _take_replacement(hook: Any, returned: Any, before: Gradients, kind: str, what: str) -> Gradients:
+def _take_replacement(
+    hook: Any, returned: Tensor | int | Sequence[Tensor | float | None] | None, before: Gradients, kind: str, what: str
+) -> Gradients:
     """Return the gradients that `hook` gives in place of `before`. Raises for other numbers, shapes and types."""
     if returned is None:
         return before

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import global_hooks
 from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.node_hooks import attach_node_hooks
@@ -19,7 +19,7 @@ class ForwardHook(NamedTuple):
     """A forward hook with its options. `key` tells it from all others; `of_all` is its place in messages."""
 
     key: tuple[bool, int]
-    call: Callable[..., Any]
+    call: Function
     with_kwargs: bool
     always_call: bool
 
@@ -29,7 +29,7 @@ class ForwardHook(NamedTuple):
         return "global module forward hook" if self.key[0] else "module forward hook"
 
 
-def call_with_hooks(module: AnyModule, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def call_with_hooks(module: AnyModule, forward: Function, args: Args, kwargs: Kwargs) -> Any:
     """Run pre-hooks, forward and hooks; those for all modules run before the module's own.
 
     Which hooks there are is looked up before forward for those before it, after forward for those after it. When
@@ -78,7 +78,7 @@ def call_with_hooks(module: AnyModule, forward: Callable[..., Any], args: Args, 
         raise
 
 
-def _list_pre_hooks(module: AnyModule) -> list[tuple[Callable[..., Any], bool]]:
+def _list_pre_hooks(module: AnyModule) -> list[tuple[Function, bool]]:
     return [
         (hook, key in holder._forward_pre_hooks_with_kwargs)
         for holder in (global_hooks, module)
@@ -89,16 +89,18 @@ def _list_pre_hooks(module: AnyModule) -> list[tuple[Callable[..., Any], bool]]:
 def _list_forward_hooks(module: AnyModule) -> list[ForwardHook]:
     return [
         ForwardHook(
-            (holder is global_hooks, key), hook, key in holder._forward_hooks_with_kwargs,
+            (holder is global_hooks, key),
+            hook,
+            key in holder._forward_hooks_with_kwargs,
             key in holder._forward_hooks_always_called,
         )
         for holder in (global_hooks, module)
         for key, hook in holder._forward_hooks.items()
-    ]  # fmt: skip
+    ]
 
 
 def _run_pre_hook(
-    hook: Callable[..., Any], with_kwargs: bool, module: AnyModule, args: Args, kwargs: Kwargs
+    hook: Function, with_kwargs: bool, module: AnyModule, args: Args, kwargs: Kwargs
 ) -> tuple[Args, Kwargs]:
     if with_kwargs:
         both = hook(module, args, kwargs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.module import Module
 
 NON_SETTING_PARAMETERS = ("_stacklevel", "dtype", "out")  # parameters of functions which a module has no use for
@@ -15,7 +15,7 @@ NON_SETTING_PARAMETERS = ("_stacklevel", "dtype", "out")  # parameters of functi
 class FunctionModule(Module):
     """A module whose settings are the parameters of a function behind its operands; tensors among them are buffers."""
 
-    function: Callable[..., Any]
+    function: Function
     operands: inspect.Signature
     settings: inspect.Signature
     shown: bool | str
@@ -30,7 +30,7 @@ class FunctionModule(Module):
             else:
                 setattr(self, name, value)
 
-    def forward(self, *operands: Any, **named: Any) -> Any:
+    def forward(self, *operands: Any, **named: Any) -> Tensor:
         if named:
             operands = self.operands.bind(*operands, **named).args
         return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})
@@ -45,9 +45,15 @@ class FunctionModule(Module):
 
 
 def make_module_class(
-    function: Callable[..., Any], name: str, module: str, *, operands: int = 1, shown: bool | str = True,
-    without: str = "", kind: type[Module] = Module,
-) -> type[FunctionModule]:  # fmt: skip
+    function: Function,
+    name: str,
+    module: str,
+    *,
+    operands: int = 1,
+    shown: bool | str = True,
+    without: str = "",
+    kind: type[Module] = Module,
+) -> type[FunctionModule]:
     """Make the class `name` of `module`, whose instances call `function` with operands and their settings.
 
     The parameter `without` is none of them; `kind` is a further base. Settings are `shown` in its repr: with their
@@ -74,7 +80,7 @@ class FunctionDocstring:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: Any, owner: type[FunctionModule]) -> str:
+    def __get__(self, instance: FunctionModule | None, owner: type[FunctionModule]) -> str:
         from adjoint.nn.module.module_docstring import module_docstring  # only readers of docstrings need it
 
         return module_docstring(self.name, owner.function, owner.operands, owner.settings)

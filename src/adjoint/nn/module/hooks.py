@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import update_wrapper
 from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle
 from adjoint.core.runtime.mode import depends_on
+from adjoint.core.typing import Function
 from adjoint.nn.module.module_state import AnyModule
 
 CALL_HOOK_NAMES = (
@@ -128,7 +129,7 @@ class ModuleHandle(RemovableHandle):
 class WeakModuleHook:
     """A hook that is given, before its other arguments, a module that it does not keep alive."""
 
-    def __init__(self, hook: Callable[..., Any], module: AnyModule) -> None:
+    def __init__(self, hook: Function, module: AnyModule) -> None:
         update_wrapper(self, hook)
         self.hook = hook
         self.module = weakref.ref(module)
@@ -149,7 +150,7 @@ class WeakModuleHook:
         WeakModuleHook.__init__(self, *state)
 
 
-def register_hook(owner: Any, name: str, hook: Any, *, prepend: bool = False, **options: bool) -> RemovableHandle:
+def register_hook(owner: Any, name: str, hook: Function, *, prepend: bool = False, **options: bool) -> RemovableHandle:
     """Put `hook` in the dictionary `name` of a module, or of `global_hooks`, and its id in those of its options."""
     hooks = getattr(owner, name)
     known = {option: getattr(owner, f"{name}_{option}") for option in options}
@@ -165,7 +166,7 @@ def register_hook(owner: Any, name: str, hook: Any, *, prepend: bool = False, **
     return handle
 
 
-def _register_backward_hook(owner: Any, hook: Callable[..., Any], full: bool, prepend: bool = False) -> RemovableHandle:
+def _register_backward_hook(owner: Any, hook: Function, full: bool, prepend: bool = False) -> RemovableHandle:
     if owner._backward_hooks and owner._is_full_backward_hook is not full:
         where = "as a global Module hook" if owner is global_hooks else "on a single Module"
         raise RuntimeError(
@@ -176,7 +177,7 @@ def _register_backward_hook(owner: Any, hook: Callable[..., Any], full: bool, pr
 
 
 def register_forward_pre_hook(
-    self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    self: AnyModule, hook: Function, *, prepend: bool = False, with_kwargs: bool = False
 ) -> RemovableHandle:
     """Register `hook(module, args)`, which runs before each forward, and return a handle.
 
@@ -197,7 +198,7 @@ def register_forward_pre_hook(
 
 
 def register_forward_hook(
-    self: AnyModule, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+    self: AnyModule, hook: Function, *, prepend: bool = False, with_kwargs: bool = False,
     always_call: bool = False,
 ) -> RemovableHandle:  # fmt: skip
     """Register `hook(module, args, output)`, which runs after each forward, and return a handle.
@@ -223,13 +224,13 @@ def register_forward_hook(
 
 
 def register_full_backward_pre_hook(
-    self: AnyModule, hook: Callable[..., Any], prepend: bool = False
+    self: AnyModule, hook: Function, prepend: bool = False
 ) -> RemovableHandle:
     """Register `hook(module, grad_output)`, which gets the gradients of the outputs and may replace them."""
     return register_hook(self, "_backward_pre_hooks", hook, prepend=prepend)
 
 
-def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+def register_full_backward_hook(self: AnyModule, hook: Function, prepend: bool = False) -> RemovableHandle:
     """Register `hook(module, grad_input, grad_output)`, which runs in backward passes, and return a handle.
 
     It runs when the input gradients are known. Both gradients are tuples, with None where no gradient is wanted. A
@@ -252,7 +253,7 @@ def register_full_backward_hook(self: AnyModule, hook: Callable[..., Any], prepe
     return _register_backward_hook(self, hook, True, prepend)
 
 
-def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_backward_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Register `hook(module, grad_input, grad_output)` of the one node that made the output: deprecated.
 
     `grad_input` belongs to the module only where forward is a single op; use `register_full_backward_hook`.
@@ -260,43 +261,43 @@ def register_backward_hook(self: AnyModule, hook: Callable[..., Any]) -> Removab
     return _register_backward_hook(self, hook, False)
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, args)` before every forward and before the module's own hooks."""
     return register_hook(global_hooks, "_forward_pre_hooks", hook)
 
 
 def register_module_forward_hook(
-    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+    hook: Function, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Register `hook(module, args, output)` after every forward, before the module's own hooks."""
     return register_hook(global_hooks, "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
 
 
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, grad_output)` for every module, before the module's own hooks."""
     return register_hook(global_hooks, "_backward_pre_hooks", hook)
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, grad_input, grad_output)` for every module, before its own hooks."""
     return _register_backward_hook(global_hooks, hook, True)
 
 
-def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_backward_hook(hook: Function) -> RemovableHandle:
     """Register `Module.register_backward_hook` for every module: deprecated, too."""
     return _register_backward_hook(global_hooks, hook, False)
 
 
-def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, name, buffer)`, which may replace a buffer that a module registers."""
     return register_hook(global_hooks, "_buffer_registration_hooks", hook)
 
 
-def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_module_registration_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, name, submodule)`, which may replace a module that a module registers."""
     return register_hook(global_hooks, "_module_registration_hooks", hook)
 
 
-def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: Function) -> RemovableHandle:
     """Register `hook(module, name, parameter)`, which may replace a parameter that a module registers."""
     return register_hook(global_hooks, "_parameter_registration_hooks", hook)

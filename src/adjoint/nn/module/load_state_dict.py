@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import WeakModuleHook, register_hook
 from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.parameter import Parameter
@@ -115,9 +116,15 @@ def _load_recursively(
 
 
 def load_own_state(
-    self: AnyModule, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
-    missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-) -> None:  # fmt: skip
+    self: AnyModule,
+    state_dict: Any,
+    prefix: str,
+    local_metadata: dict[str, Any],
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    error_msgs: list[str],
+) -> None:
     """Load the module's own state, without that of its parts; what is wrong is added to the lists.
 
     Subclasses may change `state_dict` on its way here, looking at `local_metadata["version"]`.
@@ -202,7 +209,7 @@ def _assign(module: AnyModule, name: str, tensor: Tensor) -> None:
     setattr(module, name, tensor)
 
 
-def register_load_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_load_state_dict_pre_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Let a hook see, and change, the state dict before it is loaded.
 
     `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`.
@@ -210,12 +217,12 @@ def register_load_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any])
     return register_any_pre_hook(self, hook, with_module=True)
 
 
-def register_any_pre_hook(self: AnyModule, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+def register_any_pre_hook(self: AnyModule, hook: Function, with_module: bool = False) -> RemovableHandle:
     """Register a hook before loading, which gets the module only `with_module`."""
     return register_hook(self, "_load_state_dict_pre_hooks", WeakModuleHook(hook, self) if with_module else hook)
 
 
-def register_load_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_load_state_dict_post_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Register `hook(module, incompatible_keys)`, which runs when the module and its parts are loaded.
 
     It may change the two lists in place: what is in them in the end is what a `strict` call complains of.

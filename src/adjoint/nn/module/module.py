@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, StateDict
 from adjoint.nn.module import (
     hooks,
     module_path,
@@ -61,7 +62,7 @@ class Module:
     _non_persistent_buffers_set: set[str]
     _state_key_versions: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
-    _compiled_call_impl: Callable[..., Any] | None = None
+    _compiled_call_impl: Function | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -110,7 +111,7 @@ class Module:
             module_path.add_module_path(error, self)
             raise
 
-    __call__: Callable[..., Any] = _wrapped_call_impl
+    __call__: Function = _wrapped_call_impl
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         forward = self.forward
@@ -159,13 +160,13 @@ class Module:
         names = {*dir(type(self)), *held, *held["_parameters"], *held["_buffers"], *held["_modules"]}
         return sorted(name for name in names if not name[:1].isdigit())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> StateDict:
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)
         state.pop("_detours", None)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: StateDict) -> None:
         self.__dict__.update(state)
         hooks.refresh_hook_tables(self)
 

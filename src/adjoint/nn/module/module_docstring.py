@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from inspect import Signature
 from typing import Any, TypeVar
+
+from adjoint.core.typing import Function
 
 SECTIONS = ("Args", "Attributes", "Shapes", "Raises", "Source", "Example")
 ModuleClass = TypeVar("ModuleClass", bound=type[Any])
@@ -31,7 +33,7 @@ def _heading(part: str) -> str:
     return heading if heading in SECTIONS else ""
 
 
-def module_docstring(name: str, function: Callable[..., Any], operands: Signature, settings: Signature) -> str:
+def module_docstring(name: str, function: Function, operands: Signature, settings: Signature) -> str:
     """Return the function's docstring as that of the module `name`.
 
     `Args:` keeps the settings. Calls of the function in `Example:` become calls of the module.

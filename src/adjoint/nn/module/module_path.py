@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.runtime.mode import depends_on, guard_on, mode, nondefault
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import (
     CALL_HOOK_TABLES_NAME,
     FULL_BACKWARD_NAME,
@@ -16,6 +16,9 @@ from adjoint.nn.module.hooks import (
     hook_ids,
 )
 from adjoint.nn.module.module_state import AnyModule
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class _TraceStack(threading.local):
@@ -31,12 +34,12 @@ UNCOUNTED_ATTRIBUTES = ("_version", CALL_HOOK_TABLES_NAME, FULL_BACKWARD_NAME)  
 
 
 @depends_on(lambda holder: [(vars(holder), "_version")])
-def module_version(holder: Any) -> Any:
+def module_version(holder: Any) -> int:
     """Return the number that changes with everything that a call of the module depends on."""
     return holder._version
 
 
-def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Any]:
+def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Tensor | int | str | Function | None]:
     """Yield every attribute of a module and the items of its registries, except those ignored."""
     found: list[Any] = []
     for key, value in vars(holder).items():
@@ -87,7 +90,7 @@ def _guard_hooks(holder: Any, what: str) -> None:
         guard_on(holder, hook_ids, f"hooks held by {what}", at_end=True)
 
 
-def trace_forward(module: AnyModule, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def trace_forward(module: AnyModule, forward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
     tracer = mode.tracer
     assert tracer is not None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.graph.node import edge
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import WeakModuleHook
 from adjoint.nn.module.module_state import AnyModule
 
 
-def attach_node_hooks(module: AnyModule, hooks: Sequence[Callable[..., Any]], args: tuple[Any, ...], out: Any) -> None:
+def attach_node_hooks(module: AnyModule, hooks: Sequence[Function], args: tuple[Any, ...], out: Any) -> None:
     """Let each `hook(module, grad_input, grad_output)` see the node of the first tensor in the output.
 
     Warns where that node's gradients are not those of the module.

@@ -10,6 +10,7 @@ from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.storage import share_storage
 from adjoint.core.tensor.tensor import Tensor, init_slots
 from adjoint.core.tensor.torch_function import disabled_torch_function_impl
+from adjoint.core.typing import Operand
 
 
 class Parameter(Tensor):
@@ -65,7 +66,7 @@ for _kind in (Parameter, Buffer):
 Kind = TypeVar("Kind", bound=Tensor)
 
 
-def _wrap_data(kind: type[Kind], data: Any) -> Kind:
+def _wrap_data(kind: type[Kind], data: Operand) -> Kind:
     """Return a tensor of this class on the memory of `data`, without its history; without elements if that is None."""
     made = object.__new__(kind)
     if isinstance(data, Tensor):

@@ -148,7 +148,7 @@ def _run_registration_hooks(module: AnyModule, table: str, name: str, value: Any
     return value
 
 
-def _check_name(module: AnyModule, what: str, name: Any, table: str) -> None:
+def _check_name(module: AnyModule, what: str, name: str, table: str) -> None:
     if table not in module.__dict__:
         raise AttributeError(f"cannot assign {what} before Module.__init__() call")
     if not isinstance(name, str):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import register_hook
 from adjoint.nn.module.module_state import AnyModule
 
@@ -83,19 +84,19 @@ def set_extra_state(self: AnyModule, state: Any) -> None:
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no set_extra_state")
 
 
-def register_state_dict_pre_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_state_dict_pre_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Register `hook(module, prefix, keep_vars)`, which runs before the module's state is taken."""
     return register_hook(self, "_state_dict_pre_hooks", hook)
 
 
-def register_state_dict_post_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_state_dict_post_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Register `hook(module, state_dict, prefix, local_metadata)`, which may change `state_dict` in place."""
     marked: Any = hook
     marked._from_public_api = True
     return register_hook(self, "_state_dict_hooks", hook, returning=False)
 
 
-def register_returning_hook(self: AnyModule, hook: Callable[..., Any]) -> RemovableHandle:
+def register_returning_hook(self: AnyModule, hook: Function) -> RemovableHandle:
     """Register a hook of state dicts that may return another dict, which the root's caller gets."""
     if getattr(hook, "_from_public_api", False):
         raise RuntimeError(

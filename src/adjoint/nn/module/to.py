@@ -12,10 +12,12 @@ from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import is_meta, require_cpu
 from adjoint.core.dtype.dtype import as_dtype
 from adjoint.core.runtime.mode import ModeScope, nondefault
+from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.shape_tracer import move_to_device
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty_like
 from adjoint.nn.module.module_state import AnyModule
 
@@ -23,9 +25,14 @@ ModuleType = TypeVar("ModuleType", bound=AnyModule)
 
 
 def to(
-    self: ModuleType, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
-    copy: bool = False, memory_format: Any = None,
-) -> ModuleType:  # fmt: skip
+    self: ModuleType,
+    *args: Any,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: memory_format | None = None,
+) -> ModuleType:
     """Convert floating-point and complex parameters and buffers in place, and return the module.
 
     It accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(tensor)` and `to(memory_format=…)`. The parameters
@@ -88,7 +95,7 @@ def _check_flag(args: tuple[Any, ...], place: int) -> None:
         raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
 
 
-def _parse_dtype(given: Any) -> Any:
+def _parse_dtype(given: Any) -> DtypeLike:
     try:
         return as_dtype(given)
     except TypeError as error:
@@ -119,12 +126,12 @@ def to_bfloat16(self: ModuleType) -> ModuleType:
     return _cast_floating(self, dtypes.bfloat16)
 
 
-def to_type(self: ModuleType, dst_type: Any) -> ModuleType:
+def to_type(self: ModuleType, dst_type: DtypeLike) -> ModuleType:
     """Convert all parameters and buffers as `Tensor.type` does, integers too."""
     return self._apply(lambda t: t.type(dst_type))
 
 
-def to_empty(self: ModuleType, *, device: Any, recurse: bool = True) -> ModuleType:
+def to_empty(self: ModuleType, *, device: DeviceLike, recurse: bool = True) -> ModuleType:
     """Replace the parameters and buffers by uninitialized ones, here and, by default, in all parts."""
     return self._apply(partial(empty_like, device=device), recurse)
 
@@ -175,14 +182,14 @@ def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = 
     return self
 
 
-def _replace_values(tensor: Any, fn: Callable[[Any], Any]) -> None:
+def _replace_values(tensor: Tensor, fn: Callable[[Any], Any]) -> None:
     value = tensor.detach()
     made = fn(value)
     if made is not value:
         tensor.data = made
 
 
-def _move_to_device(tensor: Tensor, device: Any) -> Tensor:
+def _move_to_device(tensor: Tensor, device: DeviceLike) -> Tensor:
     if type(tensor.array) is MetaArray and not is_meta(device):
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
@@ -191,5 +198,5 @@ def _move_to_device(tensor: Tensor, device: Any) -> Tensor:
     return move_to_device(tensor, device)
 
 
-def _keep_tensor(tensor: Any) -> Any:
+def _keep_tensor(tensor: Tensor) -> Tensor:
     return tensor

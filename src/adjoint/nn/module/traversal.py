@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.nn.module.module_state import AnyModule, ModuleState, Part, module_class_slot
 from adjoint.nn.module.parameter import Parameter
 
@@ -141,7 +142,7 @@ def get_buffer(self: AnyModule, target: str) -> Tensor:
     return found
 
 
-def _get_by_path(self: AnyModule, target: str, table: str, what: str) -> Any:
+def _get_by_path(self: AnyModule, target: str, table: str, what: str) -> Operand:
     path, _, name = target.rpartition(".")
     module = self.get_submodule(path)
     if not hasattr(module, name):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.creation.creation import empty
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Buffer, Parameter
@@ -19,7 +21,7 @@ class Uninitialized(Tensor):
     __slots__ = ()
     materialized_type: ClassVar[type[Tensor]]
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(self, shape: int | tuple[int, ...] | Size, device: Any = None, dtype: Any = None) -> None:
         """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
         values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
         with ModeScope(recording=False):
@@ -46,7 +48,7 @@ class Uninitialized(Tensor):
     def __repr__(self, **_: Any) -> str:
         return f"<{type(self).__name__}>"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Operand:
         if id(self) not in memo:
             kind: Any = type(self)
             memo[id(self)] = kind(self.requires_grad, None, self.dtype)
@@ -62,7 +64,7 @@ class UninitializedParameter(Uninitialized, Parameter):
     __slots__ = ()
     materialized_type = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Self:
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: DtypeLike = None) -> Self:
         return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
 
@@ -73,18 +75,18 @@ class UninitializedBuffer(Uninitialized, Buffer):
     materialized_type = Tensor
 
     def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+        cls, requires_grad: bool = False, device: Any = None, dtype: DtypeLike = None, persistent: bool = True
     ) -> Self:
         made = super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent)
         return made.requires_grad_(requires_grad)
 
 
-def is_lazy(param: Any) -> bool:
+def is_lazy(param: Tensor | None) -> bool:
     """Return True if a parameter or buffer has no shape yet."""
     return isinstance(param, Uninitialized)
 
 
-def check_initialized(param: Any, what: str, doing: str) -> None:
+def check_initialized(param: Tensor, what: str, doing: str) -> None:
     """Raise ValueError if a parameter that `what` is to work on has no shape yet."""
     if is_lazy(param):
         raise ValueError(
@@ -135,7 +137,7 @@ class LazyModuleMixin:
             if given is not None and is_lazy(tensor) and not is_lazy(given):
                 tensor.materialize(given.shape)
 
-    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+    def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")

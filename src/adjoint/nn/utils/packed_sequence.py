@@ -33,9 +33,12 @@ class PackedSequence(_PackedFields):
     """
 
     def __new__(
-        cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+        cls,
+        data: Any,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         if batch_sizes is None:
             if not (isinstance(data, (list, tuple)) and len(data) == 2):
                 raise ValueError("Expected data to be a list or tuple of length 2")

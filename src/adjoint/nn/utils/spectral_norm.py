@@ -110,9 +110,15 @@ class SpectralNormLoadStateDictPreHook:
         self.made, self.name = made, made.name
 
     def __call__(
-        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         name = prefix + self.made.name
         version = local_metadata.get("spectral_norm", {}).get(f"{self.made.name}.version")
         if version is not None and version >= STATE_VERSION:

@@ -13,9 +13,14 @@ __all__ = ["functional_call"]
 
 
 def functional_call(
-    module: Module, parameters_and_buffers: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True,
+    module: Module,
+    parameters_and_buffers: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
     strict: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Call `func.functional_call` by its old name, with a warning."""
     warnings.warn(
         "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import binary, unary
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import log
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 BOOL = np.dtype(np.bool_)
 RELU = SmallArrayKernel("relu")
@@ -24,40 +28,40 @@ REMAINDER = KernelFunction("remainder", lambda x, y: remainder(x, y), 1e-8)
 
 
 @binary(scalar="add", ufunc=np.add, dx=lambda g: g, dy=lambda g: g)
-def add(x: Any, y: Any) -> Any:
+def add(x: Operand, y: Operand) -> Any:
     """x + y."""
     return np.add(x, y)
 
 
 @binary(scalar="sub", unsupported_kinds="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
-def sub(x: Any, y: Any) -> Any:
+def sub(x: Operand, y: Operand) -> Operand:
     """x - y."""
     return np.subtract(x, y)
 
 
 @binary(scalar="mul", ufunc=np.multiply, dx=lambda g, y: g * y, dy=lambda g, x: g * x)
-def mul(x: Any, y: Any) -> Any:
+def mul(x: Operand, y: Operand) -> Operand:
     """x y."""
     return np.multiply(x, y)
 
 
 @binary(promotion="float", scalar="div", ufunc=np.divide, dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
-def div(x: Any, y: Any) -> Any:
+def div(x: Operand, y: Operand) -> Operand:
     """x / y; integers become floats."""
     return np.divide(x, y)
 
 
-def _check_divisor(name: str, y: Any) -> None:
+def _check_divisor(name: str, y: Array) -> None:
     if y.dtype.kind in "iub" and not np.all(y):
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
-def _zero_gradient(g: Any) -> Any:
+def _zero_gradient(g: Operand) -> Operand:
     """The gradient of a step function: 0, even where g is infinite."""
     return where(FALSE_SCALAR, g, 0.0)
 
 
-def _try_kernel(native: KernelFunction, x: Any, y: Any) -> Any:
+def _try_kernel(native: KernelFunction, x: Array, y: Operand) -> Operand:
     """Call a kernel for many floats, row-major and of one shape, or for one array and a number; else return None."""
     for a in (x, y):
         if (
@@ -73,7 +77,7 @@ def _try_kernel(native: KernelFunction, x: Any, y: Any) -> Any:
 
 
 @binary(scalar="floor_divide", unsupported_kinds="bc", dx=_zero_gradient, dy=_zero_gradient)
-def floor_divide(x: Any, y: Any) -> Any:
+def floor_divide(x: Operand, y: Operand) -> Operand:
     """The largest integer not above x / y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(FLOOR_DIVIDE, x, y)) is not None:
         return found
@@ -84,7 +88,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 @binary(scalar="remainder", unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Operand, y: Operand) -> Operand:
     """x - y ⌊x / y⌋, with the sign of y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(REMAINDER, x, y)) is not None:
         return found
@@ -95,7 +99,7 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @binary(unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: Operand, y: Operand) -> Operand:
     """x - y trunc(x / y), with the sign of x. Raises RuntimeError for integers divided by zero."""
     out = np.fmod(x, y)
     if out.dtype.kind != "f":
@@ -109,7 +113,7 @@ def fmod(x: Any, y: Any) -> Any:
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
 )
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: Operand, y: Operand) -> Operand:
     """Return the larger of two elements, with broadcasting; NaN if either is.
 
     At a tie each operand gets half of the gradient.
@@ -131,19 +135,19 @@ def maximum(x: Any, y: Any) -> Any:
     dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
     dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
 )
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: Operand, y: Operand) -> Operand:
     """The smaller of x and y; NaN if either is. At a tie each gets half of the gradient."""
     return np.minimum(x, y)
 
 
-def _pow_dx(g: Any, x: Any, y: Any) -> Any:
+def _pow_dx(g: Operand, x: Operand, y: Operand) -> Operand:
     """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
     if isinstance(y, (int, float, complex)):
         return g * 0.0 if y == 0 else g * (y * pow(x, y - 1))
     return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
 
 
-def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
+def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
     of_complex = is_complex(g)
     exponent = real(y) if of_complex else y
@@ -159,7 +163,7 @@ def _pow_dy(g: Any, x: Any, y: Any, out: Any) -> Any:
 
 
 @binary(scalar="pow", unsupported_kinds="b", dx=_pow_dx, dy=_pow_dy)
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Operand, y: Operand) -> Operand:
     """x to the power y."""
     if type(y) in (int, float) and y in (0.5, 2, 3):  # 20 times as fast as NumPy's power
         return np.sqrt(x) if y == 0.5 else np.square(x) if y == 2 else np.multiply(np.square(x), x)
@@ -172,7 +176,7 @@ def pow(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-def _integer_power(x: Any, y: Any) -> Any:
+def _integer_power(x: Array, y: Array) -> Array:
     """xʸ of integers, truncated: 0 for a negative y, except where x is 1 or -1."""
     sign = np.where(np.remainder(y, 2) == 0, np.multiply(x, x), x)
     units = np.where(np.equal(np.abs(x), 1), sign, 0)
@@ -180,7 +184,7 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 @unary(scalar="neg", unsupported_kinds="b", dx=lambda g: -g)
-def neg(x: Any) -> Any:
+def neg(x: Array) -> Operand:
     """-x."""
     return np.negative(x)
 
@@ -188,7 +192,7 @@ def neg(x: Any) -> Any:
 @unary(
     scalar="abs", real_result=True, unsupported_kinds="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x))
 )
-def abs(x: Any) -> Any:
+def abs(x: Operand) -> Operand:
     """Return |x|, element by element; the slope at 0 is taken as 0.
 
     Args:
@@ -203,25 +207,25 @@ def abs(x: Any) -> Any:
 
 
 @unary(scalar="sign", unsupported_kinds="c", dx=_zero_gradient)
-def sign(x: Any) -> Any:
+def sign(x: Array) -> Operand:
     """-1, 0 or 1, the sign of x; NaN stays, and bools stay as they are."""
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
 
 
 @unary(promotion="number", scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
-def square(x: Any) -> Any:
+def square(x: Operand) -> Operand:
     """x²; bools become integers."""
     return np.square(x)
 
 
 @unary(promotion="float", scalar="reciprocal", dx=lambda g, out: -(g * (out * out)))
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Operand) -> Operand:
     """1 / x."""
     return np.reciprocal(x)
 
 
 @unary(promotion="float", scalar="sqrt", dx=lambda g, out: g / (out * 2.0))
-def sqrt(x: Any) -> Any:
+def sqrt(x: Operand) -> Operand:
     """Return √x, element by element; the slope at 0 is infinite.
 
     Integers give floats, negative numbers NaN.
@@ -238,42 +242,42 @@ def sqrt(x: Any) -> Any:
 
 
 @unary(promotion="float", scalar="rsqrt", dx=lambda g, out: g * (out * out * out * -0.5))
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: Operand) -> Operand:
     """1 / √x."""
     return np.reciprocal(np.sqrt(x))
 
 
 @unary(scalar="floor", unsupported_kinds="bc", dx=_zero_gradient)
-def floor(x: Any) -> Any:
+def floor(x: Array) -> Operand:
     """The largest integer not above x."""
     return np.floor(x)
 
 
 @unary(scalar="ceil", unsupported_kinds="bc", dx=_zero_gradient)
-def ceil(x: Any) -> Any:
+def ceil(x: Array) -> Operand:
     """The smallest integer not below x."""
     return np.ceil(x)
 
 
 @unary(scalar="trunc", unsupported_kinds="bc", dx=_zero_gradient)
-def trunc(x: Any) -> Any:
+def trunc(x: Operand) -> Operand:
     """x without its fractional part."""
     return np.trunc(x)
 
 
 @unary(scalar="round", unsupported_kinds="bc", dx=_zero_gradient)
-def round(x: Any) -> Any:
+def round(x: Array) -> Operand:
     """The nearest integer; halves are rounded to the even one."""
     return np.round(x)
 
 
 @with_eager_kernel(4e-9)
-def _relu_dx(g: Any, out: Any) -> Any:
+def _relu_dx(g: Operand, out: Operand) -> Tensor:
     return where(out <= 0, 0.0, g)
 
 
 @unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), unsupported_kinds="bc", dx=_relu_dx)
-def relu(x: Any) -> Any:
+def relu(x: Operand) -> Operand:
     """Return max(x, 0), element by element; NaN stays.
 
     The slope at 0 is taken as 0.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import binary, primitive, unary
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
 from adjoint.ops.elementwise.complex import is_complex
 from adjoint.ops.elementwise.select import where
@@ -16,26 +17,29 @@ from adjoint.ops.elementwise.transcendental import cos, exp, log
 from adjoint.ops.special.chebyshev import in_double
 from adjoint.ops.special.erf import erfc_array
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
-def _acosh_dx(g: Any, x: Any) -> Any:
+
+def _acosh_dx(g: Operand, x: Operand) -> Operand:
     """1 / √(x² - 1); for complex numbers by the roots of both factors, which distinguishes the branches."""
     return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
 
 
 @unary(promotion="float", scalar="acosh", dx=_acosh_dx)
-def acosh(x: Any) -> Any:
+def acosh(x: Operand) -> Operand:
     """The number ≥ 0 with hyperbolic cosine x."""
     return np.arccosh(x)
 
 
 @unary(promotion="float", scalar="asinh", dx=lambda g, x: g / (x * x + 1.0) ** 0.5)
-def asinh(x: Any) -> Any:
+def asinh(x: Operand) -> Operand:
     """The number with hyperbolic sine x."""
     return np.arcsinh(x)
 
 
 @unary(promotion="float", scalar="atanh", dx=lambda g, x: g / (1.0 - x * x))
-def atanh(x: Any) -> Any:
+def atanh(x: Operand) -> Operand:
     """The number with hyperbolic tangent x."""
     return np.arctanh(x)
 
@@ -43,30 +47,30 @@ def atanh(x: Any) -> Any:
 @unary(
     promotion="float", scalar="erfc", dx=lambda g, x: -(g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))), native=8e-8
 )
-def erfc(x: Any) -> Any:
+def erfc(x: Operand) -> Array:
     """1 - erf x, accurate where erf x is near 1."""
     return erfc_array(x)
 
 
-def _sinc_dx(g: Any, x: Any, out: Any) -> Any:
+def _sinc_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     safe = where(x == 0, 1.0, x)
     return g * where(x == 0, 0.0, (cos(x * math.pi) - out) / safe)
 
 
 @unary(promotion="float", dx=_sinc_dx)
-def sinc(x: Any) -> Any:
+def sinc(x: Operand) -> Operand:
     """sin(πx) / (πx), and 1 at 0."""
     return np.sinc(x).astype(x.dtype, copy=False)
 
 
 @unary(unsupported_kinds="biuc", dx=lambda g: g)
-def frac(x: Any) -> Any:
+def frac(x: Operand) -> Operand:
     """x - trunc x: the fraction with the sign of x."""
     return x - np.trunc(x)
 
 
 @unary(unsupported_kinds="c", bool_result=True)
-def signbit(x: Any) -> Any:
+def signbit(x: Array) -> Operand:
     """True where x is negative, -0 too."""
     return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
 
@@ -77,18 +81,18 @@ def signbit(x: Any) -> Any:
     dx=lambda g, x, out: g * _ratio(x, out),
     dy=lambda g, y, out: g * _ratio(y, out),
 )
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: Operand, y: Operand) -> Operand:
     """√(x² + y²), without intermediate overflow."""
     return np.hypot(x, y)
 
 
-def _ratio(x: Any, size: Any) -> Any:
+def _ratio(x: Operand, size: Operand) -> Tensor:
     """x / size, and 0 at the origin."""
     return x / where(size == 0, 1.0, size)
 
 
 @binary(promotion="float", dx=lambda g, x, out: g * exp(x - out), dy=lambda g, y, out: g * exp(y - out))
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: Array, y: Array) -> Operand:
     """ln(eˣ + eʸ)."""
     if is_complex(x) or is_complex(y):
         first = np.real(x) >= np.real(y)
@@ -97,7 +101,7 @@ def logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
-def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
+def _xlogy_dx(g: Operand, x: Operand, y: Operand) -> Tensor:
     if isinstance(y, (int, float)):  # whose logarithm as a tensor would be one of float32
         logarithm = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
         return g * (where(x == 0, 0.0, logarithm) if y <= 0 else logarithm)
@@ -105,7 +109,7 @@ def _xlogy_dx(g: Any, x: Any, y: Any) -> Any:
 
 
 @binary(unsupported_kinds="c", promotion="float", dx=_xlogy_dx, dy=lambda g, x, y: g * x / y)
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: Array, y: Operand) -> Array:
     """x ln y; 0 where x = 0, whatever y is, except NaN."""
     # the logarithm of a number is float64 to NumPy, and would make float32 so
     out = np.multiply(x, float(np.log(y)) if isinstance(y, (int, float)) else np.log(y))
@@ -118,19 +122,19 @@ def xlogy(x: Any, y: Any) -> Any:
     dx=lambda g, x, out: g * where(x == 0, 0.0, out / where(x == 0, 1.0, x)),
     dy=lambda g: g * 0.0,
 )
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: Operand, y: Operand) -> Operand:
     """|x| with the sign of y."""
     return np.copysign(x, y)
 
 
 @binary(unsupported_kinds="c", promotion="float", dx=lambda g: g, dy=lambda g: g * 0.0)
-def nextafter(x: Any, y: Any) -> Any:
+def nextafter(x: Operand, y: Array) -> Operand:
     """The next number after x towards y."""
     return np.nextafter(x, y)
 
 
 @binary(unsupported_kinds="c")
-def heaviside(x: Any, y: Any) -> Any:
+def heaviside(x: Array, y: Array) -> Array:
     """0 where x < 0, 1 where x > 0, y where x = 0."""
     out = np.where(np.equal(x, 0), y, np.greater(x, 0))
     return np.where(np.isnan(x), x, out).astype(np.result_type(x, y), copy=False)
@@ -141,7 +145,7 @@ def heaviside(x: Any, y: Any) -> Any:
     dx=lambda g, x, y: where(_first_of(ge(x, y), y), g, 0.0),
     dy=lambda g, x, y: where(_first_of(ge(x, y), y), 0.0, g),
 )
-def fmax(x: Any, y: Any) -> Any:
+def fmax(x: Operand, y: Operand) -> Operand:
     """The larger of x and y; the other one if one is NaN. At a tie the gradient goes to x."""
     return np.fmax(x, y)
 
@@ -151,33 +155,33 @@ def fmax(x: Any, y: Any) -> Any:
     dx=lambda g, x, y: where(_first_of(le(x, y), y), g, 0.0),
     dy=lambda g, x, y: where(_first_of(le(x, y), y), 0.0, g),
 )
-def fmin(x: Any, y: Any) -> Any:
+def fmin(x: Operand, y: Operand) -> Operand:
     """The smaller of x and y; the other one if one is NaN. At a tie the gradient goes to x."""
     return np.fmin(x, y)
 
 
-def _first_of(better: Any, y: Any) -> Any:
+def _first_of(better: Tensor, y: Operand) -> Tensor:
     """True where x is chosen: where it is `better` or equal, or y is NaN."""
     return logical_or(better, isnan(y))
 
 
 @binary(unsupported_kinds="bfc")
-def gcd(x: Any, y: Any) -> Any:
+def gcd(x: Array, y: Array) -> Array:
     """The greatest common divisor of integers."""
     return np.gcd(x, y)
 
 
 @binary(unsupported_kinds="bfc")
-def lcm(x: Any, y: Any) -> Any:
+def lcm(x: Array, y: Array) -> Operand:
     """The least common multiple of integers."""
     return np.lcm(x, y)
 
 
-def _same(x: Any, **_: Any) -> Spec:
+def _same(x: Operand, **_: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-def _logit_dx(g: Any, x: Any, eps: float | None) -> Any:
+def _logit_dx(g: Operand, x: Operand, eps: float | None) -> Operand:
     slope = g / (x * (1.0 - x))
     if eps is None:
         return where(logical_and(ge(x, 0.0), le(x, 1.0)), slope, np.nan)
@@ -185,20 +189,20 @@ def _logit_dx(g: Any, x: Any, eps: float | None) -> Any:
 
 
 @primitive(family="elementwise", promotion="float", spec=_same, dx=_logit_dx)
-def logit(x: Any, *, eps: float | None) -> Any:
+def logit(x: Array, *, eps: float | None) -> Operand:
     """ln(x / (1 - x)); with `eps`, x is first clamped to [eps, 1 - eps]."""
     z = x if eps is None else np.minimum(np.maximum(x, x.dtype.type(eps)), x.dtype.type(1.0 - eps))
     return np.log(z / (1 - z))
 
 
 @primitive(family="elementwise", spec=_same, dx=lambda g, x, threshold: where(gt(x, threshold), g, 0.0))
-def threshold(x: Any, *, threshold: float, value: float) -> Any:
+def threshold(x: Array, *, threshold: float, value: float) -> Array:
     """x where it is above the threshold, else `value`; NaN stays."""
     return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
 
 
 @primitive(family="elementwise", spec=_same, dx=lambda g, x: where(logical_and(lt(x, np.inf), gt(x, -np.inf)), g, 0.0))
-def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
+def nan_to_num(x: Array, *, nan: float | None, posinf: float | None, neginf: float | None) -> Operand:
     """x with NaN, ∞ and -∞ replaced: by 0 and the largest numbers unless others are given."""
     if x.dtype.kind == "f" and posinf is neginf is None:
         ends = np.finfo(x.dtype)
@@ -206,26 +210,26 @@ def nan_to_num(x: Any, *, nan: float | None, posinf: float | None, neginf: float
     return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
 
 
-def _binary_exponent(x: Any) -> Any:
+def _binary_exponent(x: Array) -> Array:
     """The power of two that scales the mantissa into [½, 1); 0 for infinities and NaN."""
     return np.where(np.isfinite(x), np.frexp(x)[1], 0)
 
 
 @primitive(family="elementwise", spec=lambda x: Spec(x.shape, np.dtype(np.int32)))
-def exponent(x: Any) -> Any:
+def exponent(x: Array) -> Array:
     """e of x = m 2ᵉ, ½ ≤ |m| < 1; 0 for 0, infinities and NaN."""
     return _binary_exponent(np.asarray(x, np.float64)).astype(np.int32)
 
 
 @unary(dx=lambda g: g * 0.0)
 @in_double
-def unit(x: Any) -> Any:
+def unit(x: Array) -> Array:
     """2⁻ᵉ, e the exponent of x."""
     return np.ldexp(1.0, -_binary_exponent(x))
 
 
 @unary(dx=lambda g, x: g * unit(x))
 @in_double
-def mantissa(x: Any) -> Any:
+def mantissa(x: Array) -> Array:
     """m of x = m 2ᵉ, ½ ≤ |m| < 1; x itself for 0, infinities and NaN."""
     return np.frexp(x)[0]

@@ -15,6 +15,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.comparison import gt, logical_not, lt
 
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
@@ -22,7 +23,7 @@ WHERE, FILL, KEEP = SmallArrayKernel("where"), SmallArrayKernel("masked_fill"), 
 CLAMP = SmallArrayKernel("clamp")
 
 
-def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
+def _where_spec(condition: Operand, x: Operand, y: Operand) -> Spec:
     return Spec(broadcast_shapes(condition.shape, x.shape, y.shape), promote((x, y)))
 
 
@@ -33,7 +34,7 @@ def _where_spec(condition: Any, x: Any, y: Any) -> Spec:
     dx=lambda g, condition: where(condition, g, 0.0),
     dy=lambda g, condition: where(condition, 0.0, g),
 )
-def _where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Operand, x: Operand, y: Operand) -> Array:
     return _select(condition, x, y)
 
 
@@ -46,11 +47,11 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     dx=lambda g, condition: where(condition, g, 0.0),
     dy=lambda g, condition: where(condition, 0.0, g),
 )
-def _where_(condition: Any, x: Any, y: Any) -> Any:
+def _where_(condition: Array, x: Operand, y: Array) -> Array:
     return _select(condition, x, y)
 
 
-def _select(condition: Any, x: Any, y: Any) -> Any:
+def _select(condition: Operand, x: Operand, y: Operand) -> Operand:
     if kernel_provider.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
         found, shape = None, condition.shape
         if x.shape == y.shape == shape:
@@ -64,7 +65,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-def choose(condition: Any, x: Any, y: Any) -> Any:
+def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
     """`where` for users: an infinite slope behind the branch not chosen does not turn its zero gradient into NaN.
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
@@ -72,7 +73,7 @@ def choose(condition: Any, x: Any, y: Any) -> Any:
     return _where_by(op_of(_where_), condition, x, y)
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Operand, x: Operand, y: Operand) -> Operand:
     """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
 
     Source: `torch.where`; the result has the common type of x and y.
@@ -80,10 +81,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return _where_by(op_of(_where), condition, x, y)
 
 
-def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
+def _where_by(op: Any, condition: Operand, x: Operand, y: Operand) -> Any:
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
         return apply(op, (condition, x, y), {})
-    arrays = [getattr(v, "array", v) for v in (x, y)]
+    arrays: list[Any] = [getattr(v, "array", v) for v in (x, y)]
     kinds = [getattr(a, "dtype", None) for a in arrays]
     if kinds[0] is not kinds[1] or kinds[0] is None:
         known = kinds[0] or kinds[1]
@@ -97,12 +98,12 @@ def _where_by(op: Any, condition: Any, x: Any, y: Any) -> Any:
     return apply(op, (condition, x, y), {})
 
 
-def _convert_operand(value: Any, array: Any, target: Any) -> Any:
+def _convert_operand(value: Operand, array: Operand, target: Operand) -> Operand:
     """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
     return cast(value, dtype=target) if hasattr(array, "dtype") else number_as_array(value, target)
 
 
-def number_as_array(value: Any, dtype: Any) -> Any:
+def number_as_array(value: Operand, dtype: Any) -> Operand:
     """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
 
     Raises RuntimeError for one that is too large.
@@ -125,7 +126,7 @@ def number_as_array(value: Any, dtype: Any) -> Any:
     node="ToCopyBackward0",
     dx=lambda g: g,
 )
-def cast(x: Any, *, dtype: Any) -> Any:
+def cast(x: Array, *, dtype: NumpyDtype) -> Any:
     """x converted to `dtype`; the gradient is converted back. Complex numbers lose their imaginary parts."""
     array = np.asarray(x)
     if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours
@@ -144,23 +145,23 @@ bfloat16.cast_slot.fill(cast)
     node="CloneBackward0",
     dx=lambda g: g,
 )
-def copy(x: Any) -> Any:
+def copy(x: Array) -> Operand:
     """x in memory of its own."""
     return x.copy()
 
 
-def _clamp_composite(x: Any, *, low: float | None, high: float | None) -> Any:
+def _clamp_composite(x: Tensor, *, low: float | None, high: float | None) -> Operand:
     out = x if low is None else where(lt(x, low), low, x)
     return out if high is None else where(gt(out, high), high, out)
 
 
-def _clamp_dx(g: Any, x: Any, low: float | None, high: float | None) -> Any:
+def _clamp_dx(g: Operand, x: Operand, low: float | None, high: float | None) -> Operand:
     g = g if low is None else where(lt(x, low), 0.0, g)
     return g if high is None else where(gt(x, high), 0.0, g)
 
 
 @with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", keeps_order=True, dx=_clamp_dx)
-def clamp_range(x: Any, *, low: float | None, high: float | None) -> Any:
+def clamp_range(x: Operand, *, low: float | None, high: float | None) -> Operand:
     """x where low ≤ x ≤ high, else the nearer bound; NaN and the sign of a zero stay."""
     if kernel_provider.enabled and (found := CLAMP.call(x, low, high)) is not None:
         return found

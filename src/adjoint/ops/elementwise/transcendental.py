@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import binary, unary
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.special.erf import erf_array
 
@@ -16,7 +16,7 @@ SIGMOID = SmallArrayKernel("sigmoid")
 
 
 @unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
-def exp(x: Any) -> Any:
+def exp(x: Operand) -> Operand:
     """Return eˣ, element by element; integers give floats.
 
     Args:
@@ -31,19 +31,19 @@ def exp(x: Any) -> Any:
 
 
 @unary(promotion="float", scalar="exp2", dx=lambda g, out: g * (out * math.log(2)))
-def exp2(x: Any) -> Any:
+def exp2(x: Array) -> Operand:
     """2ˣ."""
     return np.exp2(x)
 
 
 @unary(promotion="float", scalar="expm1", dx=lambda g, out: g * (out + 1.0))
-def expm1(x: Any) -> Any:
+def expm1(x: Operand) -> Operand:
     """eˣ - 1, accurate near 0."""
     return np.expm1(x)
 
 
 @unary(promotion="float", scalar="log", dx=lambda g, x: g / x)
-def log(x: Any) -> Any:
+def log(x: Operand) -> Operand:
     """Return ln x, element by element; integers give floats, negative numbers NaN.
 
     Args:
@@ -58,25 +58,25 @@ def log(x: Any) -> Any:
 
 
 @unary(promotion="float", scalar="log2", dx=lambda g, x: g / (x * math.log(2)))
-def log2(x: Any) -> Any:
+def log2(x: Array) -> Operand:
     """log₂ x."""
     return np.log2(x)
 
 
 @unary(promotion="float", scalar="log10", dx=lambda g, x: g / (x * math.log(10)))
-def log10(x: Any) -> Any:
+def log10(x: Operand) -> Operand:
     """log₁₀ x."""
     return np.log10(x)
 
 
 @unary(promotion="float", scalar="log1p", dx=lambda g, x: g / (x + 1.0))
-def log1p(x: Any) -> Any:
+def log1p(x: Operand) -> Operand:
     """ln(1 + x), accurate near 0."""
     return np.log1p(x)
 
 
 @unary(promotion="float", scalar="sin", dx=lambda g, x: g * cos(x))
-def sin(x: Any) -> Any:
+def sin(x: Array) -> Operand:
     """Return sin x, element by element; integers give floats.
 
     Args:
@@ -91,36 +91,36 @@ def sin(x: Any) -> Any:
 
 
 @unary(promotion="float", scalar="cos", dx=lambda g, x: -(g * sin(x)))
-def cos(x: Any) -> Any:
+def cos(x: Operand) -> Operand:
     """cos x, radians."""
     return np.cos(x)
 
 
 @unary(promotion="float", scalar="tan", dx=lambda g, out: g * (out * out + 1.0))
-def tan(x: Any) -> Any:
+def tan(x: Operand) -> Operand:
     """tan x, radians."""
     return np.tan(x)
 
 
 @unary(promotion="float", scalar="asin", dx=lambda g, x: g / (1.0 - x * x) ** 0.5)
-def asin(x: Any) -> Any:
+def asin(x: Array) -> Operand:
     """The angle in [-π/2, π/2] with sine x."""
     return np.arcsin(x)
 
 
 @unary(promotion="float", scalar="acos", dx=lambda g, x: -(g / (1.0 - x * x) ** 0.5))
-def acos(x: Any) -> Any:
+def acos(x: Operand) -> Operand:
     """The angle in [0, π] with cosine x."""
     return np.arccos(x)
 
 
 @unary(promotion="float", scalar="atan", dx=lambda g, x: g / (x * x + 1.0))
-def atan(x: Any) -> Any:
+def atan(x: Array) -> Operand:
     """The angle in (-π/2, π/2) with tangent x."""
     return np.arctan(x)
 
 
-def _squared_distance(x: Any, y: Any) -> Any:
+def _squared_distance(x: Operand, y: Operand) -> Operand:
     """x² + y², and 1 at the origin, where the angle's gradient is taken as 0."""
     squared = x * x + y * y
     return where(squared == 0, 1.0, squared)
@@ -133,25 +133,25 @@ def _squared_distance(x: Any, y: Any) -> Any:
     dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
     dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
 )
-def atan2(x: Any, y: Any) -> Any:
+def atan2(x: Array, y: Operand) -> Operand:
     """The angle of the point with ordinate x and abscissa y, in (-π, π]."""
     return np.arctan2(x, y)
 
 
 @unary(promotion="float", scalar="sinh", dx=lambda g, x: g * cosh(x))
-def sinh(x: Any) -> Any:
+def sinh(x: Array) -> Operand:
     """(eˣ - e⁻ˣ) / 2."""
     return np.sinh(x)
 
 
 @unary(promotion="float", scalar="cosh", dx=lambda g, x: g * sinh(x))
-def cosh(x: Any) -> Any:
+def cosh(x: Array) -> Operand:
     """(eˣ + e⁻ˣ) / 2."""
     return np.cosh(x)
 
 
 @unary(promotion="float", scalar="tanh", dx=lambda g, out: g * (1.0 - out * out))
-def tanh(x: Any) -> Any:
+def tanh(x: Array) -> Operand:
     """Return tanh x = sinh x / cosh x, element by element; integers give floats.
 
     Args:
@@ -166,7 +166,7 @@ def tanh(x: Any) -> Any:
 
 
 @unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Operand) -> Operand:
     """Return 1 / (1 + e⁻ˣ), element by element; integers give floats.
 
     For a large negative x, e⁻ˣ overflows and the result is 0.
@@ -191,6 +191,6 @@ def sigmoid(x: Any) -> Any:
     dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     native=5e-8,
 )
-def erf(x: Any) -> Any:
+def erf(x: Operand) -> Array:
     """2/√π ∫₀ˣ exp(-t²) dt."""
     return erf_array(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,13 @@ from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import all
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 GATHER = SmallArrayKernel("gather")
 # Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
@@ -22,7 +26,7 @@ GATHER = SmallArrayKernel("gather")
 Pattern = tuple[int | None, ...]
 
 
-def indexed_shape(shape: tuple[int, ...], index_shapes: list[Any], pattern: Pattern) -> tuple[int, ...]:
+def indexed_shape(shape: tuple[int, ...], index_shapes: list[tuple[int, ...]], pattern: Pattern) -> tuple[int, ...]:
     """Return the shape by NumPy's rule: adjacent indices are replaced in place, separated ones go to the front."""
     pattern = pattern + (None,) * (len(shape) - len(pattern))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
@@ -32,7 +36,7 @@ def indexed_shape(shape: tuple[int, ...], index_shapes: list[Any], pattern: Patt
     return (*kept[:front], *middle, *kept[front:])
 
 
-def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
+def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
     return tuple(slice(None) if slot is None else indices[slot] for slot in pattern)
 
 
@@ -43,7 +47,7 @@ def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
     linear=True,
     dx=lambda g, x_shape, indices, pattern: index_add(g, *indices, shape=x_shape, pattern=pattern),
 )
-def index(x: Any, *indices: Any, pattern: Pattern) -> Any:
+def index(x: Operand, *indices: Any, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
     if pattern[0] == 0 and len(indices) == 1:
         return x.take(indices[0], 0)  # a third of the time
@@ -66,7 +70,7 @@ def _in_dimensions(message: str) -> str:
     native=3e-9,
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
-def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Any:
+def index_add(x: Array, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Array:
     """x added at the index arrays into zeros of `shape`, repeatedly where they repeat: the transpose of `index`."""
     out = np.zeros(shape, x.dtype)
     if len(pattern) == 1 and x.ndim > indices[0].ndim:
@@ -75,7 +79,7 @@ def index_add(x: Any, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -
     return out
 
 
-def _add_rows(out: Any, rows: Any, x: Any) -> Any:
+def _add_rows(out: Array, rows: Array, x: Array) -> Array:
     """Sum sorted runs of equal rows at once: `np.add.at` takes ten times as long on wide rows."""
     if not rows.size:
         return out
@@ -87,7 +91,7 @@ def _add_rows(out: Any, rows: Any, x: Any) -> Any:
     return out
 
 
-def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+def index_grid(shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Array, ...]:
     """Index arrays of `indices` along `axis`, and of each element's own position along the other dimensions."""
     rank = indices.ndim
     grid: list[Any] = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
@@ -102,7 +106,7 @@ def index_grid(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ..
     spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
     dx=lambda g, indices, x_shape, axis: scatter_add(g, indices, shape=x_shape, axis=axis),
 )
-def gather(x: Any, indices: Any, *, axis: int) -> Any:
+def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
     """out[i…] = x[i…] with `indices[i…]` in place of the index along `axis`."""
     if kernel_provider.enabled and axis == x.ndim - 1 and indices.shape[:-1] == x.shape[:-1]:
         found = GATHER.call(x, indices)
@@ -117,14 +121,14 @@ def gather(x: Any, indices: Any, *, axis: int) -> Any:
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
-def scatter_add(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Any:
+def scatter_add(x: Array, indices: Array, *, shape: tuple[int, ...], axis: int) -> Array:
     """x added at `indices` along `axis` into zeros of `shape`: the transpose of `gather`."""
     out = np.zeros(shape, x.dtype)
     np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
     return out
 
 
-def _column(x: Any) -> Any:
+def _column(x: Operand) -> Tensor:
     return reshape(x, shape=(*x.shape, 1))
 
 
@@ -134,13 +138,13 @@ def _column(x: Any) -> Any:
     linear=True,
     dx=lambda g, indices, x_shape: scatter_add(_column(g), _column(indices), shape=x_shape, axis=len(x_shape) - 1),
 )
-def take_along_row(x: Any, indices: Any) -> Any:
+def take_along_row(x: Array, indices: Array) -> Array:
     """x[…, indices[…]], without the last dimension."""
     return np.take_along_axis(x, indices[..., None], -1)[..., 0]
 
 
 @primitive(spec=lambda x, *, axis, descending: Spec(x.shape, np.dtype(np.int64)))
-def argsort(x: Any, *, axis: int, descending: bool) -> Any:
+def argsort(x: Array, *, axis: int, descending: bool) -> Array:
     """Indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
@@ -149,7 +153,7 @@ def argsort(x: Any, *, axis: int, descending: bool) -> Any:
 
 
 def check_range(
-    indices: Any, size: int, complaint: str, *, low: int | None = None, error: type[Exception] = IndexError
+    indices: Operand, size: int, complaint: str, *, low: int | None = None, error: type[Exception] = IndexError
 ) -> None:
     """Raise error(complaint.format(bad)) if an index lies outside [low, size); `low` is -size unless given.
 
@@ -161,7 +165,7 @@ def check_range(
     apply(op_of(_check_range), (indices,), params)
 
 
-def all_in_range(indices: Any, size: int) -> bool:
+def all_in_range(indices: Tensor, size: int) -> bool:
     """True if all indices are known to lie in [0, size): an eager check at half the cost of `check_range`."""
     if nondefault.count or indices.array.dtype != np.int64:
         return False
@@ -169,7 +173,7 @@ def all_in_range(indices: Any, size: int) -> bool:
     return not unsigned.size or bool(np.maximum.reduce(unsigned, None) < size)
 
 
-def _check_composite(indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
+def _check_composite(indices: Tensor, *, low: int, size: int, complaint: str, error: type[Exception]) -> Tensor:
     """`_check_range` in a trace: a kernel makes the test, and Python reads only its result."""
     inside = logical_and(ge(indices, low), lt(indices, size))
     holds = all(inside, axes=tuple(range(len(indices.shape))), keepdims=False)
@@ -181,7 +185,7 @@ def _flag_spec(*_: Any, **__: Any) -> Spec:
 
 
 @primitive(effect=True, composite=_check_composite, spec=_flag_spec)
-def _check_range(indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
+def _check_range(indices: Array, *, low: int, size: int, complaint: str, error: type[Exception]) -> Operand:
     if indices.size:
         lowest, highest = indices.min(), indices.max()
         if lowest < low or highest >= size:
@@ -190,7 +194,7 @@ def _check_range(indices: Any, *, low: int, size: int, complaint: str, error: ty
 
 
 @primitive(family="check", effect=True, spec=_flag_spec)
-def require(holds: Any, indices: Any, *, low: int, size: int, complaint: str, error: type[Exception]) -> Any:
+def require(holds: Array, indices: Array, *, low: int, size: int, complaint: str, error: type[Exception]) -> Array:
     """Raise the error for the index that lies outside, unless `holds`."""
     if holds:
         return holds

@@ -8,10 +8,11 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array
 
 
 @primitive(spec=lambda x, *, size, fill: Spec((size, len(x.shape)), np.dtype(np.int64)))
-def nonzero_places(x: Any, *, size: int, fill: int) -> Any:
+def nonzero_places(x: Array, *, size: int, fill: int) -> Array:
     """The positions of the first `size` elements that are not zero, padded with `fill`."""
     out = np.full((size, x.ndim), fill, np.int64)
     if x.ndim:
@@ -21,7 +22,7 @@ def nonzero_places(x: Any, *, size: int, fill: int) -> Any:
 
 
 @primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
-def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
+def histogram(x: Array, *, bins: int, low: float, high: float) -> Array:
     """Counts of elements in equal intervals of [low, high], or of their own range if low = high.
 
     Raises RuntimeError for a range that is not finite or ends before it begins.
@@ -38,7 +39,7 @@ def histogram(x: Any, *, bins: int, low: float, high: float) -> Any:
 
 
 @primitive(spec=lambda x, *, bins, at, bounds: Spec((bins + 1,), x.dtype))
-def bin_edges(x: Any, *, bins: int, at: int, bounds: tuple[float, float] | None) -> Any:
+def bin_edges(x: Array, *, bins: int, at: int, bounds: tuple[float, float] | None) -> Array:
     """The edges of equal bins between the bounds, or over the range of x (points, dimensions) in dimension `at`.
 
     Raises RuntimeError for a range that is not finite.
@@ -59,7 +60,7 @@ def bin_edges(x: Any, *, bins: int, at: int, bounds: tuple[float, float] | None)
 
 
 @primitive(spec=lambda x, weight, *edges: Spec(tuple(e.shape[0] - 1 for e in edges), x.dtype))
-def counts_in_bins(x: Any, weight: Any, *edges: Any) -> Any:
+def counts_in_bins(x: Array, weight: Array, *edges: Any) -> Array:
     """The sum of the weights of the points x (points, dimensions) in each bin; the last bin includes its end."""
     shape = tuple(len(e) - 1 for e in edges)
     inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.int64)

@@ -9,13 +9,14 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
 
 
-def _same(x: Any, *_: Any, **__: Any) -> Spec:
+def _same(x: Operand, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
@@ -26,7 +27,7 @@ def _same(x: Any, *_: Any, **__: Any) -> Spec:
     dx=lambda g, indices, axis: scatter(g, 0.0, indices, axis=axis),
     dsource=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
-def scatter(x: Any, source: Any, indices: Any, *, axis: int) -> Any:
+def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     """x with `source` at `indices` along `axis`; at a repeated position the last one stays."""
     out = x.copy()
     out[index_grid(x.shape, indices, axis)] = source
@@ -37,12 +38,12 @@ FOLDS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.min
 IDENTITIES = {"prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 
-def _array(x: Any) -> Any:
+def _array(x: Operand) -> Operand:
     return x.array if isinstance(x, Tensor) else x
 
 
 def _extreme_gradients(
-    g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
+    g: Operand, x: Operand, source: Operand, out: Operand, indices: Operand, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
     """The gradient of an extreme, divided equally among all that attain it."""
     kind = _array(g).dtype
@@ -55,19 +56,19 @@ def _extreme_gradients(
     return mine * each, theirs * gather(each, indices, axis=axis)
 
 
-def _equal_or_nan(x: Any, y: Any) -> Any:
+def _equal_or_nan(x: Operand, y: Operand) -> Tensor:
     """True where x and y are equal, or both are NaN."""
     return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)))
 
 
-def _unwritten_mask(x: Any, indices: Any, axis: int) -> Any:
+def _unwritten_mask(x: Operand, indices: Operand, axis: int) -> Tensor:
     """1 where nothing is written, else 0."""
     ones = cast(eq(x, x), dtype=_array(x).dtype) * 0.0 + 1.0
     return scatter(ones, 0.0, indices, axis=axis)
 
 
 def _product_gradients(
-    g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, include_self: bool
+    g: Operand, x: Operand, source: Operand, out: Operand, indices: Operand, axis: int, include_self: bool
 ) -> tuple[Any, Any]:
     """The product of all other factors at a position: out / factor, or the rest where one factor is zero."""
     kind = _array(g).dtype
@@ -91,8 +92,17 @@ def _product_gradients(
     return g * without_x, gather(g, indices, axis=axis) * rest
 
 
-def _rule(which: int) -> Any:
-    def rule(g: Any, x: Any, source: Any, out: Any, indices: Any, axis: int, reduce: str, include_self: bool) -> Any:
+def _rule(which: int) -> Function:
+    def rule(
+        g: Operand,
+        x: Operand,
+        source: Operand,
+        out: Operand,
+        indices: Operand,
+        axis: int,
+        reduce: str,
+        include_self: bool,
+    ) -> Any:
         shares = _product_gradients if reduce == "prod" else _extreme_gradients
         return shares(g, x, source, out, indices, axis, include_self)[which]
 
@@ -100,7 +110,9 @@ def _rule(which: int) -> Any:
 
 
 @primitive(family="gather", spec=_same, dx=_rule(0), dsource=_rule(1))
-def scatter_reduce(x: Any, source: Any, indices: Any, *, axis: int, reduce: str, include_self: bool) -> Any:
+def scatter_reduce(
+    x: Operand, source: Operand, indices: Operand, *, axis: int, reduce: str, include_self: bool
+) -> Array:
     """The product or extreme of x and the elements of `source` at each position along `axis`.
 
     Without `include_self`, of the elements of `source` alone; x where there is none.

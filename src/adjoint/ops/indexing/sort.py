@@ -9,12 +9,13 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they are parted
 
 
 @primitive(spec=lambda x, values, *, right, dtype: Spec(values.shape, dtype))
-def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> Any:
+def searchsorted(x: Array, values: Array, *, right: bool, dtype: NumpyDtype) -> Array:
     """The position of each value in x, sorted: before its equals, or behind them if `right`.
 
     One vector x for all, or (…, n) with a row for each of (…, m).
@@ -29,17 +30,17 @@ def searchsorted(x: Any, values: Any, *, right: bool, dtype: np.dtype[Any]) -> A
 
 
 @primitive(spec=lambda x, among, *, unique, invert: Spec(x.shape, np.dtype(np.bool_)))
-def isin(x: Any, among: Any, *, unique: bool, invert: bool) -> Any:
+def isin(x: Array, among: Array, *, unique: bool, invert: bool) -> Array:
     """True where an element of x is in `among`, or, if `invert`, is not; `unique`: neither repeats an element."""
     return np.isin(x, among, assume_unique=unique, invert=invert)
 
 
-def _position_spec(x: Any, *, axis: int, count: int = 1, **_: Any) -> Spec:
+def _position_spec(x: Operand, *, axis: int, count: int = 1, **_: Any) -> Spec:
     return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
 
 
 @primitive(spec=_position_spec)
-def most_frequent(x: Any, *, axis: int) -> Any:
+def most_frequent(x: Array, *, axis: int) -> Array:
     """The index of the last occurrence of the most frequent element along `axis`, the smallest at a tie."""
     rows = np.moveaxis(x, axis, -1)
     places = np.empty(rows.shape[:-1], np.int64)
@@ -50,7 +51,7 @@ def most_frequent(x: Any, *, axis: int) -> Any:
 
 
 @primitive(spec=_position_spec)
-def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
+def leading(x: Array, *, axis: int, count: int, descending: bool) -> Array:
     """The first `count` indices of a stable sort of x along `axis`; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     size = rows.shape[-1]
@@ -67,7 +68,7 @@ def leading(x: Any, *, axis: int, count: int, descending: bool) -> Any:
     return np.ascontiguousarray(np.moveaxis(places, -1, axis))
 
 
-def _in_order(rows: Any, descending: bool) -> Any:
+def _in_order(rows: Array, descending: bool) -> Array:
     if not descending:
         return np.argsort(rows, axis=-1, kind="stable")
     order = np.argsort(rows[..., ::-1], axis=-1, kind="stable")
@@ -75,7 +76,7 @@ def _in_order(rows: Any, descending: bool) -> Any:
 
 
 @primitive(spec=_position_spec)
-def middle_of_present(x: Any, *, axis: int) -> Any:
+def middle_of_present(x: Array, *, axis: int) -> Array:
     """The index along `axis` of the lower median of the elements that are not NaN."""
     size = x.shape[axis]
     present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
@@ -86,7 +87,7 @@ def middle_of_present(x: Any, *, axis: int) -> Any:
 
 
 @primitive(spec=_position_spec)
-def index_at_rank(x: Any, *, axis: int, rank: int) -> Any:
+def index_at_rank(x: Array, *, axis: int, rank: int) -> Array:
     """The index of the element at `rank` of a stable sort of x along `axis`; NaN is the largest."""
     rows = np.moveaxis(x, axis, -1)
     found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]

@@ -7,27 +7,31 @@ Source of the rules: Giles, "An extended collection of matrix derivative results
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import describe
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
 from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
 from adjoint.ops.linalg.triangular import solve_triangular
 from adjoint.ops.movement.movement import cat, slice
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 Shape = tuple[int, ...]
 
 
-def symmetric(x: Any) -> Any:
+def symmetric(x: Array) -> Array:
     """(x + xᵀ) / 2, conjugated where complex."""
     return (x + np.swapaxes(x, -1, -2).conj()) * x.dtype.type(0.5)
 
 
-def _cholesky_dx(g: Any, out: Any) -> Any:
+def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
     turned = adjoint(out)
     inner = bmm(turned, g)
     inner = (triangle(inner, 1.0, 0.0) + adjoint(lower(inner))) * 0.5
@@ -38,7 +42,7 @@ def _cholesky_dx(g: Any, out: Any) -> Any:
 @primitive(
     spec=lambda x, **_: same_spec(x), node="LinalgCholeskyExBackward0", leading=True, holomorphic=False, dx=_cholesky_dx
 )
-def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
+def cholesky(x: Array, *, name: str = "linalg.cholesky") -> Array:
     """The lower triangle L with L Lᵀ = (x + xᵀ) / 2.
 
     Raises LinAlgError unless x is positive-definite, with the `name` of what was called. Without one, what cannot be
@@ -63,12 +67,12 @@ def cholesky(x: Any, *, name: str = "linalg.cholesky") -> Any:
 
 
 @primitive(spec=info_spec, leading=True)
-def minor_not_positive(x: Any) -> Any:
+def minor_not_positive(x: Array) -> Array:
     """The order of the first leading minor of each matrix that is not positive-definite, or 0."""
     return _minor_orders(x)
 
 
-def _minor_orders(x: Any) -> Any:
+def _minor_orders(x: Array) -> Array:
     whole = symmetric(x)
     n = x.shape[-1]
     matrices = whole.reshape(math.prod(x.shape[:-2]), n, n)
@@ -86,7 +90,7 @@ def _minor_orders(x: Any) -> Any:
     return out.reshape(x.shape[:-2])
 
 
-def _faulty_order(x: Any) -> int:
+def _faulty_order(x: Array) -> int:
     good, bad = 0, x.shape[-1]
     while bad - good > 1:  # a minor of what is positive-definite is so too
         half = (good + bad) // 2
@@ -94,7 +98,7 @@ def _faulty_order(x: Any) -> int:
     return bad
 
 
-def _is_positive(x: Any) -> bool:
+def _is_positive(x: Array) -> bool:
     try:
         return bool(np.isfinite(np.linalg.cholesky(x)).all())
     except np.linalg.LinAlgError:
@@ -108,7 +112,7 @@ def qr_shapes(shape: Shape, mode: str = "reduced") -> Shapes:
     return ((0,) if mode == "r" else (m, k)), (k, n)
 
 
-def _qr_dx(g: Any, out: Any, x_shape: Shape, mode: str) -> Any:
+def _qr_dx(g: Operand, out: Operand, x_shape: Shape, mode: str) -> Tensor:
     m, n = x_shape[-2:]
     if mode == "r":
         raise RuntimeError(
@@ -129,14 +133,14 @@ def _qr_dx(g: Any, out: Any, x_shape: Shape, mode: str) -> Any:
     return cat(_tall_dx(gq, gr1, q, r1), bmm(q, gr2), axis=len(x_shape) - 1)
 
 
-def _tall_dx(gq: Any, gr: Any, q: Any, r: Any) -> Any:
+def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     inner = triangle(bmm(r, adjoint(gr)) - bmm(adjoint(gq), q), 0.5, 0.0)
     total = gq + bmm(q, inner + adjoint(inner))
     return adjoint(solve_triangular(r, adjoint(total), upper=True))
 
 
 @primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", leading=True, holomorphic=False, dx=_qr_dx)
-def qr(x: Any, *, mode: str = "reduced") -> Any:
+def qr(x: Array, *, mode: str = "reduced") -> Array:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
     if mode == "r":
         return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r"))
@@ -149,7 +153,7 @@ def reflector_shapes(shape: Shape) -> Shapes:
 
 
 @primitive(spec=packed_spec(reflector_shapes), node="GeqrfBackward0", leading=True)
-def geqrf(x: Any) -> Any:
+def geqrf(x: Array) -> Array:
     """R, and below it the reflectors v whose product I - τ v vᵀ is Q, with the factors τ."""
     turned, tau = np.linalg.qr(x, "raw")
     return pack_parts(x, np.swapaxes(turned, -1, -2), tau)

@@ -6,13 +6,14 @@ singular value decomposition", 2016.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, describe
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
@@ -23,6 +24,9 @@ from adjoint.ops.linalg.packed_factors import Shapes, diagonal, divide_by_gaps, 
 from adjoint.ops.movement.movement import reshape, slice
 from adjoint.ops.reduction import reduction
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 Shape = tuple[int, ...]
 
 
@@ -31,7 +35,7 @@ def eigh_shapes(shape: Shape) -> Shapes:
     return (shape[-1],), (shape[-1], shape[-1])
 
 
-def _check_convergence(name: str, x: Any, function: Any) -> Any:
+def _check_convergence(name: str, x: Array, function: Function) -> Any:
     """Call `function`. Raises LinAlgError where it does not converge."""
     try:
         return function()
@@ -42,7 +46,7 @@ def _check_convergence(name: str, x: Any, function: Any) -> Any:
         raise LinAlgError(f"{name}: The algorithm failed to converge because {why}. Given {describe(x)}") from None
 
 
-def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
+def _eigh_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
     inner = diagonal(gw) + divide_by_gaps(bmm(adjoint(vectors), gv), values)
     slope = bmm(vectors, bmm(inner, adjoint(vectors)))
@@ -50,12 +54,12 @@ def _eigh_dx(g: Any, out: Any, x_shape: Shape) -> Any:
 
 
 @primitive(spec=packed_spec(eigh_shapes), leading=True, holomorphic=False, dx=_eigh_dx)
-def eigh(x: Any) -> Any:
+def eigh(x: Array) -> Array:
     """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2."""
     return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
 
 
-def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
+def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
     vectors = unpack_parts(eigh(x), eigh_shapes(x_shape))[1]
     return bmm(vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
 
@@ -63,7 +67,7 @@ def _eigvalsh_dx(g: Any, x: Any, x_shape: Shape) -> Any:
 @primitive(
     spec=lambda x: Spec(x.shape[:-1], real_type(x.dtype)), node="LinalgEighBackward0", leading=True, dx=_eigvalsh_dx
 )
-def eigvalsh(x: Any) -> Any:
+def eigvalsh(x: Array) -> Array:
     """The eigenvalues, in ascending order, of (x + xᵀ) / 2."""
     return _check_convergence("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
 
@@ -75,7 +79,7 @@ def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
     return (m, m if full else k), (k,), (n if full else k, n)
 
 
-def _svd_dx(g: Any, out: Any, x_shape: Shape, full: bool) -> Any:
+def _svd_dx(g: Operand, out: Operand, x_shape: Shape, full: bool) -> Operand:
     """The gradient of U, S and Vᵀ; columns of U and rows of Vᵀ beyond the singular values get none."""
     (u, s, vh), (gu, gs, gvh) = (_first(unpack_parts(array, svd_shapes(x_shape, full)), full) for array in (out, g))
     ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
@@ -109,12 +113,12 @@ def _first(parts: list[Any], full: bool) -> list[Any]:
 
 
 @primitive(spec=packed_spec(svd_shapes), leading=True, holomorphic=False, dx=_svd_dx)
-def svd(x: Any, *, full: bool = False) -> Any:
+def svd(x: Array, *, full: bool = False) -> Array:
     """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S in descending order; U and V are square if `full`."""
     return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
 
 
-def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
+def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
     u, _, vh = unpack_parts(svd(x), svd_shapes(x_shape))
     return bmm(u * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), vh)
 
@@ -125,12 +129,12 @@ def _svdvals_dx(g: Any, x: Any, x_shape: Shape) -> Any:
     leading=True,
     dx=_svdvals_dx,
 )
-def svdvals(x: Any) -> Any:
+def svdvals(x: Array) -> Array:
     """The singular values, in descending order."""
     return _check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
 
 
-def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
+def _eig_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     """The gradient of vectors of length 1: its part along them is taken off."""
     (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
     turned, one = adjoint(vectors), np.eye(x_shape[-1], dtype=bool)
@@ -146,7 +150,7 @@ def _eig_dx(g: Any, out: Any, x_shape: Shape) -> Any:
     holomorphic=False,
     dx=_eig_dx,
 )
-def eig(x: Any) -> Any:
+def eig(x: Array) -> Array:
     """Complex eigenvalues, and eigenvectors of length 1 as columns. Raises RuntimeError for infinities and NaN.
 
     Source of the rule: Boeddeker and others, "On the computation of complex-valued gradients", 2017.

@@ -13,11 +13,12 @@ import numpy as np
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, NumpyDtype
 
 Axes = tuple[int, ...]
 
 
-def _apply_scale(out: Any, scale: float, dtype: Any) -> Any:
+def _apply_scale(out: Array, scale: float, dtype: NumpyDtype) -> Array:
     out = out.astype(dtype, copy=False)
     return out if scale == 1 else out * dtype.type(scale)
 
@@ -30,7 +31,7 @@ def _apply_scale(out: Any, scale: float, dtype: Any) -> Any:
     node="FftC2CBackward0",
     dx=lambda g, axes, inverse, scale: fft_c2c(g, axes=axes, inverse=not inverse, scale=scale),
 )
-def fft_c2c(x: Any, *, axes: Axes, inverse: bool, scale: float) -> Any:
+def fft_c2c(x: Array, *, axes: Axes, inverse: bool, scale: float) -> Array:
     """scale · Σₙ x[n] e^(∓2πikn/N) over `axes`, with the sign + for the inverse."""
     out = np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
     return _apply_scale(out, scale, x.dtype)
@@ -50,7 +51,7 @@ def _resize(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
         _scale_mirrored(g, x_shape[axes[-1]], axes[-1], 0.5), axes=axes, n=x_shape[axes[-1]], scale=scale
     ),
 )
-def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
+def fft_r2c(x: Array, *, axes: Axes, scale: float) -> Array:
     """scale · Σₙ x[n] e^(-2πikn/N) of real x over `axes`: the first half of the spectrum along the last axis."""
     return _apply_scale(np.fft.rfftn(x, axes=axes), scale, complex_type(x.dtype))
 
@@ -63,7 +64,7 @@ def fft_r2c(x: Any, *, axes: Axes, scale: float) -> Any:
     node="FftC2RBackward0",
     dx=lambda g, axes, n, scale: _scale_mirrored(fft_r2c(g, axes=axes, scale=scale), n, axes[-1], 2.0),
 )
-def fft_c2r(x: Any, *, axes: Axes, n: int, scale: float) -> Any:
+def fft_c2r(x: Array, *, axes: Axes, n: int, scale: float) -> Array:
     """scale · Σₖ x[k] e^(2πikn/N) of half a spectrum over `axes`: n real numbers along the last of them."""
     sizes = [n if axis == axes[-1] else x.shape[axis] for axis in axes]
     return _apply_scale(np.fft.irfftn(x, sizes, axes=axes, norm="forward"), scale, real_type(x.dtype))

@@ -5,13 +5,14 @@ Source of the rules: Giles, "An extended collection of matrix derivative results
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.complex import conj, imag, is_complex, make_complex
 from adjoint.ops.linalg.lu import zero_pivots
 from adjoint.ops.linalg.matmul import bmm
@@ -28,17 +29,20 @@ from adjoint.ops.linalg.matrices import (
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction import reduction
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
-def _number_spec(x: Any) -> Spec:
+
+def _number_spec(x: Operand) -> Spec:
     return Spec(x.shape[:-2], x.dtype)
 
 
-def as_1x1_matrix(g: Any) -> Any:
+def as_1x1_matrix(g: Operand) -> Tensor:
     """Numbers as 1 × 1 matrices."""
     return reshape(g, shape=(*g.shape, 1, 1))
 
 
-def _one_by_one(function: Any, *stacks: Any) -> Any:
+def _one_by_one(function: Function, *stacks: Any) -> Array:
     """Call `function` for each matrix; NaN where it fails."""
     lead = broadcast_shapes(*(s.shape[:-2] for s in stacks))
     stacks = tuple(np.broadcast_to(s, (*lead, *s.shape[-2:])) for s in stacks)
@@ -52,12 +56,12 @@ def _one_by_one(function: Any, *stacks: Any) -> Any:
 
 
 @primitive(spec=info_spec, leading=True)
-def singular_at(x: Any) -> Any:
+def singular_at(x: Array) -> Array:
     """The place, from 1, of the first zero on the diagonal of each matrix's factor U; 0 where it has an inverse."""
     return _zero_pivot_positions(x)
 
 
-def _zero_pivot_positions(x: Any) -> Any:
+def _zero_pivot_positions(x: Array) -> Array:
     found = np.zeros(x.shape[:-2], INFO)
     singular = np.asarray(np.linalg.slogdet(x)[0] == 0)
     if singular.any():
@@ -65,13 +69,13 @@ def _zero_pivot_positions(x: Any) -> Any:
     return found
 
 
-def _inv_dx(g: Any, out: Any) -> Any:
+def _inv_dx(g: Operand, out: Operand) -> Tensor:
     turned = transpose_matrix(out)
     return -bmm(turned, bmm(g, turned))
 
 
 @primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
-def inv(x: Any, *, name: str = "linalg.inv") -> Any:
+def inv(x: Array, *, name: str = "linalg.inv") -> Array:
     """x⁻¹. Raises LinAlgError for a singular matrix, which names the function `name`, if any."""
     try:
         return np.linalg.inv(x)
@@ -85,7 +89,7 @@ def inv(x: Any, *, name: str = "linalg.inv") -> Any:
         ) from None
 
 
-def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
+def _cofactors_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     """The gradient of det(x) x⁻ᵀ, where x has an inverse."""
     slope, rank = transpose_matrix(inv(x, name="")), len(x.shape)
     along = reduction.sum(g * slope, axes=(rank - 2, rank - 1), keepdims=True)
@@ -93,7 +97,7 @@ def _cofactors_dx(g: Any, x: Any, out: Any) -> Any:
 
 
 @primitive(spec=same_spec, leading=True, dx=_cofactors_dx)
-def cofactors(x: Any) -> Any:
+def cofactors(x: Array) -> Array:
     """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
     size = np.linalg.det(x)
     singular = size == 0
@@ -108,7 +112,7 @@ def cofactors(x: Any) -> Any:
 
 
 @primitive(spec=_number_spec, node="LinalgDetBackward0", leading=True, dx=lambda g, x: as_1x1_matrix(g) * cofactors(x))
-def det(x: Any) -> Any:
+def det(x: Array) -> Operand:
     """The determinant."""
     return np.linalg.det(x)
 
@@ -119,12 +123,12 @@ def det(x: Any) -> Any:
     leading=True,
     dx=lambda g, x: as_1x1_matrix(g) * adjoint(inv(x, name="")),
 )
-def logabsdet(x: Any) -> Any:
+def logabsdet(x: Array) -> Operand:
     """ln |det x|."""
     return np.linalg.slogdet(x)[1]
 
 
-def _sign_dx(g: Any, x: Any, out: Any) -> Any:
+def _sign_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     """0 for real numbers; a complex sign turns with the imaginary part of tr(x⁻¹ dx)."""
     if not is_complex(x):
         return as_1x1_matrix(g * 0.0) * x
@@ -133,7 +137,7 @@ def _sign_dx(g: Any, x: Any, out: Any) -> Any:
 
 
 @primitive(spec=_number_spec, leading=True, holomorphic=False, dx=_sign_dx)
-def sign_of_det(x: Any) -> Any:
+def sign_of_det(x: Array) -> Operand:
     """The sign of the determinant."""
     return np.linalg.slogdet(x)[0]
 
@@ -144,7 +148,7 @@ def sign_of_det(x: Any) -> Any:
     da=lambda g, a, out: -bmm(solve(transpose_matrix(a), g, name=""), transpose_matrix(out)),
     db=lambda g, a: solve(transpose_matrix(a), g, name=""),
 )
-def solve(a: Any, b: Any, *, name: str = "linalg.solve") -> Any:
+def solve(a: Array, b: Array, *, name: str = "linalg.solve") -> Array:
     """The matrix x with a x = b. Raises LinAlgError for a singular a, which names the function `name`, if any."""
     try:
         return np.linalg.solve(a, b)

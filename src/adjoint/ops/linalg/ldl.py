@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.linalg.matrices import solve_spec
 from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, packed_spec, pivot_size
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 GROWTH = (1 + 17**0.5) / 8  # Bunch and Kaufman's threshold, for which the elements grow least
 
@@ -21,7 +25,7 @@ def ldl_shapes(shape: tuple[int, ...], **_: Any) -> Shapes:
 
 
 @primitive(spec=packed_spec(ldl_shapes), node="LinalgLdlFactorExBackward0", leading=True)
-def ldl(x: Any, *, hermitian: bool = False) -> Any:
+def ldl(x: Array, *, hermitian: bool = False) -> Array:
     """L and D in the lower triangle, and pivots, from 1: negative, in pairs, where D has a block of two rows.
 
     Bunch and Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems", 1977.
@@ -34,7 +38,7 @@ def ldl(x: Any, *, hermitian: bool = False) -> Any:
     return pack_parts(x, a, rows, faults)
 
 
-def _factor(a: Any, rows: Any, hermitian: bool) -> int:
+def _factor(a: Array, rows: Array, hermitian: bool) -> int:
     """Write L and D into the lower triangle of a; return the place of the first zero of D, or 0."""
     n, k, fault = len(a), 0, 0
     turned = np.conj if hermitian else np.asarray
@@ -66,7 +70,7 @@ def _factor(a: Any, rows: Any, hermitian: bool) -> int:
     return fault
 
 
-def _pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
+def _pivot(a: Array, k: int, hermitian: bool) -> tuple[int, int]:
     """Return the number of rows of the next block of D, 0 for a column of zeros, and the last row in it."""
     here = pivot_size(a[k, k].real if hermitian else a[k, k])
     below = pivot_size(a[k + 1 :, k])
@@ -84,7 +88,7 @@ def _pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
     return 2, r
 
 
-def _exchange(a: Any, k: int, i: int, j: int, turned: Any) -> None:
+def _exchange(a: Array, k: int, i: int, j: int, turned: Function) -> None:
     """Exchange rows and columns i < j of the part that is not yet factored; it holds the lower triangle."""
     a[j + 1 :, [i, j]] = a[j + 1 :, [j, i]]
     across = a[j, i + 1 : j].copy()
@@ -96,7 +100,7 @@ def _exchange(a: Any, k: int, i: int, j: int, turned: Any) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
+def _db(g: Operand, a: Operand, pivots: Operand, hermitian: bool) -> Tensor:
     if hermitian or not is_complex(a):
         return ldl_solve(a, pivots, g, hermitian=hermitian)
     return conj(ldl_solve(a, pivots, conj(g)))
@@ -109,7 +113,7 @@ def _db(g: Any, a: Any, pivots: Any, hermitian: bool) -> Any:
     leading=True,
     db=_db,
 )
-def ldl_solve(a: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
+def ldl_solve(a: Array, pivots: Array, b: Array, *, hermitian: bool = False) -> Array:
     """The x with L D Lᵀ x = b."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*lead, *b.shape[-2:]), b.dtype)
@@ -120,7 +124,7 @@ def ldl_solve(a: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
     return out
 
 
-def _solve(a: Any, pivots: Any, x: Any, hermitian: bool) -> None:
+def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
     turned = np.conj if hermitian else np.asarray
     n, k, blocks = len(a), 0, []
     while k < n:

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.eig_svd import eigh, eigh_shapes
@@ -22,7 +23,7 @@ def pair_shapes(shape: tuple[int, ...], k: int) -> Shapes:
     return (k,), (shape[-1], k)
 
 
-def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
+def _da(g: Operand, a: Operand, out: Operand, k: int, largest: bool) -> Operand:
     """The gradient by all eigenpairs: dvᵢ = Σⱼ qⱼ (qⱼᵀ dA vᵢ) / (eᵢ - wⱼ) over the others."""
     n = a.shape[-1]
     (e, v), (ge, gv) = (unpack_parts(array, pair_shapes(a.shape, k)) for array in (out, g))
@@ -42,7 +43,7 @@ def _da(g: Any, a: Any, out: Any, k: int, largest: bool) -> Any:
     leading=True,
     da=_da,
 )
-def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, niter: int, tol: float) -> Any:
+def eigenpairs(a: Array, x: Array, preconditioner: Array, *, k: int, largest: bool, niter: int, tol: float) -> Array:
     """The k largest or smallest eigenvalues, the extreme first, and their vectors, with a positive largest element.
 
     The search starts from x, and takes at most `niter` steps, until |a v - e v| is below tol (|a| + |e|).
@@ -57,7 +58,7 @@ def eigenpairs(a: Any, x: Any, preconditioner: Any, *, k: int, largest: bool, ni
     return pack_parts(a, values, vectors)
 
 
-def _run_lobpcg(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
+def _run_lobpcg(a: Array, x: Array, near: Array, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
     n = x.shape[-1]
     size = np.linalg.norm(a, 2)
     e, x = _best(a, x, n, largest)
@@ -72,7 +73,7 @@ def _run_lobpcg(a: Any, x: Any, near: Any, largest: bool, niter: int, tol: float
     return e, x * np.where(high < 0, -1, 1).astype(x.dtype)
 
 
-def _best(a: Any, basis: Any, n: int, largest: bool) -> tuple[Any, Any]:
+def _best(a: Array, basis: Array, n: int, largest: bool) -> tuple[Any, Any]:
     """The Rayleigh-Ritz method: the n extreme eigenpairs in the span of `basis`, whose vectors may be dependent."""
     u, s, _ = np.linalg.svd(basis / np.maximum(np.linalg.norm(basis, axis=0), np.finfo(a.dtype).tiny), False)
     u = u[:, s > s[0] * np.finfo(a.dtype).eps * len(a)]

@@ -6,37 +6,41 @@ whose variables separate", 1973.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import adjoint
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 Shape = tuple[int, ...]
 RANK = np.dtype(np.int64)
 
 
-def _limits(values: Any, atol: Any, rtol: Any) -> Any:
+def _limits(values: Array, atol: float, rtol: Operand) -> Array:
     """max(atol, rtol · the largest value), (…, 1)."""
     largest = values.max(-1) if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
     return np.asarray(np.maximum(atol, rtol * largest))[..., None]
 
 
-def _lead(x: Any, *tolerances: Any) -> Shape:
+def _lead(x: Operand, *tolerances: Any) -> Shape:
     return broadcast_shapes(x.shape[:-2], *(t.shape for t in tolerances if hasattr(t, "shape")))
 
 
 @primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), leading=True)
-def rank(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
+def rank(x: Array, atol: float, rtol: float, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
     return (found > _limits(found, atol, rtol)).sum(-1, dtype=RANK)
 
 
-def _pinv_dx(g: Any, x: Any, out: Any) -> Any:
+def _pinv_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     """-Pᵀ g Pᵀ + (1 - A P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P A)."""
     turned, gt = adjoint(out), adjoint(g)
     right, left = bmm(bmm(gt, out), turned), bmm(turned, bmm(out, gt))
@@ -50,7 +54,7 @@ def _pinv_dx(g: Any, x: Any, out: Any) -> Any:
     leading=True,
     dx=_pinv_dx,
 )
-def pinv(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
+def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Array:
     """The pseudoinverse, of the singular values above the tolerances, which are as for `rank`."""
     if hermitian:
         values, u = np.linalg.eigh(np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2).conj())
@@ -71,7 +75,7 @@ def pinv(x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
     da=lambda g, a, b, rcond: _pinv_dx(bmm(g, adjoint(b)), a, pinv(a, 0.0, rcond)),
     db=lambda g, a, rcond: bmm(adjoint(pinv(a, 0.0, rcond)), g),
 )
-def lstsq(a: Any, b: Any, *, rcond: float) -> Any:
+def lstsq(a: Array, b: Array, *, rcond: float) -> Array:
     """The shortest x with the smallest |a x - b|; singular values below rcond · the largest count as 0."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(b, (*lead, *b.shape[-2:]))

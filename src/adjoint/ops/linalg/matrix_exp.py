@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.linalg.matrices import same_spec, transpose_matrix
 from adjoint.ops.movement.movement import cat, slice
 from adjoint.ops.special.chebyshev import parse_numbers
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 # Of Padé's approximants of these degrees, the largest norm for which the error is a rounding error of float64, from
 # Higham, "The scaling and squaring method for the matrix exponential revisited", 2005, table 2.3.
@@ -27,19 +31,19 @@ COEFFICIENTS_13 = parse_numbers("""
 """)
 
 
-def _blocks(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _blocks(a: Operand, b: Operand, c: Operand, d: Operand) -> Tensor:
     """[[a, b], [c, d]]."""
     rank = len(a.shape)
     return cat(cat(a, b, axis=rank - 1), cat(c, d, axis=rank - 1), axis=rank - 2)
 
 
-def _block(x: Any, row: int, column: int) -> Any:
+def _block(x: Operand, row: int, column: int) -> Tensor:
     n = x.shape[-1] // 2
     lead = tuple((0, size, 1) for size in x.shape[:-2])
     return slice(x, bounds=(*lead, (row * n, row * n + n, 1), (column * n, column * n + n, 1)))
 
 
-def _along_dx(g: Any, x: Any, e: Any) -> Any:
+def _along_dx(g: Operand, x: Operand, e: Operand) -> Tensor:
     """The derivative of a block of exp [[x, e], [0, x]], by both x."""
     nothing, turned = x * 0.0, transpose_matrix(x)
     slope = exp_along(_blocks(turned, nothing, transpose_matrix(e), turned), _blocks(nothing, g, nothing, nothing))
@@ -49,7 +53,7 @@ def _along_dx(g: Any, x: Any, e: Any) -> Any:
 @primitive(
     spec=lambda x, e: same_spec(x), leading=True, dx=_along_dx, de=lambda g, x: exp_along(transpose_matrix(x), g)
 )
-def exp_along(x: Any, e: Any) -> Any:
+def exp_along(x: Array, e: Array) -> Array:
     """d exp(x + t e) / dt at 0: the upper right block of exp [[x, e], [0, x]]. Source: Najfeld and Havel, 1995."""
     n = x.shape[-1]
     rows = np.concatenate([x, e], -1), np.concatenate([np.zeros_like(x), x], -1)
@@ -59,12 +63,12 @@ def exp_along(x: Any, e: Any) -> Any:
 @primitive(
     spec=same_spec, node="LinalgMatrixExpBackward0", leading=True, dx=lambda g, x: exp_along(transpose_matrix(x), g)
 )
-def matrix_exp(x: Any) -> Any:
+def matrix_exp(x: Array) -> Array:
     """Σ xᵏ / k!, by a rational approximation of exp(x / 2ˢ), squared s times; float32 is computed in float64."""
     return _exponential(x)
 
 
-def _exponential(x: Any) -> Any:
+def _exponential(x: Array) -> Array:
     wide = x.astype(np.result_type(x.dtype, np.float64)).reshape(-1, *x.shape[-2:]) if x.size else x
     out = np.empty_like(wide)
     if x.size:
@@ -79,7 +83,7 @@ def _exponential(x: Any) -> Any:
     return np.ascontiguousarray(out.reshape(x.shape), x.dtype)
 
 
-def _scale_and_square(x: Any, norms: Any) -> Any:
+def _scale_and_square(x: Array, norms: Array) -> Array:
     finite = np.isfinite(norms)
     halvings = np.where(finite, np.ceil(np.log2(np.maximum(np.where(finite, norms, 1.0) / MAX_NORM_13, 1.0))), 0.0)
     x = np.where(finite[:, None, None], x, 0.0) / 2.0 ** halvings[:, None, None]
@@ -91,7 +95,7 @@ def _scale_and_square(x: Any, norms: Any) -> Any:
     return out
 
 
-def _approximant(x: Any, c: tuple[float, ...]) -> Any:
+def _approximant(x: Array, c: tuple[float, ...]) -> Array:
     """(V - U)⁻¹ (V + U), V of the even and U of the odd powers."""
     square = x @ x
     power = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
@@ -102,7 +106,7 @@ def _approximant(x: Any, c: tuple[float, ...]) -> Any:
     return np.linalg.solve(even - x @ odd, even + x @ odd)
 
 
-def _approximant_13(x: Any) -> Any:
+def _approximant_13(x: Array) -> Array:
     c, one = COEFFICIENTS_13, np.eye(x.shape[-1], dtype=x.dtype)
     x2 = x @ x
     x4 = x2 @ x2

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matrices import INFO, transpose_matrix
 from adjoint.ops.movement.movement import reshape, slice
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
 
 
-def pack_parts(x: Any, *parts: Any) -> Any:
+def pack_parts(x: Array, *parts: Any) -> Array:
     """The parts, arrays (…, *shape) where x is (…, m, n), as one array."""
     lead = x.shape[:-2]
     return np.concatenate([part.reshape(*lead, prod(part.shape[len(lead) :])) for part in parts], -1)
@@ -30,7 +34,7 @@ def packed_spec(shapes: Callable[..., Shapes]) -> Callable[..., Spec]:
     return lambda x, **params: Spec((*x.shape[:-2], sum(map(prod, shapes(x.shape, **params)))), x.dtype)
 
 
-def unpack_parts(packed: Any, shapes: Shapes) -> list[Any]:
+def unpack_parts(packed: Operand, shapes: Shapes) -> list[Tensor]:
     """The parts of these shapes."""
     lead = tuple(packed.shape[:-1])
     found, start = [], 0
@@ -41,35 +45,35 @@ def unpack_parts(packed: Any, shapes: Shapes) -> list[Any]:
     return found
 
 
-def triangle(x: Any, on_diagonal: float, above: float) -> Any:
+def triangle(x: Operand, on_diagonal: float, above: float) -> Operand:
     """x below the diagonal, times `on_diagonal` on it, and times `above` above it."""
     n, m = x.shape[-2:]
     below, here = np.tri(n, m, -1, bool), np.eye(n, m, dtype=bool)
     return where(below, x, where(here, x * on_diagonal if on_diagonal else 0.0, x * above if above else 0.0))
 
 
-def lower(x: Any) -> Any:
+def lower(x: Tensor) -> Operand:
     """x below the diagonal."""
     return where(_below(x), x, 0.0)
 
 
-def upper(x: Any) -> Any:
+def upper(x: Tensor) -> Operand:
     """x on and above the diagonal."""
     return where(_below(x), 0.0, x)
 
 
-def _below(x: Any) -> Any:
+def _below(x: Operand) -> Array:
     n, m = x.shape[-2:]
     return np.tri(n, m, -1, bool)
 
 
-def diagonal(values: Any) -> Any:
+def diagonal(values: Operand) -> Operand:
     """Matrices with these numbers on the diagonal."""
     n = values.shape[-1]
     return where(np.eye(n, dtype=bool), reshape(values, shape=(*values.shape, 1)), 0.0)
 
 
-def divide_by_gaps(x: Any, values: Any) -> Any:
+def divide_by_gaps(x: Operand, values: Operand) -> Operand:
     """x[i, j] / (values[j] - values[i]); 0 on the diagonal and for 0 / 0, as of equal values."""
     row = reshape(values, shape=(*values.shape[:-1], 1, values.shape[-1]))
     gaps = row - transpose_matrix(row)
@@ -78,11 +82,11 @@ def divide_by_gaps(x: Any, values: Any) -> Any:
 
 
 @primitive(spec=lambda x, *, start, stop: Spec((*x.shape[:-1], stop - start), INFO), leading=True)
-def integers(x: Any, *, start: int, stop: int) -> Any:
+def integers(x: Array, *, start: int, stop: int) -> Array:
     """The integers among the parts."""
     return x[..., start:stop].real.astype(INFO)
 
 
-def pivot_size(x: Any) -> Any:
+def pivot_size(x: Operand) -> Operand:
     """The magnitude by which LAPACK chooses pivots: |re| + |im|."""
     return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)

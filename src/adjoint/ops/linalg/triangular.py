@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import solve_spec, transpose_matrix
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 
 
-def _triangle(x: Any, upper: bool, unitriangular: bool) -> Any:
+def _triangle(x: Operand, upper: bool, unitriangular: bool) -> Operand:
     """The triangle of x that is read; 0 elsewhere."""
     n = x.shape[-1]
     read = np.tri(n, n, -1 if unitriangular else 0, bool)
     return where(read.T if upper else read, x, 0.0)
 
 
-def _da(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
+def _da(g: Operand, a: Operand, out: Operand, upper: bool, unitriangular: bool) -> Tensor:
     back = solve_triangular(transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular)
     return -_triangle(bmm(back, transpose_matrix(out)), upper, unitriangular)
 
@@ -34,7 +38,7 @@ def _da(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
         transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular
     ),
 )
-def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
+def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = False) -> Array:
     """The x with a x = b, reading one triangle of a, with ones for its diagonal if `unitriangular`.
 
     A zero on the diagonal gives infinities and NaN, no error.
@@ -50,7 +54,7 @@ def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False
     return x
 
 
-def substitute(a: Any, x: Any, unitriangular: bool) -> None:
+def substitute(a: Array, x: Array, unitriangular: bool) -> None:
     """x ← a⁻¹ x, in place, for a lower triangle a."""
     n = a.shape[-1]
     if n > BLOCK:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from adjoint.core.tensor.as_strided import (
 )
 from adjoint.core.tensor.storage import share_view, view_of
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.mutation.view_update import replay_view
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
 
 Sizes = tuple[int, ...]
 Geometry = tuple[Sizes, int]  # the strides of a view in elements, and the place of its first element
@@ -40,7 +44,7 @@ def _start(storage_offset: int | None, geometry: Geometry) -> int:
         g, shape=x_shape, stride=stride, start=_start(storage_offset, geometry), geometry=geometry
     ),
 )
-def as_strided(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Any:
+def as_strided(x: Array, *, size: Sizes, stride: Sizes, storage_offset: int | None, geometry: Geometry) -> Array:
     """The memory of x at other strides: a view where x has the layout `geometry`, else `restride`."""
     start = _start(storage_offset, geometry)
     if element_strides(x) == geometry[0] and offset(x) == geometry[1]:
@@ -48,14 +52,14 @@ def as_strided(x: Any, *, size: Sizes, stride: Sizes, storage_offset: int | None
     return _restride_array(x, size, stride, start, geometry)
 
 
-def _restride_array(x: Any, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+def _restride_array(x: Array, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Array:
     own = element_positions(x.shape, *geometry)
     memory = np.zeros(max(memory_span(x.shape, *geometry), memory_span(size, stride, start)), x.dtype)
     np.add.at(memory, own, x)
     return (memory / _count(memory, own))[element_positions(size, stride, start)].astype(x.dtype, copy=False)
 
 
-def _count(memory: Any, own: Any) -> Any:
+def _count(memory: Array, own: Array) -> Array:
     """Count the elements of a view at each place of the memory; 1 where there is none."""
     return np.maximum(np.bincount(own.ravel(), minlength=memory.size), 1)
 
@@ -67,7 +71,7 @@ def _count(memory: Any, own: Any) -> Any:
         g, shape=x_shape, stride=stride, start=start, geometry=geometry
     ),
 )
-def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+def restride(x: Array, *, size: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Array:
     """x put into zeroed memory in the layout `geometry`, and read at other strides."""
     return _restride_array(x, size, stride, start, geometry)
 
@@ -79,7 +83,7 @@ def restride(x: Any, *, size: Sizes, stride: Sizes, start: int, geometry: Geomet
         g, size=x_shape, stride=stride, start=start, geometry=geometry
     ),
 )
-def strided_sum(x: Any, *, shape: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Any:
+def strided_sum(x: Array, *, shape: Sizes, stride: Sizes, start: int, geometry: Geometry) -> Operand:
     """x added into memory at its strides, and read in the layout `geometry`: the transpose of `restride`."""
     own = element_positions(shape, *geometry)
     memory = np.zeros(max(memory_span(shape, *geometry), memory_span(x.shape, stride, start)), x.dtype)
@@ -111,7 +115,7 @@ def storage_size(x: Tensor) -> int:
     return x.numel() if view is None else view.base.numel()
 
 
-def _unfold_spec(x: Any, *, dimension: int, size: int, step: int) -> Spec:
+def _unfold_spec(x: Operand, *, dimension: int, size: int, step: int) -> Spec:
     count = (x.shape[dimension] - size) // step + 1
     return Spec((*x.shape[:dimension], count, *x.shape[dimension + 1 :], size), x.dtype)
 
@@ -121,7 +125,7 @@ def _unfold_spec(x: Any, *, dimension: int, size: int, step: int) -> Spec:
     linear=True,
     dx=lambda g, x_shape, dimension, step: unfold_back(g, shape=x_shape, dimension=dimension, step=step),
 )
-def unfold(x: Any, *, dimension: int, size: int, step: int) -> Any:
+def unfold(x: Array, *, dimension: int, size: int, step: int) -> Array:
     """The pieces of `size` at every `step` along a dimension, as a last dimension: a view."""
     strides = element_strides(x)
     shape = _unfold_spec(x, dimension=dimension, size=size, step=step).shape
@@ -134,7 +138,7 @@ def unfold(x: Any, *, dimension: int, size: int, step: int) -> Any:
     linear=True,
     dx=lambda g, x_shape, dimension, step: unfold(g, dimension=dimension, size=x_shape[-1], step=step),
 )
-def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
+def unfold_back(x: Array, *, shape: Sizes, dimension: int, step: int) -> Array:
     """The pieces added at their places into zeros of `shape`: the transpose of `unfold`."""
     out = np.zeros(shape, x.dtype)
     count = x.shape[dimension]
@@ -144,7 +148,7 @@ def unfold_back(x: Any, *, shape: Sizes, dimension: int, step: int) -> Any:
     return out
 
 
-def apply_as_view(op: Any, x: Tensor, **params: Any) -> Tensor:
+def apply_as_view(op: Op, x: Tensor, **params: Any) -> Tensor:
     """Apply `op`, and register a result in the memory of x as its view; `as_strided` as a view of the base of x."""
     out, around = apply(op, (x,), params), view_of(x)
     symbolic = type(out.array) is not np.ndarray
@@ -177,7 +181,7 @@ def _complete_from_base(
 Corner = tuple[int, int, int]  # how far above the main diagonal, and the two dimensions
 
 
-def _diagonal_spec(x: Any, *, at: Corner) -> Spec:
+def _diagonal_spec(x: Operand, *, at: Corner) -> Spec:
     above, first, second = at
     rest = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
     return Spec((*rest, diagonal_length(x.shape[first], x.shape[second], above)), x.dtype)
@@ -188,7 +192,7 @@ def diagonal_length(rows: int, columns: int, above: int) -> int:
     return max(0, min(rows + min(above, 0), columns - max(above, 0)))
 
 
-def _diagonal(x: Any, *, at: Corner) -> Any:
+def _diagonal(x: Array, *, at: Corner) -> Array:
     found = np.diagonal(x, *at)
     if x.flags.writeable:
         found.flags.writeable = True
@@ -196,7 +200,7 @@ def _diagonal(x: Any, *, at: Corner) -> Any:
 
 
 @movement_op(spec=_diagonal_spec, part=_diagonal, dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at))
-def diagonal(x: Any, *, at: Corner) -> Any:
+def diagonal(x: Array, *, at: Corner) -> Array:
     """The elements x[i, i + above] of two dimensions, as the last one: a view."""
     return _diagonal(x, at=at)
 
@@ -207,7 +211,7 @@ def diagonal(x: Any, *, at: Corner) -> Any:
     node="DiagEmbedBackward0",
     dx=lambda g, at: diagonal(g, at=at),
 )
-def diagonal_back(x: Any, *, shape: Sizes, at: Corner) -> Any:
+def diagonal_back(x: Array, *, shape: Sizes, at: Corner) -> Array:
     """Zeros of `shape` with x on a diagonal: the transpose of `diagonal`."""
     out = np.zeros(shape, x.dtype)
     _diagonal(out, at=at)[...] = x

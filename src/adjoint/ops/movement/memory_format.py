@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 Order = tuple[int, ...]
 CHANNELS_LAST = {4: channels_last.order, 5: channels_last_3d.order}  # by the number of dimensions
@@ -22,14 +21,14 @@ CHANNELS_LAST = {4: channels_last.order, 5: channels_last_3d.order}  # by the nu
     node="CloneBackward0",
     dx=lambda g, back: copy_in_order(g, order=back) if back else g,
 )
-def copy_in_order(x: Any, *, order: Order, back: Order = ()) -> Any:
+def copy_in_order(x: Array, *, order: Order, back: Order = ()) -> Array:
     """x in memory of its own, row-major when the dimensions are taken in `order`; its gradient in the order `back`."""
     out = empty_in_order(x.shape, x.dtype, order)
     out[...] = x
     return out
 
 
-def empty_in_order(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
+def empty_in_order(shape: tuple[int, ...], dtype: NumpyDtype, order: Order) -> Array:
     """Return a new array that owns its memory and is row-major when its dimensions are taken in `order`."""
     steps, step = [0] * len(shape), np.dtype(dtype).itemsize
     for d in reversed(order):
@@ -38,7 +37,7 @@ def empty_in_order(shape: tuple[int, ...], dtype: Any, order: Order) -> Any:
     return np.ndarray(shape, dtype, strides=steps)
 
 
-def is_channels_last(array: Any) -> bool:
+def is_channels_last(array: Array) -> bool:
     """True where steps grow from the channels through the innermost dimension to the outermost, as PyTorch decides.
 
     Where sizes of 1 leave it open the strides of those dimensions tell; where they do not either, False.
@@ -54,13 +53,13 @@ def is_channels_last(array: Any) -> bool:
     return True
 
 
-def _read_as(x: Any, *, dtype: Any) -> Spec:
+def _read_as(x: Operand, *, dtype: NumpyDtype) -> Spec:
     old, new = x.dtype.itemsize, dtype.itemsize
     return Spec(x.shape if old == new else (*x.shape[:-1], x.shape[-1] * old // new), dtype)
 
 
 @movement_op(spec=_read_as, leading=True)
-def reinterpret(x: Any, *, dtype: Any) -> Any:
+def reinterpret(x: Array, *, dtype: NumpyDtype) -> Array:
     """The same memory read as elements of `dtype`; the last dimension grows or shrinks with the item size."""
     if dtype.itemsize != x.dtype.itemsize and x.strides[-1] != x.itemsize:
         x = np.ascontiguousarray(x)

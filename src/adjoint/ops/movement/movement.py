@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,13 @@ from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
+from adjoint.core.typing import Array, Function, Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
-def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
+def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
     def title(node: Any) -> str:
         return params_to_name.get(node.params.get("called", ""), default)
 
@@ -29,12 +33,12 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Any:
     node="ViewBackward0",
     dx=lambda g, x_shape: reshape(g, shape=x_shape),
 )
-def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+def reshape(x: Operand, *, shape: tuple[int, ...]) -> Any:
     """The same elements in row-major order under another shape; a view where the memory allows."""
     return x.reshape(shape)
 
 
-def reshape_unshared(x: Any, shape: tuple[int, ...]) -> Any:
+def reshape_unshared(x: Tensor, shape: tuple[int, ...]) -> Operand:
     """`reshape` of a temporary: the result owns the memory and is no view."""
     return apply(op_of(reshape), (x,), {"shape": shape})
 
@@ -53,12 +57,12 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
     dx=lambda g, axes: permute(g, axes=inverse(axes)),
 )
-def permute(x: Any, *, axes: tuple[int, ...], called: str = "permute") -> Any:
+def permute(x: Array, *, axes: tuple[int, ...], called: str = "permute") -> Array:
     """Dimension i of the result is dimension `axes[i]` of x. `called`: the name of the user's function."""
     return x.transpose(axes)
 
 
-def swap(x: Any, a: int, b: int) -> Any:
+def swap(x: Operand, a: int, b: int) -> Tensor:
     """x with dimensions a and b exchanged, counted from the end if negative."""
     return permute(x, axes=exchange(len(x.shape), a, b), called="transpose")
 
@@ -74,7 +78,7 @@ def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
 @movement_op(
     spec=lambda x, *, shape: Spec(shape, x.dtype), index=lambda view, *, shape: view.expand(shape), dx=lambda g: g
 )
-def expand(x: Any, *, shape: tuple[int, ...]) -> Any:
+def expand(x: Operand, *, shape: tuple[int, ...]) -> Any:
     """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
     lead = len(shape) - x.ndim
     if shape[lead:] == x.shape:
@@ -104,7 +108,7 @@ def _prepend_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[
     index=lambda view, *, axes: view.flip(axes),
     dx=lambda g, axes: flip(g, axes=axes),
 )
-def flip(x: Any, *, axes: tuple[int, ...]) -> Any:
+def flip(x: Operand, *, axes: tuple[int, ...]) -> Array:
     """x with the order of elements reversed along `axes`."""
     order = sorted_dims(x.shape, x.strides)  # PyTorch keeps it
     return np.flip(x, axes).transpose(order).copy().transpose(np.argsort(order))
@@ -120,7 +124,7 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
     part=lambda array, *, bounds: array[_key(bounds)],
     dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
 )
-def slice(x: Any, *, bounds: Bounds) -> Any:
+def slice(x: Array, *, bounds: Bounds) -> Operand:
     """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
     return x[_key(bounds)]
 
@@ -132,7 +136,7 @@ def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
 @movement_op(
     view=False, spec=lambda x, *, shape, bounds: Spec(shape, x.dtype), dx=lambda g, bounds: slice(g, bounds=bounds)
 )
-def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
+def unslice(x: Array, *, shape: tuple[int, ...], bounds: Bounds) -> Array:
     """Zeros of `shape` with x written at `bounds`: the transpose of `slice`."""
     out = np.zeros(shape, x.dtype)
     out[_key(bounds)] = x
@@ -145,12 +149,12 @@ def unslice(x: Any, *, shape: tuple[int, ...], bounds: Bounds) -> Any:
     part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
     dx=lambda g, x_shape, axis, at: _unselect(g, x_shape, axis, at),
 )
-def select(x: Any, *, axis: int, at: int) -> Any:
+def select(x: Array, *, axis: int, at: int) -> Array:
     """The elements of x at index `at` along `axis`, without that dimension."""
     return x[(builtins.slice(None),) * axis + (at, ...)]
 
 
-def _unselect(g: Any, shape: tuple[int, ...], axis: int, at: int) -> Any:
+def _unselect(g: Operand, shape: tuple[int, ...], axis: int, at: int) -> Tensor:
     bounds = tuple((at, at + 1, 1) if i == axis else (0, n, 1) for i, n in enumerate(shape))
     kept = reshape(g, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     return unslice(kept, shape=shape, bounds=bounds)
@@ -169,7 +173,7 @@ Widths = tuple[tuple[int, int], ...]
         g, bounds=tuple((a, a + n, 1) for n, (a, _) in zip(x_shape, widths, strict=True))
     ),
 )
-def pad(x: Any, *, widths: Widths, value: float = 0.0) -> Any:
+def pad(x: Array, *, widths: Widths, value: float = 0.0) -> Array:
     """x padded with `value`: (before, after) elements for each dimension, none negative."""
     return np.pad(x, widths, constant_values=value)
 
@@ -180,7 +184,7 @@ def _cat_spec(*tensors: Any, axis: int) -> Spec:
     return Spec(tuple(shape), tensors[0].dtype)
 
 
-def _cat_slice(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Any:
+def _cat_slice(g: Operand, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Tensor:
     start = sum(s[axis] for s in tensors_shape[:i])
     bounds = tuple(
         (start, start + tensors_shape[i][axis], 1) if d == axis else (0, n, 1) for d, n in enumerate(g.shape)
@@ -189,7 +193,7 @@ def _cat_slice(g: Any, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis:
 
 
 @primitive(family="cat", spec=_cat_spec, linear=True, dtensors=_cat_slice)
-def cat(*tensors: Any, axis: int) -> Any:
+def cat(*tensors: Any, axis: int) -> Operand:
     """Tensors of one type joined along `axis`."""
     return np.asarray(np.concatenate(tensors, axis), order="C")  # of transposed parts NumPy makes a transposed whole
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 
 Sizes = tuple[int, ...]
 
@@ -19,7 +19,7 @@ def count_windows(length: int, size: int, stride: int, dilation: int) -> int:
     return (length - dilation * (size - 1) - 1) // stride + 1
 
 
-def _windows_spec(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spec:
+def _windows_spec(x: Operand, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spec:
     n = len(size)
     places = tuple(map(count_windows, x.shape[-n:], size, stride, dilation))
     return Spec((*x.shape[:-n], *places, *size), x.dtype)
@@ -30,7 +30,7 @@ def _windows_spec(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Spe
     linear=True,
     dx=lambda g, x_shape, stride, dilation: fold(g, shape=x_shape, stride=stride, dilation=dilation),
 )
-def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
+def windows(x: Array, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     """(…, D₁…Dₙ) seen as (…, P₁…Pₙ, size₁…sizeₙ): the elements under a window at each position. A view."""
     lead, steps = x.strides[: x.ndim - len(size)], x.strides[x.ndim - len(size) :]
     shape = _windows_spec(x, size=size, stride=stride, dilation=dilation).shape
@@ -45,10 +45,10 @@ def windows(x: Any, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Any:
         g, size=x_shape[-_window_rank(x_shape, shape) :], stride=stride, dilation=dilation
     ),
 )
-def fold(x: Any, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Any:
+def fold(x: Array, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     """Add windows back where they came from, into zeros of `shape`: the transpose of `windows`."""
     n = _window_rank(x.shape, shape)
-    out: Any = np.zeros(shape, x.dtype)
+    out: Operand = np.zeros(shape, x.dtype)
     lead = len(shape) - n
     places, size = x.shape[lead : lead + n], x.shape[lead + n :]
     for taps, where in zip(np.ndindex(*size), tap_slices(places, size, stride, dilation), strict=True):

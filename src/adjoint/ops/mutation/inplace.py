@@ -7,7 +7,7 @@ CopySlices). Every living view of that base is then derived from it anew.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.shape_tracer import call_on_meta, write_slot
 from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, mark_written, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
+from adjoint.core.typing import Array
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.mutation.view_update import (
     invalid_function_view,
@@ -36,6 +37,9 @@ from adjoint.ops.mutation.view_update import (
     replace_content,
     replay_view,
 )
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import GraphNode
 
 ndarray = np.ndarray
 
@@ -133,7 +137,7 @@ def _is_view_of_recorded(view: View[Tensor] | None) -> bool:
     return view is not None and view.base.node is not None
 
 
-def check_separate(array: Any, called: str, view: View[Tensor] | None = None) -> Any:
+def check_separate(array: Array, called: str, view: View[Tensor] | None = None) -> Array:
     """Return the array to write through: `array`, or a writable form of a part that `expand` does not repeat.
 
     Raises RuntimeError for read-only memory, and for two elements at one place.
@@ -163,7 +167,7 @@ def _check_expanded(view: View[Tensor] | None, called: str) -> None:
         check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
 
 
-def _has_internal_overlap(array: Any) -> bool:
+def _has_internal_overlap(array: Array) -> bool:
     """True if two elements of an array with gaps lie at one place."""
     places, reach = np.zeros(1, np.intp), 0
     nested = True  # each dimension steps over all that the ones before it reach
@@ -234,7 +238,7 @@ def rebase(x: Tensor, node: Any) -> None:
             _set_node(alias, _regenerate_view_node(base.node, seen, alias))
 
 
-def _regenerate_view_node(node: Any, view: View[Tensor], tensor: Tensor) -> Any:
+def _regenerate_view_node(node: Any, view: View[Tensor], tensor: Tensor) -> GraphNode:
     """The nodes that lead from the base's node to a view of it."""
     if view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.IN_CUSTOM_FUNCTION):
         shape = tensor.array.shape
@@ -259,7 +263,7 @@ def _set_node(tensor: Tensor, node: Any) -> None:
     tensor.node = node
 
 
-def _preserve_saved_values(x: Tensor, made_by: Any, since: int) -> None:
+def _preserve_saved_values(x: Tensor, made_by: GraphNode | None, since: int) -> None:
     """Replace saved values in the memory of `x` by copies, in all nodes recorded since then."""
     stack, seen = [made_by], set()
     while stack:
@@ -277,7 +281,7 @@ def _is_view_of_detached(view: View[Tensor]) -> bool:
     return view.memory.aliases[0]() is not view.base
 
 
-def _copy_if_sharing(kept: Any, memory: Any) -> Any:
+def _copy_if_sharing(kept: Array | float | PackedValue | None, memory: Array) -> Array | float | PackedValue | None:
     if type(kept) is ndarray and (np.may_share_memory(kept, memory) or not kept.size):
         return kept.copy()
     return kept.copy_before_write(memory) if isinstance(kept, PackedValue) else kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,12 @@ from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import ViewStep
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.indexing.indexing import Pattern, index
 from adjoint.ops.movement.movement import Bounds, reshape, slice
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 Steps = tuple[ViewStep, ...]
 
@@ -26,7 +30,7 @@ Steps = tuple[ViewStep, ...]
     dx=lambda g: put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
     dvalue=lambda g: g,
 )
-def replace_content(x: Any, value: Any) -> Any:
+def replace_content(x: Array, value: Array) -> Array:
     """`value` as the new content of x; the old x stays in the graph, with a gradient of zero."""
     return value
 
@@ -34,13 +38,13 @@ def replace_content(x: Any, value: Any) -> Any:
 def _make_invalid_view_op(error: str) -> Op:
     """Return the op of a view that a recorded write to its base has made invalid: its rule raises `error`."""
 
-    def refuse(g: Any) -> Any:
+    def refuse(g: Array) -> Any:
         raise RuntimeError(error)
 
     return Op(lambda x: x, {"dx": refuse}, call=apply, family="call", spec=_same_spec, node="Invalid")
 
 
-def _same_spec(x: Any, *_: Any, **__: Any) -> Spec:
+def _same_spec(x: Operand, *_: Any, **__: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
@@ -60,7 +64,7 @@ invalid_inference_view = _make_invalid_view_op(
 )
 
 
-def replay_view(x: Any, steps: Steps) -> Any:
+def replay_view(x: Operand, steps: Steps) -> Operand:
     """The view of `x` to which the steps lead: arrays to arrays, tensors to tensors."""
     for op, params, _, _ in steps:
         x = op.evaluate(x, **params) if type(x) is np.ndarray else op.public(x, **params)
@@ -73,7 +77,7 @@ def replay_view(x: Any, steps: Steps) -> Any:
     dx=lambda g, steps: put_view(g, 0.0, steps=steps),
     dvalue=lambda g, steps: replay_view(g, steps),
 )
-def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
+def put_view(x: Array, value: Operand, *, steps: Steps) -> Array:
     """x with `value` in place of the view to which `steps` lead."""
     out = np.array(x, order="C")
     region = as_writable(replay_view(out, steps))
@@ -85,7 +89,7 @@ def put_view(x: Any, value: Any, *, steps: Steps) -> Any:
     return out
 
 
-def _lies_in(region: Any, memory: Any) -> bool:
+def _lies_in(region: Operand, memory: Array) -> bool:
     while region is not None:
         if region is memory:
             return True
@@ -93,7 +97,7 @@ def _lies_in(region: Any, memory: Any) -> bool:
     return False
 
 
-def put_steps(x: Any, value: Any, steps: Steps) -> Any:
+def put_steps(x: Tensor, value: Tensor, steps: Steps) -> Tensor:
     """Apply `put_view`, or `put_slice`, which compiles, where the steps are slices and selections."""
     bounds = _bounds(x.shape, steps)
     if bounds is None:
@@ -124,7 +128,7 @@ def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
     dx=lambda g, bounds: put_slice(g, 0.0, bounds=bounds),
     dvalue=lambda g, bounds: slice(g, bounds=bounds),
 )
-def put_slice(x: Any, value: Any, *, bounds: Bounds) -> Any:
+def put_slice(x: Array, value: Operand, *, bounds: Bounds) -> Array:
     """x with `value` at one (start, stop, step) per dimension."""
     out = x.copy()
     out[tuple(builtins.slice(*b) for b in bounds)] = value
@@ -137,7 +141,7 @@ def put_slice(x: Any, value: Any, *, bounds: Bounds) -> Any:
     dx=lambda g, indices, pattern: put_index(g, 0.0, *indices, pattern=pattern),
     dvalue=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
-def put_index(x: Any, value: Any, *indices: Any, pattern: Pattern) -> Any:
+def put_index(x: Array, value: Operand, *indices: Any, pattern: Pattern) -> Array:
     """x with `value` at integer index arrays; at a repeated position the last one stays."""
     out = x.copy()
     out[tuple(builtins.slice(None) if slot is None else indices[slot] for slot in pattern)] = value

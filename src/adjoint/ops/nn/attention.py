@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -20,10 +20,14 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import constant
+from adjoint.core.typing import Array, Function, Operand, Operands
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.linalg import matmul
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 Shape = tuple[int, ...]
 BLOCK_WEIGHTS = 2**16  # weights computed at a time, unless one row has more
@@ -41,7 +45,7 @@ MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
     dk=lambda g, q, k, v, mask, scale, causal: _input_gradient(1, g, q, k, v, mask, scale, causal),
     dv=lambda g, q, k, v, mask, scale, causal: _input_gradient(2, g, q, k, v, mask, scale, causal),
 )
-def attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
+def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float, causal: bool) -> Array:
     """softmax(q kᵀ · scale + mask) v of each head: (…, H, L, E), (…, H, S, E), (…, H, S, Ev) -> (…, L, H, Ev).
 
     The mask has as many dimensions, of size 1 where it is the same for all; bools say which keys take part, numbers
@@ -58,7 +62,9 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal:
     return np.ascontiguousarray(out.reshape(*lead, heads, rows, width).swapaxes(-2, -3))
 
 
-def _gradient_spec(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Spec:
+def _gradient_spec(
+    g: Operand, q: Operand, k: Operand, v: Operand, mask: Operand = None, *, scale: float, causal: bool
+) -> Spec:
     *lead, heads, rows, size = q.shape
     if q.shape == k.shape == v.shape:
         return Spec((*lead, rows, 3, heads, size), q.dtype)
@@ -71,7 +77,9 @@ def _gradient_spec(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: f
     native=lambda g, q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT * 2,
     spec=_gradient_spec,
 )
-def attention_gradient(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, causal: bool) -> Any:
+def attention_gradient(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float, causal: bool
+) -> Array:
     """The gradients of `attention` in q, k and v, from the gradient g (…, L, H, Ev) of its result, in one array.
 
     With inputs of one shape they lie side by side, (…, L, 3, H, E); else one after the other, (…, elements), each as
@@ -101,7 +109,7 @@ def attention_gradient(g: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scal
     return np.concatenate([p.reshape(*lead[:-1], math.prod(p.shape[-3:])) for p in parts], axis=-1)
 
 
-def gradient_part(gradient: Any, i: int, q: Shape, k: Shape, v: Shape) -> Any:
+def gradient_part(gradient: Operand, i: int, q: Shape, k: Shape, v: Shape) -> Tensor:
     """The gradient in q, k or v, of these shapes: a view of what `attention_gradient` gives."""
     *lead, heads, rows, size = (q, k, v)[i]
     if q == k == v:
@@ -113,7 +121,9 @@ def gradient_part(gradient: Any, i: int, q: Shape, k: Shape, v: Shape) -> Any:
     return movement.swap(part, -2, -3)
 
 
-def _input_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
+def _input_gradient(
+    i: int, g: Operand, q: Operand, k: Operand, v: Operand, mask: Operand, scale: float, causal: bool
+) -> Tensor:
     """The gradient in the i-th input; composed of other ops where it is differentiated again."""
     if mode.recording or mode.duals is not None:
         return _composed_gradient(i, movement.swap(g, -2, -3), q, k, v, mask, scale, causal)
@@ -129,13 +139,13 @@ class _GradientCache(threading.local):
     def __init__(self) -> None:
         self.forget()
 
-    def forget(self, _: Any = None) -> None:
+    def forget(self, _: Function | None = None) -> None:
         """Clear the cache; also called when the incoming gradient is deleted."""
-        self.arrays: tuple[Any, ...] = ()
+        self.arrays: Operands = ()
         self.copy: Any = None
         self.found: Any = None
 
-    def gradient(self, i: int, arrays: tuple[Any, ...], scale: float, causal: bool) -> Any:
+    def gradient(self, i: int, arrays: Operands, scale: float, causal: bool) -> Array:
         """`attention_gradient` of these arrays, for the i-th of the inputs."""
         known = len(arrays) == len(self.arrays) and all(r() is a for r, a in zip(self.arrays, arrays, strict=True))
         # what is saved for backward keeps its values; the gradient that arrives may be the user's, who writes it
@@ -153,7 +163,9 @@ class _GradientCache(threading.local):
 _gradient_cache = _GradientCache()
 
 
-def _composed_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
+def _composed_gradient(
+    i: int, g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, causal: bool
+) -> Tensor:
     weights = attention_weights(q, k, mask, scale, causal)
     if i == 2:
         return matmul.bmm(movement.swap(weights, -1, -2), g)
@@ -163,18 +175,19 @@ def _composed_gradient(i: int, g: Any, q: Any, k: Any, v: Any, mask: Any, scale:
     return matmul.bmm(slopes, k) if i == 0 else matmul.bmm(movement.swap(slopes, -1, -2), q)
 
 
-def attention_weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
+def attention_weights(q: Tensor, k: Tensor, mask: Operand, scale: float, causal: bool) -> Tensor:
     """softmax(q kᵀ · scale + mask) of (…, L, E) and (…, S, E): (…, L, S)."""
     scores = matmul.bmm(arithmetic.mul(q, scale), movement.swap(k, -2, -1))
     if causal:
         scores = select.where(constant(np.tri(*scores.array.shape[-2:], dtype=np.bool_)), scores, -math.inf)
     if mask is None:
         return safe_softmax(scores)
-    is_bool = getattr(mask, "array", mask).dtype.kind == "b"
+    array: Operand = getattr(mask, "array", mask)
+    is_bool = array.dtype.kind == "b"
     return safe_softmax(select.where(mask, scores, -math.inf) if is_bool else arithmetic.add(scores, mask))
 
 
-def _composed_softmax(x: Any) -> Any:
+def _composed_softmax(x: Tensor) -> Tensor:
     if not x.shape[-1]:
         return x
     last = (len(x.shape) - 1,)
@@ -184,13 +197,13 @@ def _composed_softmax(x: Any) -> Any:
     return e / select.where(comparison.eq(total, 0.0), 1.0, total)
 
 
-def _softmax_dx(g: Any, out: Any) -> Any:
+def _softmax_dx(g: Operand, out: Operand) -> Tensor:
     weighed = g * out
     return weighed - out * reduction.sum(weighed, axes=(len(out.shape) - 1,), keepdims=True)
 
 
 @with_eager_fast_path(composite=_composed_softmax, node="SafeSoftmaxBackward0", dx=_softmax_dx)
-def safe_softmax(x: Any) -> Any:
+def safe_softmax(x: Array) -> Array:
     """eˣ / Σ eˣ over the last dimension; a row of nothing but -inf gives zeros."""
     e, total = _exponentials(x.copy())
     e /= total
@@ -205,7 +218,7 @@ class _AttentionBlock(NamedTuple):
     keys: slice
 
 
-def _blocks(q: Any, k: Any, causal: bool) -> Iterator[_AttentionBlock]:
+def _blocks(q: Array, k: Array, causal: bool) -> Iterator[_AttentionBlock]:
     (heads, rows, _), keys = q.shape, k.shape[1]
     high = max(min(rows, BLOCK_WEIGHTS // max(keys, 1), MAX_CAUSAL_ROWS if causal else rows), 1)
     many = max(BLOCK_WEIGHTS // max(high * keys, 1), 1) if high == rows else 1
@@ -216,7 +229,7 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[_AttentionBlock]:
             )
 
 
-def _scores(at: _AttentionBlock, q: Any, k: Any, mask: Any, lead: Shape, causal: bool) -> Any:
+def _scores(at: _AttentionBlock, q: Array, k: Array, mask: Array | None, lead: Shape, causal: bool) -> Array:
     """q kᵀ + mask of a block; -inf where a key takes no part."""
     x = q[at.heads, at.rows] @ k[at.heads, at.keys].swapaxes(1, 2)
     if causal:
@@ -232,7 +245,7 @@ def _scores(at: _AttentionBlock, q: Any, k: Any, mask: Any, lead: Shape, causal:
     return x
 
 
-def _part_of_mask(at: _AttentionBlock, mask: Any, lead: Shape) -> Any:
+def _part_of_mask(at: _AttentionBlock, mask: Operand, lead: Shape) -> Operand:
     rows, keys = (s if n > 1 else slice(None) for s, n in zip((at.rows, at.keys), mask.shape[-2:], strict=True))
     if math.prod(mask.shape[:-2]) == 1:
         return mask[(*(0,) * (mask.ndim - 2), rows, keys)]
@@ -242,7 +255,7 @@ def _part_of_mask(at: _AttentionBlock, mask: Any, lead: Shape) -> Any:
     return mask[(*own, rows, keys)]
 
 
-def _exponentials(x: Any) -> tuple[Any, Any]:
+def _exponentials(x: Array) -> tuple[Any, Any]:
     """Write e^(x - max) of each row into x; return it and its sum, 1 instead of 0 for a row of -inf."""
     largest = x.max(-1, keepdims=True, initial=-math.inf)
     largest[largest == -math.inf] = 0.0
@@ -253,5 +266,5 @@ def _exponentials(x: Any) -> tuple[Any, Any]:
     return x, total
 
 
-def _by_head(x: Any) -> Any:
+def _by_head(x: Array) -> Array:
     return x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])

@@ -13,18 +13,21 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, fold, windows
 
 Shape = tuple[int, ...]
 SECONDS_PER_TAP = 2e-9  # seconds that NumPy takes for an element under a window
 
 
-def estimate_seconds(x: Any, weight: Any, *_: Any, **__: Any) -> float:
+def estimate_seconds(x: Array, weight: Array, *_: Any, **__: Any) -> float:
     """Estimate the seconds that NumPy takes to convolve."""
     return float(x.size * math.prod(weight.shape[2:]) * SECONDS_PER_TAP)
 
 
-def convolution_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Spec:
+def convolution_spec(
+    x: Operand, weight: Operand, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Spec:
     """Spec of a convolution of (N, C, D…) with (O, C/groups, K…)."""
     places = tuple(
         count_windows(n + 2 * p, k, s, d)
@@ -45,7 +48,7 @@ def convolution_spec(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dila
         x, g, shape=weight_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
     ),
 )
-def convolution(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Any:
+def convolution(x: Array, weight: Array, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Array:
     """out[n, o, p…] = Σ weight[o, c, k…] x[n, c, p·stride + k·dilation - padding]."""
     spec = convolution_spec(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = _by_group(weight, groups) @ _columns(x, weight.shape[2:], stride, padding, dilation, groups)
@@ -65,8 +68,8 @@ def convolution(x: Any, weight: Any, *, stride: Sizes, padding: Sizes, dilation:
     ),
 )
 def convolution_input(
-    g: Any, weight: Any, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Any:
+    g: Array, weight: Array, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
     """The transpose of `convolution` in x: scatters g through `weight` into zeros of `shape`."""
     columns = np.swapaxes(_by_group(weight, groups), 1, 2) @ _by_channel(g, groups)  # (G, C/G·K, N·P)
     n, c = shape[:2]
@@ -94,16 +97,16 @@ def convolution_input(
     ),
 )
 def convolution_weight(
-    x: Any, g: Any, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Any:
+    x: Array, g: Array, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
     """The transpose of `convolution` in `weight`: correlates x with g."""
     columns = _columns(x, shape[2:], stride, padding, dilation, groups, g.shape[2:])
     return (_by_channel(g, groups) @ np.swapaxes(columns, 1, 2)).reshape(shape)
 
 
 def _columns(
-    x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, places: Shape | None = None
-) -> Any:
+    x: Array, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, places: Shape | None = None
+) -> Array:
     """The elements under the window at each place: (G, C/G·K, N·P)."""
     c = x.shape[1]
     rank = len(size)
@@ -118,15 +121,15 @@ def _columns(
     )
 
 
-def _by_group(weight: Any, groups: int) -> Any:
+def _by_group(weight: Array, groups: int) -> Array:
     return weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
 
 
-def _by_channel(g: Any, groups: int) -> Any:
+def _by_channel(g: Array, groups: int) -> Array:
     """(N, O, P…) as (G, O/G, N·P)."""
     return np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:]))
 
 
-def _from_channels(out: Any, shape: Shape) -> Any:
+def _from_channels(out: Array, shape: Shape) -> Array:
     """(G, O/G, N·P) as (N, O, P…)."""
     return np.ascontiguousarray(np.moveaxis(out.reshape(shape[1], shape[0], *shape[2:]), 1, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,12 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kern
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import wrap
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.reduction import reduction
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 Axes = tuple[int, ...]
 LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(
@@ -21,7 +25,7 @@ LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(
 SECONDS_PER_ELEMENT = 4e-9  # seconds that NumPy takes for an element
 
 
-def with_moments(x: Any, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
+def with_moments(x: Operand, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
     """(x - mean) / √(var + eps) over `axes`, the mean, and the (biased) variance."""
     mean = reduction.mean(x, axes=axes, keepdims=True)
     centred = x - mean
@@ -29,14 +33,14 @@ def with_moments(x: Any, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
     return centred * arithmetic.rsqrt(var + eps), mean, var
 
 
-def standardize_by_ops(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
+def standardize_by_ops(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axes: Axes, eps: float) -> Tensor:
     """Compute `standardize` by ops."""
     out = with_moments(x, axes, eps)[0]
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
-def moments(x: Any, axes: Axes) -> tuple[Any, Any]:
+def moments(x: Tensor, axes: Axes) -> tuple[Any, Any]:
     """The mean and the (biased) variance over `axes`, without history."""
     found = _moments.find((x.array, axes), {})
     if found is not None:
@@ -44,7 +48,7 @@ def moments(x: Any, axes: Axes) -> tuple[Any, Any]:
     return _mean_and_variance(x.detach(), axes)
 
 
-def _mean_and_variance(x: Any, axes: Axes) -> tuple[Any, Any]:
+def _mean_and_variance(x: Tensor, axes: Axes) -> tuple[Any, Any]:
     return with_moments(x, axes, 0.0)[1:]
 
 
@@ -52,7 +56,7 @@ _moments = KernelFunction("moments", _mean_and_variance, SECONDS_PER_ELEMENT)
 
 
 @with_eager_kernel(2 * SECONDS_PER_ELEMENT)
-def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
+def _dx(g: Operand, x: Operand, weight: Operand, axes: Axes, eps: float) -> Operand:
     """(ĝ - mean ĝ - x̂ mean(ĝ x̂)) / √(var + eps), with ĝ = g weight and x̂ the normalised x."""
     if kernel_provider.enabled and weight is not None and axes == (len(x.shape) - 1,) and weight.shape == x.shape[-1:]:
         found = LAYER_NORM_DX.call(g, x, weight, eps)
@@ -68,7 +72,7 @@ def _dx(g: Any, x: Any, weight: Any, axes: Axes, eps: float) -> Any:
 
 
 @with_eager_kernel(SECONDS_PER_ELEMENT)
-def _dweight(g: Any, x: Any, weight_shape: tuple[int, ...], axes: Axes, eps: float) -> Any:
+def _dweight(g: Operand, x: Operand, weight_shape: tuple[int, ...], axes: Axes, eps: float) -> Operand:
     if kernel_provider.enabled and axes == (len(x.shape) - 1,) and weight_shape == x.shape[-1:]:
         found = LAYER_NORM_DWEIGHT.call(g, x, eps)
         if found is not None:
@@ -76,7 +80,7 @@ def _dweight(g: Any, x: Any, weight_shape: tuple[int, ...], axes: Axes, eps: flo
     return reduction.sum_to(with_moments(x, axes, eps)[0] * g, weight_shape)
 
 
-def _shape(x: Any) -> Any:
+def _shape(x: Array | None) -> tuple[int, ...] | None:
     return None if x is None else x.shape
 
 
@@ -94,7 +98,7 @@ def _title(made: Any) -> str:
     dweight=_dweight,
     dbias=lambda g: g,
 )
-def standardize(x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float) -> Any:
+def standardize(x: Array, weight: Array | None, bias: Array | None, *, axes: Axes, eps: float) -> Array:
     """(x - mean) / √(var + eps) over `axes`, then · weight + bias, which broadcast to x or are None."""
     if kernel_provider.enabled and axes == (x.ndim - 1,) and _shape(weight) == _shape(bias) == x.shape[-1:]:
         found = LAYER_NORM.call(x, weight, bias, eps)

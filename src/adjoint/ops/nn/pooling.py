@@ -16,10 +16,11 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices
 
 
-def pooled_shape(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
+def pooled_shape(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
     """The shape of x pooled: its leading dimensions, and the number of windows along each pooled one."""
     rank = len(size)
     framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
@@ -39,7 +40,7 @@ SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the inp
         g, lengths=x_shape[-len(size) :], size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, 0)
@@ -62,7 +63,7 @@ def window_sum(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: 
     ),
 )
 def window_sum_input(
-    g: Any, *, lengths: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+    g: Operand, *, lengths: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
 ) -> Any:
     """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
     lead = g.shape[: g.ndim - len(size)]
@@ -81,7 +82,7 @@ def window_sum_input(
         g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The largest element of each window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
@@ -106,7 +107,9 @@ def max_pool(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Si
         gg, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def max_pool_input(
+    g: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Any:
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
     framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     winners = _winners(x, size, stride, padding, dilation, extra)
@@ -125,18 +128,20 @@ def max_pool_input(g: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes
         g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def at_max(values: Any, x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def at_max(
+    values: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Any:
     """The value of each window at the place where x is largest."""
     winners = _winners(x, size, stride, padding, dilation, extra)
     framed = _pad_input(values, padding, extra, 0)
-    out: Any = np.zeros(winners.shape, values.dtype)
+    out: Operand = np.zeros(winners.shape, values.dtype)
     for i, where in enumerate(tap_slices(winners.shape, size, stride, dilation)):
         _replace(out, framed[(..., *where)], winners == i)
     return out
 
 
 @primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
-def window_argmax(x: Any, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The flat index, within the pooled dimensions, of each window's first largest element; NaN is largest.
 
     A window without any element has the index of the first one behind its beginning, or of the last.
@@ -162,12 +167,12 @@ def _grid(along: list[Any]) -> Any:
     return functools.reduce(np.add.outer, along)
 
 
-def _detach_input(x: Any) -> Any:
+def _detach_input(x: Operand) -> Any:
     """x without its history: the position of the largest element has no gradient."""
     return detach(x) if isinstance(x, Tensor) else x
 
 
-def _winners(x: Any, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
     """The number of each window's first largest tap; never one in the padding."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
@@ -206,13 +211,13 @@ def _replace(best: Any, tap: Any, better: Any) -> None:
     held ^= (held ^ tap.view(bits)) & -better.astype(bits)
 
 
-def _zero_unchosen(g: Any, chosen: Any) -> Any:
+def _zero_unchosen(g: Operand, chosen: Any) -> Any:
     """g where chosen, else 0."""
     bits = np.dtype(f"i{g.itemsize}")
     return (g.view(bits) & -chosen.astype(bits)).view(g.dtype)
 
 
-def _has_nan(x: Any) -> bool:
+def _has_nan(x: Operand) -> bool:
     """Test x for NaN."""
     return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
 
@@ -221,7 +226,7 @@ def _lowest(dtype: Any) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def _pad_input(x: Any, padding: Sizes, extra: Sizes, value: Any) -> Any:
+def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Any:
     if not any(padding) and not any(extra):
         return x
     widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod as prod_of
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
 from adjoint.core.op.unary_call import make_one_input_call
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import (
@@ -28,6 +29,9 @@ from adjoint.ops.movement.movement import (
     reshape_unshared,
     slice,
 )
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
@@ -43,10 +47,10 @@ and_reduce: Any = np.logical_and.reduce
 def reduction_op(
     *,
     combine: str | None = None,
-    identity: Any = None,
+    identity: float | None = None,
     spec: Callable[..., Spec] | None = None,
-    node: Any = None,
-    composite: Callable[..., Any] | None = None,
+    node: str | None = None,
+    composite: Function | None = None,
     linear: bool = False,
     **rules: Rule,
 ) -> Declaration:
@@ -55,13 +59,20 @@ def reduction_op(
     In its rules `g` and `out` keep the reduced axes as size 1.
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: Function) -> Function:
         kept = {name: _with_kept_axes(rule) for name, rule in rules.items()}
         op = Op(
-            function, kept, call=apply, family="reduction", spec=spec or reduction_spec, combine=combine,
+            function,
+            kept,
+            call=apply,
+            family="reduction",
+            spec=spec or reduction_spec,
+            combine=combine,
             identity=identity,
-            node=node or _title, composite=composite, linear=linear,
-        )  # fmt: skip
+            node=node or _title,
+            composite=composite,
+            linear=linear,
+        )
         return publish(make_one_input_call(op) if op.differentiable else op.public, op)
 
     return declare
@@ -72,12 +83,12 @@ def _title(node: Any) -> str:
     return f"{node.op.name.capitalize()}Backward{0 if over_all else 1}"
 
 
-def reduction_spec(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+def reduction_spec(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
     """Spec of `x` folded over `axes`."""
     return Spec(tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes), x.dtype)
 
 
-def _bool_spec(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
+def _bool_spec(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
     return Spec(reduction_spec(x, axes=axes, keepdims=keepdims).shape, np.dtype(np.bool_))
 
 
@@ -86,7 +97,7 @@ def _with_kept_axes(rule: Rule) -> Rule:
     names = parameters_of(rule).positional[1:]
     asked = tuple(dict.fromkeys((*names, "x_shape", "axes")))
 
-    def with_kept_axes(g: Any, *given: Any) -> Any:
+    def with_kept_axes(g: Operand, *given: Any) -> Tensor:
         values = dict(zip(asked, given, strict=True))
         axes = values["axes"]
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
@@ -99,27 +110,27 @@ def _with_kept_axes(rule: Rule) -> Rule:
     return with_parameters(with_kept_axes, ("g", *asked))
 
 
-def share_among_winners(winners: Any, g: Any, axes: tuple[int, ...]) -> Any:
+def share_among_winners(winners: Tensor, g: Operand, axes: tuple[int, ...]) -> Tensor:
     """`g` divided equally among the elements where `winners` is true."""
     ones = cast(winners, dtype=g.dtype if isinstance(g, np.ndarray) else g.array.dtype)
     return g * (ones / sum(ones, axes=axes, keepdims=True))
 
 
-def _extreme_dx(g: Any, x: Any, out: Any, axes: tuple[int, ...]) -> Any:
+def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Any:
     """g divided equally among the elements that equal the extreme, or are NaN if it is."""
     is_extreme = logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
     return share_among_winners(is_extreme, g, axes)
 
 
 @reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
-def sum(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Σ over `axes`."""
     if not keepdims and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found
     return row_major(add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
 
 
-def row_major(out: Any, keepdims: bool = False) -> Any:
+def row_major(out: Operand, keepdims: bool = False) -> Operand:
     """Return a result of NumPy, which has its operand's layout, in row-major order, as PyTorch does.
 
     With `keepdims` the layout stays, so that a difference or quotient with the operand keeps it too.
@@ -136,7 +147,7 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
     linear=True,
     dx=lambda g, x_shape, axes: expand(g / _count(x_shape, axes), shape=x_shape),
 )
-def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
     if not keepdims and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
         return found
@@ -144,24 +155,24 @@ def mean(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @reduction_op(combine="maximum", identity=-np.inf, node="AmaxBackward0", dx=_extreme_dx)
-def max(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def max(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Largest element along `axes`; ties share the gradient equally."""
     return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction_op(combine="minimum", identity=np.inf, node="AminBackward0", dx=_extreme_dx)
-def min(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Smallest element along `axes`; ties share the gradient equally."""
     return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction_op(combine="mul", identity=1, dx=lambda g, x, axes: g * products_of_others(x, axes))
-def prod(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def prod(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Π over `axes`; zeros are differentiated exactly."""
     return row_major(multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
 
 
-def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
+def products_of_others(x: Operand, axes: tuple[int, ...]) -> Tensor:
     """The product of all the other elements along `axes`: products from both sides, so zeros need no care."""
     kept = tuple(i for i in range(len(x.shape)) if i not in axes)
     order = kept + axes
@@ -173,13 +184,13 @@ def products_of_others(x: Any, axes: tuple[int, ...]) -> Any:
     return permute(product, axes=inverse(order))
 
 
-def _products_before(x: Any) -> Any:
+def _products_before(x: Operand) -> Operand:
     """Π of the elements to the left of each, along the last axis: log₂ n steps of doubling, each differentiable."""
     n = x.shape[-1]
     lead = tuple((0, s, 1) for s in x.shape[:-1])
     still = tuple((0, 0) for _ in x.shape[:-1])
 
-    def shift(y: Any, by: int) -> Any:
+    def shift(y: Operand, by: int) -> Operand:
         return pad(slice(y, bounds=(*lead, (0, n - by, 1))), widths=(*still, (by, 0)), value=1.0)
 
     if n == 0:
@@ -193,29 +204,29 @@ def _products_before(x: Any) -> Any:
 
 
 @reduction_op(spec=_bool_spec, combine="logical_or", identity=False)
-def any(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def any(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """True if an element along `axes` is not zero."""
     return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction_op(spec=_bool_spec, combine="logical_and", identity=True)
-def all(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def all(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """True if no element along `axes` is zero."""
     return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-def _index_spec(x: Any, *, axis: int, keepdims: bool) -> Spec:
+def _index_spec(x: Operand, *, axis: int, keepdims: bool) -> Spec:
     return Spec(reduction_spec(x, axes=(axis,), keepdims=keepdims).shape, np.dtype(np.int64))
 
 
 @primitive(spec=_index_spec)
-def argmax(x: Any, *, axis: int, keepdims: bool) -> Any:
+def argmax(x: Array, *, axis: int, keepdims: bool) -> Operand:
     """Index of the first largest element along `axis`; NaN counts as largest."""
     return x.argmax(axis, keepdims=keepdims)
 
 
 @primitive(spec=_index_spec)
-def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
+def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
     """Index of the first smallest element along `axis`; NaN counts as smallest."""
     return x.argmin(axis, keepdims=keepdims)
 
@@ -225,12 +236,12 @@ def argmin(x: Any, *, axis: int, keepdims: bool) -> Any:
     linear=True,
     dx=lambda g, axis: flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)),
 )
-def cumsum(x: Any, *, axis: int) -> Any:
+def cumsum(x: Array, *, axis: int) -> Array:
     """Running sum along `axis`."""
     return row_major(np.cumsum(x, axis=axis, dtype=x.dtype))
 
 
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Operand:
     """`g` summed over the dimensions along which an operand of `shape` was broadcast."""
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)

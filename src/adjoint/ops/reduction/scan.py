@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
-def recurrence(g: Any, factor: Any, axis: int) -> Any:
+
+def recurrence(g: Operand, factor: Operand, axis: int) -> Operand:
     """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`, in log₂ n steps of doubling, each differentiable."""
     n, step = g.shape[axis], 1
     while step < n:
@@ -23,21 +27,21 @@ def recurrence(g: Any, factor: Any, axis: int) -> Any:
     return g
 
 
-def shift_forward(x: Any, axis: int, by: int, beyond: float) -> Any:
+def shift_forward(x: Operand, axis: int, by: int, beyond: float) -> Tensor:
     """Shift x so that each place takes the element `by` later along `axis`; after the end, `beyond`."""
     bounds: Bounds = tuple((by if d == axis else 0, n, 1) for d, n in enumerate(x.shape))
     widths = tuple((0, by if d == axis else 0) for d in range(len(x.shape)))
     return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
 
 
-def _shift_backward(x: Any, axis: int, first: float) -> Any:
+def _shift_backward(x: Tensor, axis: int, first: float) -> Tensor:
     """Shift x so that each place takes the element before it along `axis`; `first` for the first."""
     bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
     widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
     return pad(slice(x, bounds=bounds), widths=widths, value=first)
 
 
-def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
+def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Tensor:
     """The product of the elements before, times the recurrence of the ones after; exact for zeros too."""
     if not x.shape[axis]:
         return g
@@ -45,12 +49,12 @@ def _cumprod_dx(g: Any, x: Any, axis: int) -> Any:
 
 
 @primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_cumprod_dx)
-def cumprod(x: Any, *, axis: int) -> Any:
+def cumprod(x: Array, *, axis: int) -> Array:
     """Running product along `axis`."""
     return np.asarray(np.cumprod(x, axis=axis, dtype=x.dtype), order="C")
 
 
-def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
+def _logcumsumexp_dx(g: Operand, x: Operand, out: Operand, axis: int) -> Operand:
     """Σ g[j] exp(x[i] - out[j]) over j ≥ i, by factors that are never above 1."""
     if not x.shape[axis]:
         return g
@@ -62,14 +66,14 @@ def _logcumsumexp_dx(g: Any, x: Any, out: Any, axis: int) -> Any:
 
 
 @primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_logcumsumexp_dx)
-def logcumsumexp(x: Any, *, axis: int) -> Any:
+def logcumsumexp(x: Array, *, axis: int) -> Array:
     """ln of the running sum of eˣ along `axis`."""
     if x.dtype.kind == "c":
         return _complex_logcumsumexp(x, axis)
     return np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
 
 
-def _complex_logcumsumexp(x: Any, axis: int) -> Any:
+def _complex_logcumsumexp(x: Operand, axis: int) -> Any:
     """Running ln Σ eˣ by the larger term of each sum: a + ln(1 + e^(b - a))."""
     out = x.copy()
     lines, total = np.moveaxis(out, axis, 0), None
@@ -84,7 +88,7 @@ def _complex_logcumsumexp(x: Any, axis: int) -> Any:
 
 
 @primitive(spec=lambda x, *, axis, largest: Spec(x.shape, np.dtype(np.int64)))
-def where_extreme(x: Any, *, axis: int, largest: bool) -> Any:
+def where_extreme(x: Array, *, axis: int, largest: bool) -> Array:
     """The index of the last attained running maximum (or minimum) along `axis`; NaN is the extreme from there on."""
     x = np.asarray(x, order="C")
     best = (np.maximum if largest else np.minimum).accumulate(x, axis=axis)

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 Axes = tuple[int, ...]
 VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
 
 
-def _center(x: Any, axes: Axes) -> Any:
+def _center(x: Operand, axes: Axes) -> Tensor:
     return arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
 
 
-def _variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+def _variance(x: Tensor, *, axes: Axes, keepdims: bool, freedom: float) -> Tensor:
     total = reduction.sum(arithmetic.square(_center(x, axes)), axes=axes, keepdims=keepdims)
     return arithmetic.div(total, freedom)
 
 
-def _keep_axes(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+def _keep_axes(x: Operand, shape: tuple[int, ...], axes: Axes) -> Tensor:
     """Return a result with its reduced axes as size 1."""
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
@@ -37,7 +41,7 @@ def _keep_axes(x: Any, shape: tuple[int, ...], axes: Axes) -> Any:
     node="VarBackward0",
     dx=lambda g, x, axes, freedom: _keep_axes(g, x.shape, axes) * _center(x, axes) * (2.0 / freedom),
 )
-def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand:
     """Σ(x - mean)² / freedom over `axes`."""
     if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
         return found
@@ -46,13 +50,13 @@ def variance(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
     return reduction.row_major(reduction.add_reduce(squares, axes, None, None, keepdims), keepdims) / freedom
 
 
-def safe_sqrt(x: Any) -> Any:
+def safe_sqrt(x: Tensor) -> Operand:
     """√x, with the gradient 0 where x = 0."""
     zero = comparison.eq(x, 0.0)
     return select.where(zero, 0.0, arithmetic.sqrt(select.where(zero, 1.0, x)))
 
 
-def _deviation_dx(g: Any, x: Any, out: Any, axes: Axes, freedom: float) -> Any:
+def _deviation_dx(g: Array, x: Array, out: Array, axes: Axes, freedom: float) -> Tensor:
     still = comparison.eq(out, 0.0)
     slope = select.where(still, 0.0, g / select.where(still, 1.0, out * freedom))
     return _keep_axes(slope, x.shape, axes) * _center(x, axes)
@@ -61,6 +65,6 @@ def _deviation_dx(g: Any, x: Any, out: Any, axes: Axes, freedom: float) -> Any:
 @with_eager_fast_path(
     composite=lambda x, **params: safe_sqrt(_variance(x, **params)), node="StdBackward0", dx=_deviation_dx
 )
-def deviation(x: Any, *, axes: Axes, keepdims: bool, freedom: float) -> Any:
+def deviation(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand:
     """√ of `variance`; at 0 its gradient is taken as 0."""
     return np.sqrt(op_of(variance).evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))

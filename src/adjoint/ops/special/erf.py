@@ -7,12 +7,13 @@ error below 1 ulp. For float32 one quotient of polynomials in x², by weighted l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.memory_format import preserve_strides
+from adjoint.core.typing import Array, Operand
 
 
 def parse_rows(text: str) -> list[list[float]]:
@@ -64,7 +65,7 @@ BATCH = 4096  # elements whose powers stay in the cache
 
 
 @preserve_strides
-def erf_array(x: Any) -> Any:
+def erf_array(x: Operand) -> Array:
     """erf(x), element by element, in the type of x (float64 inside)."""
     if x.dtype.kind == "f" and x.itemsize < 8:
         flat = x.ravel()
@@ -82,7 +83,7 @@ def erf_array(x: Any) -> Any:
 
 
 @preserve_strides
-def erfc_array(x: Any) -> Any:
+def erfc_array(x: Operand) -> Array:
     """1 - erf x, accurate where erf x is near 1, in the type of x."""
     wide = np.asarray(x, np.float64)
     far = wide > 0.5
@@ -91,7 +92,7 @@ def erfc_array(x: Any) -> Any:
     return out.astype(x.dtype, copy=False)
 
 
-def _erf_float32(x: Any) -> Any:
+def _erf_float32(x: Array) -> Array:
     """erf(x) of a vector, exact enough for float32."""
     wide = np.clip(x, -FLOAT32_SATURATION, FLOAT32_SATURATION, dtype=np.float64)
     powers = np.ones((FLOAT32_COEFFICIENTS.shape[1], x.size))
@@ -104,12 +105,12 @@ def _erf_float32(x: Any) -> Any:
     return above.astype(x.dtype)
 
 
-def _ratio(coefficients: Any, t: Any) -> Any:
+def _ratio(coefficients: Sequence[Sequence[float]], t: Array) -> Array:
     above, below = (np.polynomial.polynomial.polyval(t, c) for c in coefficients)
     return above / below
 
 
-def _erf_by_complement(coefficients: Any, x: Any) -> Any:
+def _erf_by_complement(coefficients: Sequence[Sequence[float]], x: Array) -> Array:
     """±(1 - exp(-x²) e^(R(1/x²)) / |x|), with x² split so that its rounding does not reach the exponential."""
     size = np.abs(x)
     head = (size.view(np.int64) & np.int64(-4294967296)).view(np.float64)

@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive, unary
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.special.chebyshev import in_double, in_wide_lanes
 
 # B₂, B₄, …
@@ -21,7 +22,7 @@ ASYMPTOTIC_FROM = 10.0  # from here on the series have converged
 
 
 @in_double
-def lgamma_array(x: Any) -> Any:
+def lgamma_array(x: Array) -> Array:
     """ln |Γ(x)| of an array."""
     poles = (x <= 0) & (x == np.floor(x)) | np.isinf(x)
     safe = np.where(poles, 1.0, x)
@@ -33,7 +34,7 @@ COSINE = tuple((-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k) for k in r
 SHIFT = 8  # smaller arguments are brought beyond it
 
 
-def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
+def _lgamma_lanes(b: Operand, x: Operand, bits: int) -> Any:
     """Stirling's series of x + 8, less the logarithm of x (x + 1) … (x + 7); by reflection left of ½.
 
     That is exact for float32; near 1 and 2, where the logarithm is nearly 0, it would not be for float64.
@@ -66,13 +67,13 @@ def _lgamma_lanes(b: Any, x: Any, bits: int) -> Any:
     native=1.2e-7,
     dx=lambda g, x: g * digamma(x),
 )
-def lgamma(x: Any) -> Any:
+def lgamma(x: Array) -> Array:
     """ln |Γ(x)|."""
     return lgamma_array(x)
 
 
 @in_double
-def digamma_array(x: Any) -> Any:
+def digamma_array(x: Array) -> Array:
     """ψ(x) of an array."""
     left = x < 0.5
     y = np.where(left, 1.0 - x, x)
@@ -89,7 +90,7 @@ def digamma_array(x: Any) -> Any:
     return np.where(x == 0, np.copysign(np.inf, -x), np.where(x == -np.inf, np.nan, out))
 
 
-def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
+def _digamma_lanes(b: Operand, x: Operand, bits: int) -> Any:
     left = b.lt(x, 0.5)
     y = b.select(left, b.sub(1.0, x), x)
     above, below = b.mul(y, 0.0), b.add(b.mul(y, 0.0), 1.0)  # the sum of 1 / y, 1 / (y + 1), … up to FAR
@@ -117,13 +118,13 @@ def _digamma_lanes(b: Any, x: Any, bits: int) -> Any:
     native=1e-7,
     dx=lambda g, x: g * polygamma(x, n=1),
 )
-def digamma(x: Any) -> Any:
+def digamma(x: Operand) -> Operand:
     """The derivative of ln Γ(x)."""
     return digamma_array(x)
 
 
 @in_double
-def _polygamma_array(x: Any, *, n: int) -> Any:
+def _polygamma_array(x: Array, *, n: int) -> Array:
     """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
     left = x < 0
     out = (-1.0) ** (n + 1) * math.factorial(n) * _hurwitz(np.where(left, 1.0 - x, x), n + 1.0)
@@ -137,7 +138,7 @@ def _polygamma_array(x: Any, *, n: int) -> Any:
     return np.where(pole, np.copysign(np.inf, (-1.0) ** (n + 1)), np.where(x == -np.inf, np.nan, out))
 
 
-def _hurwitz(x: Any, s: float) -> Any:
+def _hurwitz(x: Array, s: float) -> Array:
     """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to ASYMPTOTIC_FROM, then the integral and its corrections."""
     total, y = np.zeros_like(x), x.copy()
     for _ in range(int(ASYMPTOTIC_FROM)):
@@ -158,6 +159,6 @@ def _hurwitz(x: Any, s: float) -> Any:
     spec=lambda x, *, n: Spec(x.shape, x.dtype),
     dx=lambda g, x, n: g * polygamma(x, n=n + 1),
 )
-def polygamma(x: Any, *, n: int) -> Any:
+def polygamma(x: Array, *, n: int) -> Array:
     """The n-th derivative of digamma, n ≥ 1."""
     return _polygamma_array(x, n=n)

@@ -5,24 +5,28 @@ Source: Abramowitz & Stegun 6.5.29 and 6.5.31. They have a gradient in x; that i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import binary
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.transcendental import exp, log
 from adjoint.ops.special.gamma import lgamma, lgamma_array
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 STEPS = 2000
 TINY = 1e-300
 
 
-def _density(g: Any, x: Any, y: Any) -> Any:
+def _density(g: Operand, x: Operand, y: Operand) -> Tensor:
     """g times the slope in y: e⁻ʸ yˣ⁻¹ / Γ(x)."""
     return g * exp((x - 1.0) * log(y) - y - lgamma(x))
 
 
-def _lower(a: Any, x: Any) -> Any:
+def _lower(a: Array, x: Array) -> Array:
     """P(a, x) for x < a + 1: Σ xⁿ / (a (a + 1) … (a + n)), scaled."""
     total = term = 1.0 / a
     for n in range(1, STEPS):
@@ -33,7 +37,7 @@ def _lower(a: Any, x: Any) -> Any:
     return total * np.exp(a * np.log(x) - x - lgamma_array(a))
 
 
-def _upper(a: Any, x: Any) -> Any:
+def _upper(a: Array, x: Array) -> Array:
     """Q(a, x) for x ≥ a + 1, a continued fraction."""
     b = x + 1.0 - a
     c, d = np.full_like(x, 1 / TINY), 1.0 / b
@@ -51,7 +55,7 @@ def _upper(a: Any, x: Any) -> Any:
     return total * np.exp(a * np.log(x) - x - lgamma_array(a))
 
 
-def _both(a: Any, x: Any) -> tuple[Any, Any]:
+def _both(a: Array, x: Operand) -> tuple[Any, Any]:
     """P and Q, in float64."""
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     valid = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
@@ -69,12 +73,12 @@ def _both(a: Any, x: Any) -> tuple[Any, Any]:
 
 
 @binary(promotion="float", dy=_density)
-def igamma(x: Any, y: Any) -> Any:
+def igamma(x: Array, y: Operand) -> Array:
     """P(x, y) = ∫₀ʸ e⁻ᵗ tˣ⁻¹ dt / Γ(x)."""
     return _both(x, y)[0].astype(x.dtype if hasattr(x, "dtype") else y.dtype, copy=False)
 
 
 @binary(promotion="float", dy=lambda g, x, y: -_density(g, x, y))
-def igammac(x: Any, y: Any) -> Any:
+def igammac(x: Array, y: Operand) -> Array:
     """1 - P(x, y)."""
     return _both(x, y)[1].astype(x.dtype if hasattr(x, "dtype") else y.dtype, copy=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import square
 from adjoint.ops.elementwise.comparison import lt
 from adjoint.ops.elementwise.select import where
@@ -15,33 +16,36 @@ from adjoint.ops.special import chebyshev_tables as tables
 from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_wide_lanes, piecewise, special_unary
 from adjoint.ops.special.erf import erfc_array
 
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
 ROOT_HALF = math.sqrt(0.5)
 
 
-def _erfcx_right(x: Any) -> Any:
+def _erfcx_right(x: Array) -> Array:
     """exp(x²) erfc x for x ≥ 0: a series of (1 + 2x) times that in (x - a) / (x + a) (Shepherd & Laframboise, 1981)."""
     far = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
     return chebyshev(tables.ERFCX, far) / (1 + 2 * x)
 
 
-def _square_exp(x: Any) -> Any:
+def _square_exp(x: Array) -> Array:
     """exp(x²), the square in two parts, so that its rounding does not reach the exponential."""
     head = (x.view(np.int64) & np.int64(-(2**32))).view(np.float64)
     return np.exp(head * head) * np.exp((x - head) * (x + head))
 
 
-def _erfcx_left(x: Any) -> Any:
+def _erfcx_left(x: Array) -> Array:
     """2 exp(x²) - exp(x²) erfc(-x) for x < 0; ∞ where that overflows."""
     return np.where(x < -27, np.inf, 2 * _square_exp(np.maximum(x, -27)) - _erfcx_right(-x))
 
 
 @special_unary(node="SpecialErfcxBackward0", dx=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)))
-def erfcx(x: Any) -> Any:
+def erfcx(x: Array) -> Array:
     """exp(x²) erfc x."""
     return piecewise(x, (x >= 0, _erfcx_right), (x < 0, _erfcx_left))
 
 
-def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
+def _log_ndtr_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     """g φ(x) / Φ(x), by erfcx or by the logarithm, where each neither overflows nor cancels."""
     left = lt(x, 0.0)
     tail = math.sqrt(2 / math.pi) / erfcx(where(left, x, 0.0) * -ROOT_HALF)
@@ -50,7 +54,7 @@ def _log_ndtr_dx(g: Any, x: Any, out: Any) -> Any:
 
 
 @special_unary(node="SpecialLogNdtrBackward0", dx=_log_ndtr_dx)
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: Array) -> Array:
     """ln Φ(x), Φ the normal distribution function."""
     return piecewise(
         x,
@@ -59,12 +63,12 @@ def log_ndtr(x: Any) -> Any:
     )
 
 
-def _quantile_middle(y: Any) -> Any:
+def _quantile_middle(y: Array) -> Array:
     """Φ⁻¹(y + ½) for |y| ≤ 3/8."""
     return y * chebyshev(tables.QUANTILE_MIDDLE, 2 * (y / 0.375) ** 2 - 1)
 
 
-def _quantile_below(p: Any) -> Any:
+def _quantile_below(p: Array) -> Array:
     """Φ⁻¹ for p < 1/8: (ln x + R(1/x)) / x - x, where p = exp(-x²/2)."""
     x = np.sqrt(-2 * np.log(p))
     rest = piecewise(
@@ -75,7 +79,7 @@ def _quantile_below(p: Any) -> Any:
     return np.where(p == 0, -np.inf, (np.log(x) + rest) / x - x)
 
 
-def _below_lanes(b: Any, p: Any, bits: int, least: float) -> Any:
+def _below_lanes(b: Operand, p: Operand, bits: int, least: float) -> Any:
     """`_quantile_below` in a kernel, where p is 0 or at least `least`."""
     x = b.sqrt(b.mul(b.log(p), -2.0))
     inverse = b.reciprocal(x)
@@ -87,13 +91,13 @@ def _below_lanes(b: Any, p: Any, bits: int, least: float) -> Any:
     return b.select(b.eq(p, 0.0), -math.inf, value)
 
 
-def _middle_lanes(b: Any, y: Any, bits: int) -> Any:
+def _middle_lanes(b: Operand, y: Operand, bits: int) -> Any:
     """`_quantile_middle` in a kernel."""
     place = b.fma(b.mul(y, y), 2 / 0.375**2, -1.0)
     return b.mul(y, chebyshev_lanes(b, tables.QUANTILE_MIDDLE, place, bits))
 
 
-def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
+def _ndtri_lanes(b: Operand, p: Operand, bits: int) -> Any:
     y = b.sub(p, 0.5)
     upper = b.gt(y, 0.0)
     below = _below_lanes(b, b.select(upper, b.sub(1.0, p), p), bits, 0.0)
@@ -106,7 +110,7 @@ def _ndtri_lanes(b: Any, p: Any, bits: int) -> Any:
     node="SpecialNdtriBackward0",
     dx=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
 )
-def ndtri(x: Any) -> Any:
+def ndtri(x: Array) -> Array:
     """Φ⁻¹(x), Φ the normal distribution function; -∞ and ∞ at 0 and 1, NaN outside."""
     return piecewise(
         x,
@@ -116,7 +120,7 @@ def ndtri(x: Any) -> Any:
     )
 
 
-def _erfinv_lanes(b: Any, x: Any, bits: int) -> Any:
+def _erfinv_lanes(b: Operand, x: Operand, bits: int) -> Any:
     size = b.abs(x)
     below = _below_lanes(b, b.fma(size, -0.5, 0.5), bits, 2.0 ** (-25 if bits == 32 else -54))
     near = _middle_lanes(b, b.mul(x, 0.5), bits)
@@ -126,7 +130,7 @@ def _erfinv_lanes(b: Any, x: Any, bits: int) -> Any:
 @special_unary(
     scalar=in_wide_lanes(_erfinv_lanes), native=7e-8, dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2))
 )
-def erfinv(x: Any) -> Any:
+def erfinv(x: Array) -> Array:
     """The number whose erf is x: Φ⁻¹((1 + x) / 2) / √2."""
     size = np.abs(x)
     near, far = size <= 0.75, (size > 0.75) & (size <= 1)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.families import unary
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import le, logical_and
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import log, log1p
 from adjoint.ops.special.chebyshev import special_binary
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 ASYMPTOTIC_MARGIN = 10.0  # so far above the exponent the series of the rest has converged
 
 
 @special_binary(node="SpecialZetaBackward0", dy=lambda g, x, y: -(g * (x * zeta(x + 1.0, y))))
-def zeta(x: Any, y: Any) -> Any:
+def zeta(x: Array, y: Array) -> Array:
     """Σ (y + k)⁻ˣ over k ≥ 0: Hurwitz's zeta function. ∞ at x = 1 and at the poles of y; NaN where it is not defined.
 
     The sum by Euler and Maclaurin: Abramowitz & Stegun 23.2.9.
@@ -31,7 +35,7 @@ def zeta(x: Any, y: Any) -> Any:
     return np.where((x == 1) & ~np.isnan(y), np.inf, out)
 
 
-def _hurwitz_sum(s: Any, q: Any) -> Any:
+def _hurwitz_sum(s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ. For q < 0 the n + 1 terms below 0 are those of the sum from -q - n, with the sign (-1)ˢ."""
     below = q < 0
     count = np.where(below, np.ceil(-q), 0.0)
@@ -45,7 +49,7 @@ def _hurwitz_sum(s: Any, q: Any) -> Any:
     return np.where(below, both, total)
 
 
-def _hurwitz_sum_positive(s: Any, q: Any) -> Any:
+def _hurwitz_sum_positive(s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ for q > 0: terms until the series of the rest converges, or no further term counts."""
     total, y = q**-s, q + 1.0
     small = np.zeros(q.shape, bool)
@@ -59,7 +63,7 @@ def _hurwitz_sum_positive(s: Any, q: Any) -> Any:
         y = np.where(going, y + 1.0, y)
 
 
-def _euler_maclaurin_rest(s: Any, y: Any) -> Any:
+def _euler_maclaurin_rest(s: Array, y: Array) -> Array:
     """Σ (y + k)⁻ˢ over k ≥ 0 by the integral and its corrections."""
     total = y ** (1.0 - s) / (s - 1.0) + 0.5 * y**-s
     term = s * y ** (-s - 1.0)
@@ -69,7 +73,7 @@ def _euler_maclaurin_rest(s: Any, y: Any) -> Any:
     return total
 
 
-def _entr_lanes(b: Any, x: Any) -> Any:
+def _entr_lanes(b: Operand, x: Operand) -> Any:
     beside = b.select(b.eq(x, 0.0), 0.0, b.select(b.lt(x, 0.0), -math.inf, x))
     return b.select(b.gt(x, 0.0), b.mul(b.neg(x), b.log(x)), beside)
 
@@ -81,21 +85,21 @@ def _entr_lanes(b: Any, x: Any) -> Any:
     node="SpecialEntrBackward0",
     dx=lambda g, x: -(g * (log(x) + 1.0)),
 )
-def entr(x: Any) -> Any:
+def entr(x: Operand) -> Array:
     """-x ln x; 0 at 0, -∞ below."""
     with np.errstate(all="ignore"):
         out = np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x)))
     return out.astype(x.dtype, copy=False)
 
 
-def _xlog1py_dx(g: Any, x: Any, y: Any) -> Any:
+def _xlog1py_dx(g: Operand, x: Operand, y: Operand) -> Tensor:
     if isinstance(y, (int, float)):  # whose logarithm as a tensor would be one of float32
         logarithm = math.log1p(y) if y > -1 else -math.inf if y == -1 else math.nan
         return g * (where(x == 0, 0.0, logarithm) if y <= -1 else logarithm)
     return g * where(logical_and(x == 0, le(y, -1)), 0.0, log1p(y))
 
 
-def _xlog1py_lanes(b: Any, x: Any, y: Any) -> Any:
+def _xlog1py_lanes(b: Operand, x: Operand, y: Operand) -> Any:
     nothing = b.logical_and(b.eq(x, 0.0), b.eq(y, y))
     return b.select(nothing, 0.0, b.mul(x, b.log1p(y)))
 
@@ -103,6 +107,6 @@ def _xlog1py_lanes(b: Any, x: Any, y: Any) -> Any:
 @special_binary(
     scalar=_xlog1py_lanes, node="SpecialXlog1PyBackward0", dx=_xlog1py_dx, dy=lambda g, x, y: g * x / (y + 1.0)
 )
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: Array, y: Array) -> Array:
     """x ln(1 + y); 0 where x = 0, whatever y is, except NaN."""
     return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))

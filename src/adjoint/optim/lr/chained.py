@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end
+from adjoint.core.typing import StateDict
 from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 from adjoint.optim.lr.scheduler import LRScheduler, copy_group_values, set_lr
 from adjoint.optim.step.optimizer import Optimizer
@@ -17,13 +18,13 @@ class _CompositeScheduler(LRScheduler):
 
     _schedulers: Sequence[Any]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the attributes except the optimizer, and the states of the schedules."""
         state = super().state_dict()
         del state["_schedulers"]  # which comes last
         return {**state, "_schedulers": [schedule.state_dict() for schedule in self._schedulers]}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for schedule, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             schedule.load_state_dict(state)
@@ -91,7 +92,7 @@ class SequentialLR(_CompositeScheduler):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
-    def recursive_undo(self, sched: Any = None) -> None:
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Take every schedule in `sched`, or in this one, an epoch back."""
         schedule = self if sched is None else sched
         if hasattr(schedule, "_schedulers"):

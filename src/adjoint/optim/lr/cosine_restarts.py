@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import cos, floor, log, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.runtime.mode import defer_to_step_end
 from adjoint.optim.lr.scheduler import LRScheduler
 from adjoint.optim.step.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -53,7 +56,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Tensor | float]:
         self._check_called_by_step()
         low, height = self.eta_min, (1 + cos(pi * self.T_cur / self.T_i)) / 2
         return [low + (base - low) * height for base in self.base_lrs]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import floor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import StateDict
 from adjoint.optim.lr.scheduler import (
     LRScheduler,
     check_optimizer,
@@ -17,6 +18,9 @@ from adjoint.optim.lr.scheduler import (
     start_momentum,
 )
 from adjoint.optim.step.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 MODES = ("triangular", "triangular2", "exp_range")
 
@@ -74,7 +78,7 @@ class CyclicLR(LRScheduler):
             return 1.0
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Tensor | float]:
         self._check_called_by_step()
         cycle = floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -86,11 +90,11 @@ class CyclicLR(LRScheduler):
                 set_momentum(group, high - (high - low) * rise * scale)
         return [low + (high - low) * rise * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the attributes except the optimizer and a plain function; of a callable object, its own attributes."""
         return {**super().state_dict(), "_scale_fn_custom": function_attributes(self._scale_fn_custom)}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         attributes = state_dict["_scale_fn_custom"]
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if attributes is not None:

@@ -77,7 +77,7 @@ class OneCycleLR(LRScheduler):
                     start_momentum(group, low, high)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float]:
         self._check_called_by_step()
         if self.last_epoch > self.total_steps:
             raise ValueError(
@@ -87,7 +87,7 @@ class OneCycleLR(LRScheduler):
         length = phase["end_step"] - start
         done = (self.last_epoch - start) / length if length else 1.0
 
-        def anneal(start: Any, end: Any) -> Any:
+        def anneal(start: float, end: float) -> float:
             if self._anneal_func_type == "cos":
                 return end + (start - end) / 2.0 * (cos(pi * done) + 1)
             return (end - start) * done + start
@@ -106,7 +106,7 @@ class OneCycleLR(LRScheduler):
         return self._schedule_phases[-1], start
 
 
-def _count_total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
+def _count_total_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is not None:
         return _check_positive_int("total_steps", total_steps)
     if epochs is None or steps_per_epoch is None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, copy_group_values, set_lr, warn_epoch_deprecated
 from adjoint.optim.step.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -38,9 +41,17 @@ class ReduceLROnPlateau(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
-        threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0, eps: float = 1e-8,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: Any = 0,
+        eps: float = 1e-8,
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         check_optimizer(optimizer)
@@ -72,7 +83,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Record a metric, a number or a tensor of one element, and lower the rate if due; not in a compiled step."""
         refuse_while_tracing("ReduceLROnPlateau.step()")
         value = float(metrics)

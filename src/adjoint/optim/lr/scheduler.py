@@ -9,6 +9,7 @@ from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end, refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, Operand, StateDict
 from adjoint.optim.step.optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
@@ -74,7 +75,7 @@ class LRScheduler:
         """Return the rate of each group for the epoch `last_epoch`, given those before it."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
-    def get_last_lr(self) -> list[Any]:
+    def get_last_lr(self) -> list[Tensor | float]:
         """Return the current rates, one per parameter group.
 
         Example:
@@ -135,15 +136,15 @@ class LRScheduler:
             set_lr(group, lr)
         self._last_lr = copy_group_values(self.optimizer)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the attributes of the schedule, except its optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from what `state_dict()` gave."""
         self.__dict__.update(state_dict)
 
-    def _current_lrs(self) -> list[Any]:
+    def _current_lrs(self) -> list[Tensor | float]:
         """Return the rates before this epoch, for `get_lr`."""
         self._check_called_by_step(depth=4)
         return copy_group_values(self.optimizer)
@@ -158,13 +159,13 @@ class LRScheduler:
             )
 
 
-def check_optimizer(optimizer: Any) -> None:
+def check_optimizer(optimizer: str | Optimizer) -> None:
     """Raise TypeError for anything but an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
-def _check_step_order(optimizer: Any) -> None:
+def _check_step_order(optimizer: Optimizer) -> None:
     """Warn, at the second call of a schedule's step, if the optimizer's has not been called before it."""
     if vars(optimizer).get("step") is not vars(optimizer).get("_step_when_scheduled"):
         message = (
@@ -186,7 +187,7 @@ def warn_epoch_deprecated() -> None:
     warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
 
 
-def set_lr(group: Any, lr: Any) -> None:
+def set_lr(group: Any, lr: Operand) -> None:
     """Set a group's rate; one kept in a tensor, in that tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(lr)
@@ -207,12 +208,12 @@ def check_anneal_strategy(strategy: str) -> None:
         raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {strategy}")
 
 
-def function_attributes(function: Any) -> dict[str, Any] | None:
+def function_attributes(function: Function | None) -> dict[str, Any] | None:
     """Return the attributes of a callable object, for a state dict; None for a plain function, which has no state."""
     return None if function is None or isinstance(function, types.FunctionType) else dict(vars(function))
 
 
-def set_momentum(group: Any, momentum: Any) -> None:
+def set_momentum(group: Any, momentum: float) -> None:
     """Set a group's momentum, or the first of its betas."""
     if "betas" in group:
         group["betas"] = (momentum, *group["betas"][1:])
@@ -220,23 +221,23 @@ def set_momentum(group: Any, momentum: Any) -> None:
         group["momentum"] = momentum
 
 
-def start_momentum(group: Any, base: Any, highest: Any) -> None:
+def start_momentum(group: Any, base: float, highest: float) -> None:
     """Start a cycle of a group's momentum at the highest value, and note both bounds in the group."""
     set_momentum(group, highest)
     group.update(max_momentum=highest, base_momentum=base)
 
 
-def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Any]:
+def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Tensor | float]:
     """Return the option `key` of each group; of a tensor, a copy."""
     return [copy_if_tensor(group[key]) for group in optimizer.param_groups]
 
 
-def copy_if_tensor(value: Any) -> Any:
+def copy_if_tensor(value: Tensor | float) -> Tensor | float:
     """Return a number, or a copy of a tensor."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def expand_to_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+def expand_to_groups(name: str, optimizer: Optimizer, value: float | Sequence[float]) -> list[Any]:
     """Return one value for each group. Raises ValueError for a list of another length."""
     groups = optimizer.param_groups
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value] * len(groups)

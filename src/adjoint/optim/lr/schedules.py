@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from math import cos, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjoint.core.typing import StateDict
 from adjoint.optim.lr import scheduler
 from adjoint.optim.lr.chained import ChainedScheduler, SequentialLR
 from adjoint.optim.lr.cosine_restarts import CosineAnnealingWarmRestarts
@@ -16,6 +17,9 @@ from adjoint.optim.lr.one_cycle import OneCycleLR
 from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, function_attributes
 from adjoint.optim.step.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
@@ -55,17 +59,17 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas: list[Callable[[int], float]] = lambdas
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float]:
         self._check_called_by_step()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the attributes except the optimizer and plain functions; of callable objects, their own attributes."""
         state = super().state_dict()
         del state["lr_lambdas"]  # which comes last
         return {**state, "lr_lambdas": [function_attributes(f) for f in self.lr_lambdas]}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for f, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if attributes is not None:
@@ -115,7 +119,7 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Tensor | float]:
         now = self._current_lrs()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return [lr * self.gamma for lr in now] if due else now
@@ -155,7 +159,7 @@ class MultiStepLR(LRScheduler):
         times = self.milestones.get(self.last_epoch)
         return [lr * self.gamma**times for lr in now] if times else now
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float]:
         reached = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [lr * self.gamma**reached for lr in self.base_lrs]
 
@@ -211,9 +215,13 @@ class LinearLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if not 0 <= end_factor <= 1:
@@ -261,11 +269,11 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Tensor | float]:
         now = self._current_lrs()
         return now if self._is_initial else [lr * self.gamma for lr in now]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
 
 
@@ -277,7 +285,7 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Tensor | float]:
         now = self._current_lrs()
         if self._is_initial or self.last_epoch > self.total_iters:
             return now
@@ -330,6 +338,6 @@ class CosineAnnealingLR(LRScheduler):
         ratio = (1 + cos(pi * epoch / period)) / (1 + cos(pi * (epoch - 1) / period))
         return [ratio * (lr - low) + low for lr in now]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float]:
         low = self.eta_min
         return [low + (base - low) * (1 + cos(pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
 from adjoint.core.runtime.mode import depends_on, guard_on
+from adjoint.core.typing import Function
 
 GLOBAL_STEP_PRE_HOOKS: HookDict = OrderedDict()  # before each step of every optimizer
 GLOBAL_STEP_POST_HOOKS: HookDict = OrderedDict()
@@ -18,17 +19,17 @@ STATE_DICT_HOOK_NAMES = tuple(
 )
 
 
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Function) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before each step of every optimizer; it may return others to go on with."""
     return add_hook(GLOBAL_STEP_PRE_HOOKS, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Function) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
     return add_hook(GLOBAL_STEP_POST_HOOKS, hook)
 
 
-def attach_hook(hooks: HookDict, hook: Callable[..., Any], first: bool) -> RemovableHandle:
+def attach_hook(hooks: HookDict, hook: Function, first: bool) -> RemovableHandle:
     """Add `hook` after those that are there, or before them."""
     handle = add_hook(hooks, hook)
     if first:
@@ -42,7 +43,7 @@ def init_hook_tables(optimizer: Any) -> None:
         vars(optimizer).setdefault(name, OrderedDict())
 
 
-def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+def with_step_hooks(step: Function) -> Function:
     """Return the method `step` with the optimizer's hooks around it; a call through `super()` runs without them."""
 
     @wraps(step)

@@ -14,25 +14,25 @@ Check = Callable[[str, Any], None]  # (name, value) → ValueError for a value t
 ERROR_LABELS = {"lr": "learning rate", "eps": "epsilon value"}  # PyTorch's; others are "… value"
 
 
-def check_one_element(name: str, value: Any) -> None:
+def check_one_element(name: str, value: Tensor | float | tuple[float, ...] | str | None) -> None:
     """Raise ValueError for a tensor with more or fewer elements than one."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")
 
 
-def check_non_negative(name: str, value: Any) -> None:
+def check_non_negative(name: str, value: Tensor | float) -> None:
     """Raise ValueError unless the value is at least 0."""
     if not value >= 0:
         raise ValueError(f"Invalid {ERROR_LABELS.get(name, f'{name} value')}: {value}")
 
 
-def check_learning_rate(name: str, lr: Any) -> None:
+def check_learning_rate(name: str, lr: Tensor | float) -> None:
     """Raise ValueError unless `lr`, a number or a tensor of one element, is at least 0."""
     check_one_element(name, lr)
     check_non_negative(name, lr)
 
 
-def check_betas(name: str, betas: Any) -> None:
+def check_betas(name: str, betas: tuple[Tensor | float, ...]) -> None:
     """Raise ValueError unless each of the decay rates, numbers or tensors of one element, is in [0, 1)."""
     for i, beta in enumerate(betas):
         check_one_element(f"{name}[{i}]", beta)
@@ -43,7 +43,7 @@ def check_betas(name: str, betas: Any) -> None:
 def require(is_valid: Callable[[Any], bool], message: str) -> Check:
     """Return a check that raises ValueError with `message`, formatted with the value, unless `is_valid(value)`."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: Tensor | float | tuple[float, ...] | str | None) -> None:
         check_one_element(name, value)
         if not is_valid(value):
             raise ValueError(message.format(value))
@@ -82,7 +82,7 @@ def check_implementation(options: dict[str, Any]) -> None:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def as_scalar(number: Any) -> Any:
+def as_scalar(number: Tensor | float) -> Tensor | float:
     """Return a number, or a tensor of one element without dimensions, which takes the dtype of what it multiplies."""
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 

@@ -10,6 +10,7 @@ from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
 from adjoint.core.runtime.mode import ModeScope, depends_on, guard_on, refuse_while_tracing, undo_on_failure
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function, StateDict
 from adjoint.optim.step.hooks import (
     attach_hook,
     init_hook_tables,
@@ -22,9 +23,7 @@ from adjoint.optim.step.param_groups import Group, as_param_groups, complete_gro
 from adjoint.optim.step.state_dict import State, pack, unpack
 from adjoint.optim.step.update_rule import make_scalar_state
 
-__all__ = [
-    "Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",
-]  # fmt: skip
+__all__ = ["Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
@@ -178,31 +177,31 @@ class Optimizer:
     def _patch_step_function(self) -> None:
         init_hook_tables(self)  # what classes that do without `__init__` call for hooks around their step
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Function) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return the (args, kwargs) to go on with."""
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Function) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
         return add_hook(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before each `state_dict()`; before the hooks there are already with `prepend`."""
         return attach_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after each `state_dict()`; it may return another dict to give."""
         return attach_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before a dict is loaded, on a copy; it may return another to load."""
         return attach_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Function, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after a dict was loaded."""
         return attach_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the state and the options as a dict of plain data, in PyTorch's layout.
 
         The tensors in it are the optimizer's own, not copies.
@@ -220,7 +219,7 @@ class Optimizer:
             packed = packed if replaced is None else replaced
         return packed
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore the state and the options from a dict of `state_dict()`.
 
         The optimizer copies the values. An error leaves it unchanged.
@@ -254,10 +253,10 @@ class Optimizer:
         for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> StateDict:
         return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: StateDict) -> None:
         self.__dict__.update(state)
         self.state = defaultdict(dict, self.state)
         init_hook_tables(self)

@@ -115,10 +115,10 @@ def _first_duplicate_index(params: list[Tensor]) -> int:
     raise AssertionError("no parameter is repeated")
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: Tensor | float) -> str:
     return type(value).__name__
 
 
-def params_with_grad(group: Group) -> list[Any]:
+def params_with_grad(group: Group) -> list[Tensor]:
     """Return the parameters with a gradient, which a step changes."""
     return [p for p in group["params"] if p.grad is not None]

@@ -81,7 +81,7 @@ def _merge_options(group: Group, saved: Group, defaults: dict[str, Any]) -> Grou
     return {**loaded, **missing, "params": group["params"]}
 
 
-def _copy_state_value(value: Any, param: Tensor | None, name: Any = None) -> Any:
+def _copy_state_value(value: Any, param: Tensor | None, name: str | None = None) -> Any:
     """Return a copy that shares nothing with `value`; arrays of other libraries become tensors."""
     if isinstance(value, Tensor) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
         # a parameter's gradient-wanting twin has no place in state: NumPy copies the values alone

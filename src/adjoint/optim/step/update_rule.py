@@ -12,6 +12,7 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kern
 from adjoint.core.runtime.mode import mode, tracing_paused
 from adjoint.core.tensor.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, DtypeLike, Operands, StateDict
 from adjoint.functions.creation.creation import full, zeros_like
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.optim.step.hyperparameters import Number, cast_option_scalars
@@ -19,8 +20,8 @@ from adjoint.optim.step.param_groups import Group
 
 
 def init_param_state(
-    state: dict[str, Any], p: Tensor, zeros: tuple[str, ...], group: Group, ones: tuple[str, ...] = ()
-) -> dict[str, Any]:
+    state: StateDict, p: Tensor, zeros: tuple[str, ...], group: Group, ones: tuple[str, ...] = ()
+) -> StateDict:
     """Return the state of `p`, after adding missing entries: a count of steps, `zeros` of its shape, and single `ones`.
 
     In a recorded step the tensors become copies, so that earlier steps stay as they were recorded.
@@ -43,12 +44,12 @@ def init_param_state(
     return state
 
 
-def increment_step_tensor(state: dict[str, Any]) -> Any:
+def increment_step_tensor(state: StateDict) -> Tensor:
     """Count one more step, and return the count as a float64 tensor without dimensions."""
     return state["step"].add_(1.0).to(float64)
 
 
-def increment_step(state: dict[str, Any]) -> Any:
+def increment_step(state: StateDict) -> Tensor | float:
     """Do as `increment_step_tensor`, with a plain number outside of tracing and recording: it saves a third of Adam."""
     t = state["step"]
     t += 1.0
@@ -61,7 +62,7 @@ def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
     return full((), value, dtype=float32 if fused else scalar_state_dtype())
 
 
-def scalar_state_dtype() -> Any:
+def scalar_state_dtype() -> DtypeLike:
     """Return the dtype of single numbers."""
     return float64 if default.floating is float64 else float32
 
@@ -84,9 +85,12 @@ FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 
 def apply_update(
-    native: KernelFunction, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...],
+    native: KernelFunction,
+    tensors: Operands,
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Apply the function of an update rule to `tensors`: the parameter first, None where the rule has no tensor.
 
     Complex numbers are pairs of real ones to it. `small` is the kernel that does the same to small parameters for these
@@ -100,9 +104,12 @@ def apply_update(
 
 
 def try_fused_update(
-    native: KernelFunction, tensors: tuple[Any, ...], numbers: tuple[Any, ...], facts: tuple[bool, ...],
+    native: KernelFunction,
+    tensors: Operands,
+    numbers: tuple[Any, ...],
+    facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Run the function by one kernel, and return True; return False, with nothing done, where ops must run it.
 
     Ops run it under recording, tracing or other modes, and for small parameters without a kernel. They also run it for
@@ -143,7 +150,7 @@ def _can_write_directly(t: Tensor) -> bool:
     return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
 
 
-def _is_memory_shared(array: Any, arrays: tuple[Any, ...]) -> bool:
+def _is_memory_shared(array: Array, arrays: Operands) -> bool:
     for x in arrays:
         if x is None or x is array or (x.base is None and array.base is None):  # two arrays with memory of their own
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,11 @@ from adjoint.autograd.function.function import Function
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
+from adjoint.core.typing import NumpyDtype, Operands
 from adjoint.testing.gradcheck.numerical import Array, as_tuple, wants_grad
+
+if TYPE_CHECKING:
+    from adjoint.autograd.function.context import Context
 
 BATCHED_GRAD_ADVICE = (
     "gradcheck or gradgradcheck failed while testing batched gradient computation: the backward was run by vmap over "
@@ -53,7 +57,7 @@ class UndefinedGrad(Function):
     """The identity, through which no gradient comes back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx: Context, x: Tensor) -> Tensor:
         """Return the tensor itself."""
         return x
 
@@ -62,7 +66,7 @@ class UndefinedGrad(Function):
         """Return no gradient."""
 
 
-def check_undefined(func: Any, arguments: tuple[Any, ...], inputs: Sequence[Tensor], count: int) -> None:
+def check_undefined(func: Any, arguments: Operands, inputs: Sequence[Tensor], count: int) -> None:
     """Refuse a backward to which None, for all its `count` outputs or for one of several, is not as good as 0."""
     every = range(count)
     for undefined in [every, *([k] for k in every)] if count > 1 else [every] * count:
@@ -84,7 +88,7 @@ def check_undefined(func: Any, arguments: tuple[Any, ...], inputs: Sequence[Tens
             )
 
 
-def check_undefined_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
+def check_undefined_tangents(func: Any, arguments: Operands) -> None:
     """Refuse a function whose tangents differ when one input has the tangent 0 and when it has none."""
     from adjoint.transforms.forward.forward_ad import dual_level, make_dual, unpack_dual
 
@@ -129,7 +133,7 @@ def check_batched(output: Tensor, k: int, inputs: Sequence[Tensor]) -> None:
         )
 
 
-def check_batched_tangents(func: Any, arguments: tuple[Any, ...]) -> None:
+def check_batched_tangents(func: Any, arguments: Operands) -> None:
     """Refuse a function that gives other tangents for a batch of two than for each alone."""
     from adjoint.transforms.forward.forward_ad import dual_level, make_dual, unpack_dual
     from adjoint.transforms.vmap.vmap import vmap_dim0
@@ -163,7 +167,7 @@ def random_direction(x: Tensor, noise: Generator) -> Array:
     return u / np.linalg.norm(u)
 
 
-def _draw_two_normal(shape: tuple[int, ...], dtype: Any) -> Array:
+def _draw_two_normal(shape: tuple[int, ...], dtype: NumpyDtype) -> Array:
     """Two tensors of normal numbers, drawn one after the other; of complex ones both parts have variance 1/2."""
     real = np.empty(0, dtype).real.dtype
     if dtype == real:

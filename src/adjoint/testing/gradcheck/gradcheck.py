@@ -12,6 +12,7 @@ from adjoint.autograd.backward import grad
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Function, Operands
 from adjoint.testing.gradcheck.analytical import compute_vjp_rows, unit_vectors
 from adjoint.testing.gradcheck.grad_properties import (
     GradcheckError,
@@ -38,7 +39,7 @@ Inputs = Any  # a tensor, or a tuple or list of whatever the function takes
 
 
 def gradcheck(
-    func: Callable[..., Any],
+    func: Function,
     inputs: Inputs,
     *,
     eps: float = 1e-6,
@@ -115,7 +116,7 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
+    func: Function,
     inputs: Inputs,
     grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
@@ -181,7 +182,7 @@ def gradgradcheck(
 
 
 def get_numerical_jacobian_wrt_specific_input(
-    fn: Callable[..., Any],
+    fn: Function,
     input_idx: int,
     inputs: Inputs,
     outputs: Sequence[Tensor],
@@ -198,7 +199,7 @@ def get_numerical_jacobian_wrt_specific_input(
 
 
 def get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Inputs, target: Inputs = None, eps: float = 1e-3, grad_out: float = 1.0
+    fn: Function, inputs: Inputs, target: Inputs = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> tuple[Tensor, ...]:
     """Return the Jacobian of the first output of `fn(inputs)` by each target, or input. PyTorch deprecated it."""
     arguments = as_tuple(inputs)
@@ -225,7 +226,7 @@ def get_analytical_jacobian(
     return tuple(wrap(rows.T) for rows in pulled.rows), pulled.reentrant, pulled.sizes_ok, pulled.types_ok
 
 
-def _find_checked_places(arguments: tuple[Any, ...]) -> list[int]:
+def _find_checked_places(arguments: Operands) -> list[int]:
     """Return the indices of the tensors that require grad; each must have memory of its own for every element."""
     places = [i for i, x in enumerate(arguments) if wants_grad(x)]
     if not places:
@@ -256,7 +257,7 @@ def _find_checked_places(arguments: tuple[Any, ...]) -> list[int]:
     return places
 
 
-def _call_function(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
+def _call_function(func: Function, arguments: Operands) -> tuple[Tensor, ...]:
     results = as_tuple(func(*arguments))
     for k, y in enumerate(results):
         if not isinstance(y, Tensor):

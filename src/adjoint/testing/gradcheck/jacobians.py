@@ -14,6 +14,7 @@ import numpy as np
 
 from adjoint.core.random.generator import Generator
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operands
 from adjoint.testing.gradcheck.analytical import compute_jvp_columns, compute_vjp_rows, unit_vectors
 from adjoint.testing.gradcheck.grad_properties import GradcheckError, random_direction
 from adjoint.testing.gradcheck.numerical import Array, Outputs, difference_along, differences
@@ -26,7 +27,7 @@ class JacobianCase:
     """A function at a point, and how closely its gradients are looked at."""
 
     func: Any
-    arguments: tuple[Any, ...]
+    arguments: Operands
     places: list[int]  # of the arguments that require grad
     outputs: Outputs  # those that require grad
     eps: float

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 
 Array = Any  # ndarray
 Outputs = Mapping[int, Tensor]  # the outputs that count, by their place among those that the function returns
@@ -20,7 +21,7 @@ def as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
 
 
-def wants_grad(x: Any) -> bool:
+def wants_grad(x: Tensor | float | Sequence[Tensor]) -> bool:
     """Return whether it is a tensor that requires grad."""
     return isinstance(x, Tensor) and x.requires_grad
 
@@ -31,7 +32,7 @@ def stack_rows(rows: list[Array], x: Tensor) -> Array:
 
 
 def differences(
-    func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, direction: complex = 1
+    func: Function, inputs: Operands, x: Tensor, outputs: Outputs, eps: float, direction: complex = 1
 ) -> list[Array]:
     """Return (f(x + ε e) − f(x − ε e)) / 2ε for each output, with a row for each unit vector e of `x`.
 
@@ -43,14 +44,14 @@ def differences(
 
 
 def difference_along(
-    func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, u: Array
+    func: Function, inputs: Operands, x: Tensor, outputs: Outputs, eps: float, u: Array
 ) -> list[Array]:
     """Return (f(x + ε u) − f(x − ε u)) / 2ε for each output  # (1, |y|)"""
     return _difference_quotients(func, inputs, x, outputs, eps, [(..., eps * u)])
 
 
 def _difference_quotients(
-    func: Function, inputs: tuple[Any, ...], x: Tensor, outputs: Outputs, eps: float, steps: Iterable[tuple[Any, Any]]
+    func: Function, inputs: Operands, x: Tensor, outputs: Outputs, eps: float, steps: Iterable[tuple[Any, Any]]
 ) -> list[Array]:
     array = x.array
     below: list[list[Array]] = [[] for _ in outputs]
@@ -71,7 +72,7 @@ def _difference_quotients(
         ]
 
 
-def _append_outputs(values: tuple[Any, ...], outputs: Outputs, rows: list[list[Array]], i: Any, eps: float) -> None:
+def _append_outputs(values: Operands, outputs: Outputs, rows: list[list[Array]], i: Any, eps: float) -> None:
     """Copy the outputs, for one may be the input that is about to move."""
     for row, (k, y) in zip(rows, outputs.items(), strict=True):
         array = values[k].array

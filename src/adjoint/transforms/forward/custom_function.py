@@ -12,14 +12,15 @@ from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand, Operands
 from adjoint.ops.elementwise.select import copy
 
 
 def function_tangents(
     node: BackwardCFunction,
     args: tuple[Any, ...],
-    returned: tuple[Any, ...],
-    outputs: tuple[Any, ...],
+    returned: Operands,
+    outputs: Operands,
     dirty: tuple[Any, ...],
     tangents: Sequence[Tensor | None],
     around: ModeScope,
@@ -81,7 +82,7 @@ def _call_jvp(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence
     return pushed
 
 
-def _check_written(t: Any, given: Any, version: int) -> None:
+def _check_written(t: Operand, given: Any, version: int) -> None:
     if t is None or t._version == version:
         raise RuntimeError(
             "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -22,6 +22,7 @@ from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.as_strided import address
 from adjoint.core.tensor.storage import share_view, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, constant, shallow_copy, tangents_of
+from adjoint.core.typing import Operand, Operands, Params
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import write_in_place
@@ -30,6 +31,9 @@ from adjoint.transforms.forward.custom_function import function_tangents
 from adjoint.transforms.forward.dual_saved import repack_saved, save_duals
 from adjoint.transforms.forward.jvp_rules import compute_jvp
 from adjoint.transforms.forward.tangent_layout import match_layout
+
+if TYPE_CHECKING:
+    from adjoint.core.graph.node import GraphNode
 
 
 class Tangent:
@@ -95,12 +99,12 @@ class ForwardLevels:
         floor = mode.floor
         return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
 
-    def levels_with_tangents(self, inputs: tuple[Any, ...]) -> tuple[ForwardLevel, ...]:
+    def levels_with_tangents(self, inputs: Operands) -> tuple[ForwardLevel, ...]:
         """Return the active levels of which an input has a tangent, oldest first."""
         held = [tangents for x in inputs if (tangents := tangents_of(x)) is not None]
         return tuple(level for level in self.active() if any(level in tangents for tangents in held)) if held else ()
 
-    def call(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor | None:
+    def call(self, op: Op, inputs: Operands, params: Params) -> Tensor | None:
         """op(*inputs, **params) with the tangents that follow from those of the inputs; None if these have none."""
         levels = self.levels_with_tangents(inputs)
         if not levels:
@@ -134,7 +138,7 @@ class ForwardLevels:
                 t = _writable_tangent(x, t, level)
                 write_in_place(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
 
-    def tangent_nodes(self, x: Tensor) -> list[Any]:
+    def tangent_nodes(self, x: Tensor) -> list[GraphNode | None]:
         """Return the nodes that made the tangents of `x`, and the tangents of these."""
         tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
         return [t.node for t in tangents] + [node for t in tangents for node in self.tangent_nodes(t)]
@@ -149,8 +153,8 @@ class ForwardLevels:
         return ModeScope(duals=ForwardLevels(self.levels, False))
 
     def apply_function_jvp(
-        self, node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Any, ...], outputs: tuple[Any, ...],
-        dirty: tuple[Any, ...], levels: tuple[ForwardLevel, ...],
+        self, node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
+        dirty: tuple[Tensor, ...], levels: tuple[ForwardLevel, ...],
     ) -> None:  # fmt: skip
         """Give a Function's outputs their tangents of each level, oldest first. `returned`: what `forward` returned."""
         for level in levels:
@@ -171,7 +175,7 @@ NO_LEVELS = ForwardLevels()
 
 
 def apply_jvp(
-    op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor, levels: tuple[ForwardLevel, ...]
+    op: Op, inputs: Operands, params: Params, out: Tensor, levels: tuple[ForwardLevel, ...]
 ) -> None:
     """Give `out`, the op's value on the bare inputs, its tangents of these levels, oldest first."""
     for i, level in enumerate(levels):
@@ -184,12 +188,12 @@ def apply_jvp(
                 set_tangent(out, t, level)
 
 
-def strip_tangents(inputs: tuple[Any, ...], levels: tuple[ForwardLevel, ...]) -> tuple[Any, ...]:
+def strip_tangents(inputs: Operands, levels: tuple[ForwardLevel, ...]) -> tuple[Operand, ...]:
     """Return the inputs without their tangents of these levels."""
     return tuple(_strip_levels(x, levels) for x in inputs)
 
 
-def _strip_levels(x: Any, levels: tuple[ForwardLevel, ...]) -> Any:
+def _strip_levels(x: Operand, levels: tuple[ForwardLevel, ...]) -> Operand:
     held = tangents_of(x)
     if held is None or not any(level in held for level in levels):
         return x
@@ -201,7 +205,7 @@ def _strip_levels(x: Any, levels: tuple[ForwardLevel, ...]) -> Any:
     return bare
 
 
-def tangent_of(x: Any, level: ForwardLevel) -> Tensor | None:
+def tangent_of(x: Operand, level: ForwardLevel) -> Tensor | None:
     """Return the tangent of `x` at a level, or None."""
     held = tangents_of(x)
     tangent = None if held is None else held.get(level)
@@ -230,7 +234,7 @@ def primal_of(x: Tensor, level: ForwardLevel) -> Tensor:
     return out
 
 
-def _set_first_tangent(x: Tensor, t: Any, level: ForwardLevel) -> None:
+def _set_first_tangent(x: Tensor, t: Operand, level: ForwardLevel) -> None:
     """Give x its first tangent: its base gets zeros with `t` in that place, and the base's views get views of this."""
     view = view_of(x)
     base = x if view is None else view.base

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from adjoint.core.graph.node import Node, PackedValue, SavedValues
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import Tensor, restore_saved, tangents_of, wrap
+from adjoint.core.typing import Array, Operands
+
+if TYPE_CHECKING:
+    from adjoint.autograd.saved.hooks import SavedTensorPacker
 
 ndarray = np.ndarray
 
@@ -36,7 +40,7 @@ class SavedDual(PackedValue):
         """Return the value and all tangents."""
         return _arrays(self.tensor)
 
-    def copy_before_write(self, memory: Any) -> SavedDual:
+    def copy_before_write(self, memory: Array) -> SavedDual:
         """Return the same, in memory of its own if it lies in `memory`, which is about to be written."""
         self.tensor = _copy_if_shared(self.tensor, memory)
         return self
@@ -51,7 +55,7 @@ class SavedDualOutput(SavedDual):
 
     __slots__ = ("again", "inputs", "node")
 
-    def __init__(self, out: Tensor, inputs: tuple[Any, ...], again: Recompute) -> None:
+    def __init__(self, out: Tensor, inputs: Operands, again: Recompute) -> None:
         self.tensor = snapshot(out, history=False)
         self.inputs = tuple(snapshot(x) if isinstance(x, Tensor) else x for x in inputs)
         self.again = again
@@ -76,13 +80,13 @@ class SavedDualOutput(SavedDual):
         self.again(self.inputs, out)
         return out
 
-    def copy_before_write(self, memory: Any) -> SavedDual:
+    def copy_before_write(self, memory: Array) -> SavedDual:
         """Copy an output as an input, and its inputs too."""
         self.inputs = tuple(_copy_if_shared(x, memory) if isinstance(x, Tensor) else x for x in self.inputs)
         return super().copy_before_write(memory)
 
 
-def save_duals(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Recompute) -> SavedValues:
+def save_duals(node: Node, inputs: Operands, out: Tensor, again: Recompute) -> SavedValues:
     """Return the saved values with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
     saved = [
         SavedDual(x) if hasattr(value, "dtype") and tangents_of(x) else value
@@ -93,7 +97,7 @@ def save_duals(node: Node, inputs: tuple[Any, ...], out: Tensor, again: Recomput
     return SavedValues(saved)
 
 
-def repack_saved(node: Node, packer: Any) -> SavedValues:
+def repack_saved(node: Node, packer: SavedTensorPacker) -> SavedValues:
     """Return the saved values, handed to the hooks that pack them."""
     makers = (*node.parents, None)
     return SavedValues(
@@ -107,7 +111,7 @@ def snapshot(x: Tensor, history: bool = True) -> Tensor:
     return _copy_dual(x, lambda array: array, history)
 
 
-def _copy_if_shared(x: Tensor, memory: Any) -> Tensor:
+def _copy_if_shared(x: Tensor, memory: Array) -> Tensor:
     array = x.array
     if type(array) is not ndarray or not np.may_share_memory(array, memory):
         return x

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import cast
 from adjoint.transforms.forward.dual_level import (
     ForwardLevel,
@@ -126,7 +127,7 @@ class _set_fwd_grad_enabled(ContextDecorator):
         self.__exit__(None, None, None)  # a decorator changes nothing now
 
         @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Operand:
             with ModeScope(duals=_make_levels(self._mode)):
                 return function(*args, **kwargs)
 
@@ -148,7 +149,7 @@ def _public_level() -> ForwardLevel | None:
     return next((level for level in reversed(current_levels().levels) if level.public), None)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> int:
     if name == "_current_level":
         return -1 if _public_level() is None else 0
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

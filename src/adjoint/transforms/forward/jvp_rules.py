@@ -21,6 +21,7 @@ from adjoint.core.op.op import Op, op_of
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.storage import share_view
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand, Operands, Params
 from adjoint.ops.elementwise.arithmetic import add, mul
 from adjoint.ops.elementwise.select import cast, copy
 from adjoint.ops.movement.movement import expand
@@ -37,12 +38,12 @@ class RuleContext(NamedTuple):
     """An op with what its rules may ask for besides values."""
 
     op: Op
-    params: dict[str, Any]
+    params: Params
     shapes: tuple[tuple[int, ...], ...]
 
 
 def compute_jvp(
-    op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor
+    op: Op, inputs: Operands, tangents: Tangents, params: Params, out: Tensor
 ) -> Tensor | None:
     """Return J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
 
@@ -51,14 +52,14 @@ def compute_jvp(
     """
     if out.array.dtype.kind not in "fcV":
         return None
-    t: Any
+    t: Operand
     if op in JOINTLY_LINEAR_OPS or (op.linear and op.variadic):
         t = apply(op, tuple(map(_tangent_or_zeros, inputs, tangents)), params)
     elif op.linear:
         t = _linear_jvp(op, inputs, tangents, params, out)
     else:
         saved = (*[constant(x) if type(x) is ndarray else x for x in inputs], out)
-        shapes = tuple(() if x is None else np.shape(getattr(x, "array", x)) for x in inputs)
+        shapes = tuple(() if x is None else np.shape(x.array if isinstance(x, Tensor) else x) for x in inputs)
         direct = (
             _diagonal_jvp
             if op.family in DIAGONAL_FAMILIES
@@ -85,16 +86,16 @@ def compute_jvp(
     return None if t is None else _unshare_tangent(op, t, tangents, inputs, out)
 
 
-def _tangent_or_zeros(x: Any, t: Tensor | None) -> Any:
+def _tangent_or_zeros(x: Operand, t: Tensor | None) -> Any:
     if t is not None:
         return t
-    array = getattr(x, "array", x)
+    array: Operand = getattr(x, "array", x)
     if not hasattr(array, "dtype"):
         return 0.0 if isinstance(x, float) else x
     return constant(np.zeros(array.shape, array.dtype)) if array.dtype.kind in "fcV" else x
 
 
-def _linear_jvp(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dict[str, Any], out: Tensor) -> Any:
+def _linear_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, out: Tensor) -> Any:
     """Return J t of an op linear in each input: the sum of its values with one input replaced by its tangent."""
     if "value" in params:  # a frame of one value does not change with what it frames
         params = {**params, "value": 0.0}
@@ -109,18 +110,18 @@ def _linear_jvp(op: Op, inputs: tuple[Any, ...], tangents: Tangents, params: dic
     return total
 
 
-def _diagonal_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _diagonal_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     rule: Any = op.rule(i)
     return rule(_broadcast_like(t, out), *kept)
 
 
-def _reduction_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _reduction_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     rule: Any = op.rule(i)
     weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
     return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
 
 
-def _transposed_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: dict[str, Any]) -> Any:
+def _transposed_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     with ModeScope(recording=True, inference=False):
         g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
         d = call_gradient_rule(op, i, out.array.dtype, g, kept)
@@ -128,7 +129,7 @@ def _transposed_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: 
     return grad(d, g, _broadcast_like(t, d), create_graph=mode.recording, materialize_grads=True)[0]
 
 
-def _add_optional(x: Any, y: Any) -> Any:
+def _add_optional(x: Operand, y: Operand) -> Any:
     return y if x is None else add(x, y)
 
 
@@ -142,7 +143,7 @@ def _cast_like(t: Tensor, like: Tensor) -> Any:
     return t if t.array.dtype == like.array.dtype else cast(t, dtype=like.array.dtype)
 
 
-def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
+def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: Operands, out: Tensor) -> Tensor:
     """Return `t` in the dtype of `out`, in memory of its own unless `out` shares that of an input."""
     t = _cast_like(t, out)
     given = [one for one in tangents if one is not None]
@@ -152,10 +153,10 @@ def _unshare_tangent(op: Op, t: Tensor, tangents: Tangents, inputs: tuple[Any, .
     return copy(t) if shared else t
 
 
-def _is_view_of(op: Op, out: Any, x: Any) -> bool:
+def _is_view_of(op: Op, out: Operand, x: Operand) -> bool:
     """Return whether `out`, the op's value on `x`, is a view of it; for a symbol, whether the op gives views."""
     return getattr(op.public, "view", False) if type(out) is not ndarray else _may_share_memory(out, x)
 
 
-def _may_share_memory(x: Any, y: Any) -> bool:
+def _may_share_memory(x: Operand, y: Operand) -> bool:
     return type(x) is ndarray and type(y) is ndarray and np.may_share_memory(x, y)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.as_strided import _has_same_strides, element_strides, memory_span, offset, owner, strided_view
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.select import copy
 
 ndarray = np.ndarray
@@ -35,7 +35,7 @@ def match_layout(tangent: Tensor, x: Tensor) -> Tensor:
     return out
 
 
-def _first_example(array: Any) -> Any:
+def _first_example(array: Operand) -> Operand:
     """Return the first example of a batch, as it lies in memory; any other array as it is."""
     if not hasattr(array, "physical"):
         return array
@@ -45,7 +45,7 @@ def _first_example(array: Any) -> Any:
     return rows[0] if len(rows) else np.empty(rows.shape[1:], rows.dtype)
 
 
-def _copy_rows_like(rows: Any, like: Any) -> Any:
+def _copy_rows_like(rows: Array, like: Array) -> Array:
     """Return `rows` in memory where the elements of each have the order of those of `like`."""
     order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
     room = np.empty((len(rows), *(like.shape[d] for d in order)), rows.dtype)
@@ -54,14 +54,14 @@ def _copy_rows_like(rows: Any, like: Any) -> Any:
     return room
 
 
-def _has_same_order(x: Any, y: Any) -> bool:
+def _has_same_order(x: Array, y: Array) -> bool:
     """Return whether the elements of x have the order of those of y, between which may be other examples."""
     order = sorted((d for d, n in enumerate(x.shape) if n > 1), key=lambda d: -y.strides[d])
     ordered = all(x.strides[a] >= x.strides[b] for a, b in pairwise(order))
     return (ordered and all(x.strides[d] > 0 for d in order)) or _has_same_strides(x, y)
 
 
-def _has_same_layout(x: Any, y: Any) -> bool:
+def _has_same_layout(x: Array, y: Array) -> bool:
     """Return whether x and y have one layout in memories of the same extent."""
     if x.strides == y.strides and x.base is None and y.base is None:
         return True
@@ -70,7 +70,7 @@ def _has_same_layout(x: Any, y: Any) -> bool:
     return _has_same_strides(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
 
 
-def _allocate_like(like: Any, dtype: Any) -> Any:
+def _allocate_like(like: Array, dtype: NumpyDtype) -> Array:
     """Return an array laid out in memory of its own as `like` is; dense where elements of `like` share memory."""
     plain = all(n == 1 or s > 0 for n, s in zip(like.shape, like.strides, strict=True))
     if not plain or like.size > memory_span(like.shape, element_strides(like), 0):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.transforms.functional import inputs as texts
 from adjoint.transforms.functional.inputs import (
     FUNCTION_RETURNS,
@@ -34,7 +34,7 @@ TensorOrTuple = Tensor | tuple[Tensor, ...]
 
 
 def vjp(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     v: TensorOrTuple | None = None,
     create_graph: bool = False,
@@ -55,7 +55,7 @@ def vjp(
 
 
 def jvp(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     v: TensorOrTuple | None = None,
     create_graph: bool = False,
@@ -77,7 +77,7 @@ def jvp(
 
 
 def vhp(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     v: TensorOrTuple | None = None,
     create_graph: bool = False,
@@ -98,7 +98,7 @@ def vhp(
 
 
 def hvp(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     v: TensorOrTuple | None = None,
     create_graph: bool = False,
@@ -135,11 +135,11 @@ class _Differentiation:
         """Return the products of `compute_vjp`; if `strict`, `missing` and `constant` are what it raises."""
         return compute_vjp(ys, xs, weights, create_graph, (missing, constant) if self.strict else None)
 
-    def gradient(self, func: Callable[..., Any]) -> tuple[Tensor, MaybeTensors]:
+    def gradient(self, func: Function) -> tuple[Tensor, MaybeTensors]:
         """Return the value of a scalar function, and its gradient as something to differentiate again."""
         y = call_scalar_function(func, self.xs, self.strict, self.name)
         return y, self.vjp((y,), self.xs, None, True, texts.UNUSED, texts.CONSTANT_SLOPE)
 
-    def finish(self, tensors: MaybeTensors, several: bool, like: Tensors) -> Any:
+    def finish(self, tensors: MaybeTensors, several: bool, like: Tensors) -> Tensor | tuple[Tensor, ...]:
         """Return tensors as the caller gets them, with zeros like those of `like` where one is None."""
         return restore_structure(fill_missing_with_zeros(tensors, like), several, self.create_graph)

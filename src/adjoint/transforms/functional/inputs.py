@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.autograd.backward import grad
 from adjoint.core.tensor.tensor import Tensor, constant, detach
+from adjoint.core.typing import Function
 from adjoint.ops.movement.movement import reshape
 
 Tensors = tuple[Tensor, ...]
@@ -30,7 +31,7 @@ def as_tuple(given: Any, what: str, called: str) -> tuple[Tensors, bool]:
     return tensors, several
 
 
-def call_function(func: Any, xs: Tensors, strict: bool, called: str) -> tuple[Tensors, bool]:
+def call_function(func: Function, xs: Tensors, strict: bool, called: str) -> tuple[Tensors, bool]:
     """Return the outputs of `func` as a tuple, and whether they were one."""
     ys, several = as_tuple(func(*xs), "outputs of the user-provided function", called)
     if strict:
@@ -38,7 +39,7 @@ def call_function(func: Any, xs: Tensors, strict: bool, called: str) -> tuple[Te
     return ys, several
 
 
-def call_scalar_function(func: Any, xs: Tensors, strict: bool, called: str) -> Tensor:
+def call_scalar_function(func: Function, xs: Tensors, strict: bool, called: str) -> Tensor:
     """Return the output of `func`. Raises RuntimeError unless it is one tensor of one element."""
     ys, several = call_function(func, xs, strict, called)
     if several:
@@ -66,7 +67,12 @@ def prepare_inputs(given: Tensors, create_graph: bool, requires_grad: bool = Tru
 
 
 def prepare_vector(
-    v: Any, like: Tensors, several: bool, create_graph: bool, called: str, subject: str = INPUT_IS
+    v: Tensor | tuple[Tensor, ...] | None,
+    like: Tensors,
+    several: bool,
+    create_graph: bool,
+    called: str,
+    subject: str = INPUT_IS,
 ) -> Tensors | None:
     """Return `v` as new tensors; None, which stands for 1, if it is None and `like` is a scalar.
 
@@ -130,7 +136,7 @@ def fill_missing_with_zeros(tensors: MaybeTensors, like: Tensors) -> Tensors:
     return tuple(zeros(x) if tensor is None else tensor for tensor, x in zip(tensors, like, strict=True))
 
 
-def restore_structure(tensors: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
+def restore_structure(tensors: Sequence[Tensor], several: bool, create_graph: bool) -> Tensor | tuple[Tensor, ...]:
     """Return the tensors in the structure that the caller used, detached without `create_graph`."""
     results = tuple(tensors if create_graph else map(detach, tensors))
     return results if several else results[0]

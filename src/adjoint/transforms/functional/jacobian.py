@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Function
 from adjoint.ops.movement.movement import reshape
 from adjoint.transforms.functional import inputs as texts
 from adjoint.transforms.functional.inputs import (
@@ -33,7 +34,7 @@ STRATEGIES = ("forward-mode", "reverse-mode")
 
 
 def jacobian(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     create_graph: bool = False,
     strict: bool = False,
@@ -76,13 +77,13 @@ def jacobian(
 
 
 def hessian(
-    func: Callable[..., Any],
+    func: Function,
     inputs: TensorOrTuple,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+) -> Tensor | tuple[tuple[Tensor, ...], ...]:
     """Return ∂²func/∂inputs²: a tensor of shape (*input, *input), or for tuples a tuple of tuples of them.
 
     It is the Jacobian, by `outer_jacobian_strategy`, of the gradient by reverse mode. The other arguments are those of
@@ -94,7 +95,7 @@ def hessian(
     if outer_jacobian_strategy not in STRATEGIES:
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
-    def gradient(*xs: Tensor) -> Any:
+    def gradient(*xs: Tensor) -> Tensor | tuple[Tensor, ...]:
         if outer_jacobian_strategy == "forward-mode":
             xs = tuple(x.requires_grad_() for x in xs)  # or they would be detached, and with that their tangents lost
         slopes: Tensors = jacobian(
@@ -128,7 +129,7 @@ def _jacobian_by_rows(ys: Tensors, xs: Tensors, create_graph: bool, strict: bool
     return blocks
 
 
-def _jacobian_by_columns(func: Any, xs: Tensors, vectorize: bool) -> tuple[Blocks, bool]:
+def _jacobian_by_columns(func: Function, xs: Tensors, vectorize: bool) -> tuple[Blocks, bool]:
     """Return the Jacobians of all outputs, and whether they are several, by derivatives along each input element."""
     from adjoint.transforms.forward.forward_ad import dual_level, make_dual, unpack_dual
 

@@ -8,7 +8,7 @@ others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,14 @@ from adjoint.core.runtime.interpreter import EAGER, Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, runtime_input
 from adjoint.core.tensor.storage import view_of
 from adjoint.core.tensor.tensor import Tensor, constant, detach, shallow_copy, wrap
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.transforms.vmap.batching_rules import BatchOperand, apply_batching_rule
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
 
 OUTER_MODES = ("tracer", "floor", "duals", "packers", "watcher", "deferred")  # what a level sets anew for those inside
 
@@ -41,7 +45,7 @@ class BatchedArray:
         self.batched = batched
         self.level = level
         self.shape: tuple[int, ...] = tuple(array.shape[1:] if batched else array.shape)
-        self.dtype: np.dtype[Any] = array.dtype
+        self.dtype: NumpyDtype = array.dtype
 
     @property
     def ndim(self) -> int:
@@ -53,7 +57,7 @@ class BatchedArray:
         """Number of elements of one example."""
         return int(np.prod(self.shape, dtype=np.int64))
 
-    def refuse(self, reader: str) -> Any:
+    def refuse(self, reader: str) -> Array:
         """Return the values, where all examples have the same; else raise RuntimeError."""
         if not self.batched:
             with self.level.outside():
@@ -114,13 +118,13 @@ class VmapLevel(Interpreter):
         """Return whether a tensor was made at this level; others are of a level around."""
         return type(tensor.array) is BatchedArray and tensor.array.level is self
 
-    def physical(self, x: Any) -> BatchOperand:
+    def physical(self, x: Operand) -> BatchOperand:
         """Return an input of an op as the level around has it."""
         if isinstance(x, Tensor) and self.owns(x):
             return BatchOperand(x.array.physical, x.array.batched)
         return BatchOperand(x, False)
 
-    def emit(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> BatchedArray:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> BatchedArray:
         """Call an op for all examples by ops of the level around."""
         target = target_dtype(op, tuple(x.array if isinstance(x, Tensor) else x for x in inputs))
         operands = [self.physical(x) for x in inputs]
@@ -143,7 +147,7 @@ class VmapLevel(Interpreter):
         out.array, out.node = self.symbol(x), x.node
         return out
 
-    def symbols(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def symbols(self, inputs: Operands) -> tuple[Operand, ...]:
         """Return the values of the inputs that a node saves."""
         return tuple(self.symbol(x) if isinstance(x, Tensor) else x for x in inputs)
 
@@ -175,12 +179,12 @@ class VmapLevel(Interpreter):
             write_in_place(target, value, called, since)
         return None
 
-    def constant(self, array: Any) -> BatchedArray:
+    def constant(self, array: Operand) -> BatchedArray:
         """Return an array made from Python data: the same for all examples."""
         with self.outside():
             return BatchedArray(constant(array), False, self)
 
-    def adopt(self, tensor: Tensor) -> Any:
+    def adopt(self, tensor: Tensor) -> Operand:
         """Return the tensor's array; the level around may take it as part of its state."""
         if not self.owns(tensor):
             with self.outside():
@@ -198,10 +202,10 @@ class VmapLevel(Interpreter):
 
     # Notices are for the level around.
 
-    def watch(self, subject: Any, probe: Any, what: str, at_end: bool, contents: Any) -> None:
+    def watch(self, subject: Any, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:
         self._outer.watch(subject, probe, what, at_end, contents)
 
-    def touch_gradient(self, tensor: Any, kind: str) -> None:
+    def touch_gradient(self, tensor: Tensor, kind: str) -> None:
         self._outer.touch_gradient(tensor, kind)
 
     def follow(self, node: Any) -> None:
@@ -219,7 +223,7 @@ class VmapLevel(Interpreter):
         return self._outer_modes["tracer"] or EAGER
 
 
-def _cast_operand(operand: BatchOperand, target: np.dtype[Any]) -> BatchOperand:
+def _cast_operand(operand: BatchOperand, target: NumpyDtype) -> BatchOperand:
     value, several = operand
     if getattr(getattr(value, "array", value), "dtype", target) == target:
         return operand

@@ -15,6 +15,7 @@ from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand, Params
 from adjoint.ops.indexing import indexing, scatter, sort
 from adjoint.ops.linalg import inverse_det_solve, lstsq, matmul, triangular
 from adjoint.ops.movement import as_strided, memory_format, movement, sliding_windows
@@ -26,7 +27,7 @@ from adjoint.ops.reduction import reduction, scan
 class BatchOperand(NamedTuple):
     """An input of an op: a tensor, an array, a number or None. `batched`: its first dimension is the batch."""
 
-    value: Any
+    value: Operand
     batched: bool
 
 
@@ -37,7 +38,7 @@ FAMILY_RULES: dict[str, FamilyRule] = {}  # how a whole family is done, whatever
 
 
 def apply_batching_rule(
-    op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
+    op: Op, operands: BatchOperands, params: Params, size: int, randomness: str
 ) -> tuple[Tensor, bool]:
     """Return the op's result, and whether its first dimension is the batch, of `size` examples."""
     family_rule = FAMILY_RULES.get(op.family)
@@ -80,7 +81,7 @@ def register_family_rule(family: str) -> Callable[[FamilyRule], FamilyRule]:
     return register
 
 
-def loop_fallback(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def loop_fallback(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """Apply an op without a rule to each example, and stack the results."""
     results = []
     for i in range(size):
@@ -104,7 +105,7 @@ def example_shape(operand: BatchOperand) -> tuple[int, ...]:
     return shape[1:] if operand.batched else shape
 
 
-def pad_example_rank(operand: BatchOperand, rank: int) -> Any:
+def pad_example_rank(operand: BatchOperand, rank: int) -> Operand:
     """Return the operand with examples of `rank` dimensions, the first ones of size 1, so that batches meet batches."""
     shape = example_shape(operand)
     if not operand.batched or len(shape) >= rank:
@@ -112,7 +113,7 @@ def pad_example_rank(operand: BatchOperand, rank: int) -> Any:
     return reshape(operand.value, shape=(operand.value.shape[0], *(1,) * (rank - len(shape)), *shape))
 
 
-def batch_to_front(operand: BatchOperand, size: int) -> Any:
+def batch_to_front(operand: BatchOperand, size: int) -> Operand:
     """Return the operand with the batch in front, repeated where all examples share it. Numbers and None stay."""
     if operand.batched or not hasattr(operand.value, "shape"):
         return operand.value
@@ -120,7 +121,7 @@ def batch_to_front(operand: BatchOperand, size: int) -> Any:
     return expand(reshape(operand.value, shape=(1, *shape)), shape=(size, *shape))
 
 
-def broadcast(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def broadcast(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """Elements, or matrices, of an example meet those of the same example, whatever their leading dimensions."""
     rank = max(len(example_shape(o)) for o in operands)
     out: Tensor = op.public(*[pad_example_rank(o, rank) for o in operands], **params)
@@ -150,24 +151,24 @@ PARAMETER_SHIFTS_BY_OP: dict[Op, ParameterShifts] = {  # of ops to which a name 
 }
 
 
-def shift_params(op: Op, params: dict[str, Any], size: int) -> dict[str, Any]:
+def shift_params(op: Op, params: Params, size: int) -> dict[str, Any]:
     """Parameters that name dimensions, when there is one more in front."""
     changes = PARAMETER_SHIFTS | PARAMETER_SHIFTS_BY_OP.get(op, {})
     return {name: changes[name](p, size) if name in changes else p for name, p in params.items()}
 
 
-def shift_dims(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def shift_dims(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """Apply a movement: the dimensions of the example are those behind the batch."""
     out: Tensor = op.public(*[batch_to_front(o, size) for o in operands], **shift_params(op, params, size))
     return out
 
 
-def _expand_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _expand_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     shape = params["shape"]
     return expand(pad_example_rank(operands[0], len(shape)), shape=(size, *shape))
 
 
-def _mm_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _mm_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """x[b] y[b]; with one matrix y for all, the rows of all x[b] are those of one matrix."""
     x, y = operands
     n, k = example_shape(x)
@@ -177,14 +178,14 @@ def _mm_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int)
     return matmul.bmm(x.value, y.value)
 
 
-def _put_slice_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _put_slice_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     x, value = operands
     whole = batch_to_front(x, size)
     bounds = ((0, size, 1), *params["bounds"])
     return view_update.put_slice(whole, pad_example_rank(value, len(example_shape(x))), bounds=bounds)
 
 
-def _put_view_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _put_view_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """Apply the steps of a view to all examples, if each step has a rule."""
     x, value = operands
     steps = params["steps"]
@@ -197,7 +198,7 @@ def _put_view_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size
     return view_update.put_view(batch_to_front(x, size), pad_example_rank(value, len(steps[-1].after)), steps=along)
 
 
-def _check_rule(op: Op, operands: BatchOperands, params: dict[str, Any]) -> Any:
+def _check_rule(op: Op, operands: BatchOperands, params: Params) -> Tensor:
     """Apply an effect: its condition must hold for all examples."""
     holds, subject = operands
     every = holds.value

@@ -6,6 +6,7 @@ from typing import Any
 
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.movement import permute, reshape
 from adjoint.ops.nn import convolution as ops
 from adjoint.transforms.vmap.batching_rules import BatchOperands, batch_to_front, register_rule
@@ -13,18 +14,18 @@ from adjoint.transforms.vmap.batching_rules import BatchOperands, batch_to_front
 Params = dict[str, Any]
 
 
-def _fold_into_rows(x: Any) -> Tensor:
+def _fold_into_rows(x: Operand) -> Tensor:
     """(B, N, …) as (B N, …): the examples are rows."""
     return reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _fold_into_channels(x: Any) -> Tensor:
+def _fold_into_channels(x: Tensor) -> Tensor:
     """(B, N, C, …) as (N, B C, …): the examples are groups of channels."""
     b, n, c, *rest = x.shape
     return reshape(permute(x, axes=(1, 0, *range(2, len(x.shape)))), shape=(n, b * c, *rest))
 
 
-def _unfold_from_channels(x: Any, size: int) -> Tensor:
+def _unfold_from_channels(x: Tensor, size: int) -> Tensor:
     """(N, B C, …) as (B, N, C, …)."""
     n, c, *rest = x.shape
     apart = reshape(x, shape=(n, size, c // size, *rest))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.function import Function, has_setup_context
 from adjoint.core.tensor.tensor import Tensor, tangents_of
+from adjoint.core.typing import Operand, Operands
 from adjoint.ops.movement.movement import permute
 from adjoint.ops.reduction.reduction import sum
 from adjoint.transforms.vmap.batched_tensor import VmapLevel
@@ -60,7 +61,7 @@ def apply_at_level(function: type[Function], args: tuple[Any, ...], level: Funct
     return NotImplemented
 
 
-def _wrap_result(result: Any, several: list[bool], level: FunctionVmapLevel) -> Any:
+def _wrap_result(result: Operand, several: list[bool], level: FunctionVmapLevel) -> Any:
     pairs = zip(_as_tuple(result), several, strict=True)
     entered = tuple(level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs)
     return entered if isinstance(result, tuple) else entered[0]
@@ -92,7 +93,7 @@ def _apply_vmap_staticmethod(
     return _wrap_result(fronted if isinstance(result, tuple) else fronted[0], several, level)
 
 
-def _to_front(x: Any, dim: int | None) -> Any:
+def _to_front(x: Operand, dim: int | None) -> Any:
     if not dim:
         return x
     source = dim % x.ndim
@@ -103,6 +104,7 @@ class ExampleContext(Context):
     """`ctx` of one example: what it saves is kept, for all examples, by the ctx of the Function that is mapped."""
 
     __slots__ = ("opened",)
+    opened: tuple[Any, ...]
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -123,12 +125,12 @@ class FunctionCase(NamedTuple):
     several: tuple[bool, ...]
     level: FunctionVmapLevel
 
-    def wrap_values(self, values: Any) -> list[Any]:
+    def wrap_values(self, values: Operand) -> list[Any]:
         """Return the arguments, or their tangents, at the level of the examples."""
         pairs = zip(values, self.several, strict=True)
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
 
-    def unwrap_result(self, result: Any) -> Any:
+    def unwrap_result(self, result: Operand) -> Any:
         """Return the result of the function for all examples."""
         several = tuple(self.level.unwrap_tensor(x) if isinstance(x, Tensor) else x for x in _as_tuple(result))
         return several if isinstance(result, tuple) else several[0]
@@ -145,7 +147,7 @@ class Mapped(Function):
         return case.unwrap_result(result)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: Operands, output: Any) -> None:
         """Let the function set up the ctx of an example; what that saves is saved here."""
         case, level, own = inputs[0], inputs[0].level, ExampleContext()
         outputs = tuple(level.enter(x) if isinstance(x, Tensor) else x for x in _as_tuple(output))
@@ -188,5 +190,5 @@ class Mapped(Function):
         return case.unwrap_result(found)
 
 
-def _as_tuple(result: Any) -> tuple[Any, ...]:
+def _as_tuple(result: Operand) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)

@@ -12,6 +12,7 @@ import numpy as np
 
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Params
 from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing.indexing import Pattern
 from adjoint.ops.movement.movement import permute
@@ -37,11 +38,11 @@ class IndexLayout(NamedTuple):
     order: list[Label]
     wanted: list[Label]
 
-    def to_wanted(self, x: Any) -> Tensor:
+    def to_wanted(self, x: Tensor) -> Tensor:
         """Return NumPy's result with the batch in front, and the example's dimensions in their order."""
         return permute(x, axes=tuple(self.order.index(label) for label in self.wanted))
 
-    def from_wanted(self, x: Any) -> Tensor:
+    def from_wanted(self, x: Tensor) -> Tensor:
         """Return the inverse of `to_wanted`."""
         return permute(x, axes=tuple(self.wanted.index(label) for label in self.order))
 
@@ -71,14 +72,14 @@ def _label_order(pattern: Pattern, middle: list[Label], kept: list[Label]) -> li
 
 
 @register_rule(indexing.index)
-def _index_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _index_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     x, *indices = operands
     layout = _plan_layout(indices, params["pattern"], len(example_shape(x)), x.batched, size)
     return layout.to_wanted(indexing.index(x.value, *layout.arrays, pattern=layout.pattern))
 
 
 @register_rule(indexing.index_add)
-def _index_add_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _index_add_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     x, *indices = operands
     shape = params["shape"]
     layout = _plan_layout(indices, params["pattern"], len(shape), True, size)
@@ -87,7 +88,7 @@ def _index_add_rule(op: Op, operands: BatchOperands, params: dict[str, Any], siz
 
 
 @register_rule(put_index)
-def _put_index_rule(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> Tensor:
+def _put_index_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     x, value, *indices = operands
     layout = _plan_layout(indices, params["pattern"], len(example_shape(x)), True, size)
     given = value.value

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Params
 from adjoint.ops.movement.movement import cat, reshape, select
 from adjoint.transforms.vmap.batching_rules import BatchOperands, loop_fallback, register_family_rule
 
@@ -14,7 +13,7 @@ RANDOMNESS_MODES = ("error", "different", "same")
 
 @register_family_rule("random")
 def apply_random_rule(
-    op: Op, operands: BatchOperands, params: dict[str, Any], size: int, randomness: str
+    op: Op, operands: BatchOperands, params: Params, size: int, randomness: str
 ) -> tuple[Tensor, bool]:
     """Return the result of a random op, and whether it has the batch in front. Raises RuntimeError if refused."""
     if randomness == "never":
@@ -41,11 +40,11 @@ def apply_random_rule(
     return cat(*[reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0), True
 
 
-def _call_unbatched(op: Op, operands: BatchOperands, params: dict[str, Any]) -> Any:
+def _call_unbatched(op: Op, operands: BatchOperands, params: Params) -> Tensor:
     return op.public(*[operand.value for operand in operands], **params)
 
 
-def _draw_same(op: Op, operands: BatchOperands, params: dict[str, Any], size: int) -> tuple[Tensor, bool]:
+def _draw_same(op: Op, operands: BatchOperands, params: Params, size: int) -> tuple[Tensor, bool]:
     """Each example draws from the same place in the stream, each with parameters of its own."""
     generator = params["generator"]
     start = generator.place()

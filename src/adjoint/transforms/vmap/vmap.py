@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.pytree import Structure, broadcast_prefix, flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.movement import cat, permute, slice
 from adjoint.transforms.vmap.batched_tensor import BatchedArray
 from adjoint.transforms.vmap.custom_function import FunctionVmapLevel
@@ -76,7 +77,7 @@ def vmap(
     return call_vmapped
 
 
-def function_name(func: Any) -> str:
+def function_name(func: Function) -> str:
     """Return the name of a function in messages."""
     if hasattr(func, "__name__"):
         return str(func.__name__)
@@ -124,7 +125,7 @@ def _check_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[
     return leaves, structure, dims, sizes[0]
 
 
-def _check_in_dim(called: str, dim: Any, leaf: Any) -> int | None:
+def _check_in_dim(called: str, dim: float | None, leaf: Operand) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
@@ -145,7 +146,7 @@ def _check_in_dim(called: str, dim: Any, leaf: Any) -> int | None:
     return dim % rank
 
 
-def check_out_dims(name: str, out_dims: Any) -> None:
+def check_out_dims(name: str, out_dims: float | tuple[int | None, ...]) -> None:
     """Raise ValueError unless `out_dims` is a tree of integers and None."""
     if any(not isinstance(dim, (int, type(None))) for dim in flatten(out_dims)[0]):
         raise ValueError(
@@ -154,7 +155,7 @@ def check_out_dims(name: str, out_dims: Any) -> None:
         )
 
 
-def _slice_chunk(leaves: list[Any], dims: list[int | None], start: int, stop: int) -> list[Any]:
+def _slice_chunk(leaves: list[Operand], dims: list[int | None], start: int, stop: int) -> list[Operand]:
     """Return the examples from `start` to `stop`."""
     parts = []
     for leaf, dim in zip(leaves, dims, strict=True):
@@ -165,7 +166,7 @@ def _slice_chunk(leaves: list[Any], dims: list[int | None], start: int, stop: in
     return parts
 
 
-def _call_at_level(mapping: VmapCall, leaves: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_at_level(mapping: VmapCall, leaves: list[Operand], kwargs: dict[str, Any]) -> Any:
     """Call the function at a new level, with each leaf mapped over its dimension."""
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
@@ -181,7 +182,9 @@ def _call_at_level(mapping: VmapCall, leaves: list[Any], kwargs: dict[str, Any])
     return _unwrap_outputs(level, mapping.name, mapping.out_dims, result)
 
 
-def _unwrap_outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: Any) -> Any:
+def _unwrap_outputs(
+    level: FunctionVmapLevel, name: str, out_dims: int | tuple[int | None, ...], result: Operand
+) -> Any:
     leaves, structure = flatten(result)
     dims = broadcast_prefix(out_dims, structure)
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
@@ -196,7 +199,7 @@ def _unwrap_outputs(level: FunctionVmapLevel, name: str, out_dims: Any, result: 
     )
 
 
-def _unwrap_output(level: FunctionVmapLevel, name: str, x: Any, dim: int | None) -> Any:
+def _unwrap_output(level: FunctionVmapLevel, name: str, x: Operand, dim: int | None) -> Operand:
     if dim is None:
         value, several = level.physical(x)
         if several:
@@ -226,7 +229,7 @@ def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
     return permute(x, axes=tuple(axes))
 
 
-def _join_chunks(chunks: list[Any], out_dims: Any) -> Any:
+def _join_chunks(chunks: list[Any], out_dims: Any) -> Tensor | tuple[Tensor, Tensor]:
     """Return the results of the chunks, one after another along the dimension of the batch."""
     columns = zip(*(flatten(chunk)[0] for chunk in chunks), strict=True)
     structure = flatten(chunks[0])[1]

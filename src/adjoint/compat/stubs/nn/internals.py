@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
+from adjoint.core.typing import StateDict
+
 __all__ = ["consume_prefix_in_state_dict_if_present", "get_enum", "legacy_get_enum", "legacy_get_string"]
 NUMBERS = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
@@ -52,7 +54,7 @@ _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
 
 
-def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: StateDict, prefix: str) -> None:
     """Remove the prefix, such as "module.", from the names that have it, in place."""
     for key in [key for key in state_dict if key.startswith(prefix)]:
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)

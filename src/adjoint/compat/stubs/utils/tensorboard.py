@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 
 __all__ = ["SummaryWriter"]  # noqa: F822  made when it is asked for
 
@@ -31,7 +31,7 @@ def _make_writer(base: Any) -> Any:
     return type(base.__name__, (base,), {name: _with_arrays(getattr(base, name)) for name in adds})
 
 
-def _with_arrays(add: Callable[..., Any]) -> Callable[..., Any]:
+def _with_arrays(add: Function) -> Function:
     @wraps(add)
     def add_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
         return add(self, *map(_to_arrays, args), **{name: _to_arrays(value) for name, value in kwargs.items()})

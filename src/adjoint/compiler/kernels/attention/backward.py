@@ -42,9 +42,17 @@ class StridedPointer(NamedTuple):
 
 
 def write_attention_gradient(
-    b: Builder, plan: AttentionPlan, g: StridedPointer, q: Reg, k: Reg, v: Reg, mask: Reg | None,
-    results: tuple[StridedPointer, StridedPointer, StridedPointer], scratch: Reg, tile: Reg,
-) -> None:  # fmt: skip
+    b: Builder,
+    plan: AttentionPlan,
+    g: StridedPointer,
+    q: Reg,
+    k: Reg,
+    v: Reg,
+    mask: Reg | None,
+    results: tuple[StridedPointer, StridedPointer, StridedPointer],
+    scratch: Reg,
+    tile: Reg,
+) -> None:
     """One tile: dq, dk and dv of some heads, from g, which has the shape of the attention's result."""
 
     def unit(head: Reg) -> None:
@@ -54,9 +62,15 @@ def write_attention_gradient(
 
 
 def _write_head(
-    b: Builder, plan: AttentionPlan, g: StridedPointer, operands: tuple[Reg, Reg, Reg], mask: Reg | None,
-    results: tuple[StridedPointer, StridedPointer, StridedPointer], parts: AttentionScratch, head: Reg,
-) -> None:  # fmt: skip
+    b: Builder,
+    plan: AttentionPlan,
+    g: StridedPointer,
+    operands: tuple[Reg, Reg, Reg],
+    mask: Reg | None,
+    results: tuple[StridedPointer, StridedPointer, StridedPointer],
+    parts: AttentionScratch,
+    head: Reg,
+) -> None:
     lead = plan.q.shape[:-2]
     at = unravel_index(b, head, lead)
 
@@ -107,10 +121,15 @@ def _clear_rows(b: Builder, plan: AttentionPlan, into: TileMatrix, columns: int,
 
 
 def _write_row_block(
-    b: Builder, plan: AttentionPlan, given: HeadOperands, mask: Reg | None,
-    results: tuple[TileMatrix, TileMatrix, TileMatrix], block: Reg,
-    parts: AttentionScratch, add: bool,
-) -> None:  # fmt: skip
+    b: Builder,
+    plan: AttentionPlan,
+    given: HeadOperands,
+    mask: Reg | None,
+    results: tuple[TileMatrix, TileMatrix, TileMatrix],
+    block: Reg,
+    parts: AttentionScratch,
+    add: bool,
+) -> None:
     """Add one block of rows to the gradients; without `add`, dk and dv are written for the first time."""
     kind, high, (dq, dk, dv) = plan.kind, plan.high, results
     row = first_row(b, plan, block)
@@ -139,9 +158,16 @@ def _write_row_block(
     keys = SummedRange(0, seen, unroll_of_keys(plan))
     into = from_row(dq)
     multiply(
-        b, kind, plan.shapes[1], TileMatrix(parts.slopes, 1, high), given.k, (plan.present, plan.present), size, keys,
+        b,
+        kind,
+        plan.shapes[1],
+        TileMatrix(parts.slopes, 1, high),
+        given.k,
+        (plan.present, plan.present),
+        size,
+        keys,
         lambda t: store_tile(b, t, into, apply_scale),
-    )  # fmt: skip
+    )
 
 
 def _write_slopes(

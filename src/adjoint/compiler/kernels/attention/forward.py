@@ -24,9 +24,17 @@ from adjoint.compiler.llvm.types import BOOL, I64, Reg
 
 
 def write_attention(
-    b: Builder, plan: AttentionPlan, q: Reg, k: Reg, v: Reg, mask: Reg | None, out: Reg, strides: Strides, scratch: Reg,
+    b: Builder,
+    plan: AttentionPlan,
+    q: Reg,
+    k: Reg,
+    v: Reg,
+    mask: Reg | None,
+    out: Reg,
+    strides: Strides,
+    scratch: Reg,
     tile: Reg,
-) -> None:  # fmt: skip
+) -> None:
     """One tile: blocks of rows of `out`, which has the shape of q but for the last size, that of v, and `strides`."""
 
     def unit(number: Reg) -> None:
@@ -36,9 +44,15 @@ def write_attention(
 
 
 def _write_rows(
-    b: Builder, plan: AttentionPlan, given: tuple[Reg, Reg, Reg], mask: Reg | None, out: Reg, strides: Strides,
-    parts: AttentionScratch, number: Reg,
-) -> None:  # fmt: skip
+    b: Builder,
+    plan: AttentionPlan,
+    given: tuple[Reg, Reg, Reg],
+    mask: Reg | None,
+    out: Reg,
+    strides: Strides,
+    parts: AttentionScratch,
+    number: Reg,
+) -> None:
     """One block of rows of a head."""
     head, block = divmod_index(b, number, plan.blocks)
     at = unravel_index(b, head, plan.q.shape[:-2])
@@ -56,12 +70,18 @@ def _write_rows(
     )
 
     multiply(
-        b, plan.kind, plan.shapes[2], TileMatrix(parts.weights, 1, plan.high),
+        b,
+        plan.kind,
+        plan.shapes[2],
+        TileMatrix(parts.weights, 1, plan.high),
         TileMatrix(pointers[2], plan.v.strides[-2]),
-        (plan.present, plan.present), plan.v.shape[-1], SummedRange(0, seen, unroll_of_keys(plan)),
-        lambda t: store_tile(b, t, TileMatrix(placed, strides[-2]),
-        make_row_scaler(b, b.gep(parts.inverse, t.row, plan.kind))),
-    )  # fmt: skip
+        (plan.present, plan.present),
+        plan.v.shape[-1],
+        SummedRange(0, seen, unroll_of_keys(plan)),
+        lambda t: store_tile(
+            b, t, TileMatrix(placed, strides[-2]), make_row_scaler(b, b.gep(parts.inverse, t.row, plan.kind))
+        ),
+    )
 
 
 def write_units(b: Builder, plan: AttentionPlan, tile: Reg, unit: Callable[[Reg], None]) -> None:

@@ -31,9 +31,16 @@ def write_weights(
     into = TileMatrix(parts.weights, high)
     size = plan.q.shape[-1]
     multiply(
-        b, kind, plan.shapes[0], keys, TileMatrix(parts.rows, high), (plan.keys, seen), high,
-        SummedRange(0, size, even_unroll(size)), lambda t: store_tile(b, t, into),
-    )  # fmt: skip
+        b,
+        kind,
+        plan.shapes[0],
+        keys,
+        TileMatrix(parts.rows, high),
+        (plan.keys, seen),
+        high,
+        SummedRange(0, size, even_unroll(size)),
+        lambda t: store_tile(b, t, into),
+    )
     largest = _find_row_maxima(b, plan, row, seen, parts)
     largest = [b.select(b.eq(m, -math.inf), 0.0, m) for m in largest]
     step = unroll_of_keys(plan)

@@ -120,9 +120,17 @@ def panels(columns: int, across: int, lanes: int) -> list[tuple[int, int, int | 
 
 
 def _tile(
-    b: Builder, kind: Type, a: TileMatrix, right: TileMatrix, row: Reg, count: int, column: Reg, vectors: int,
-    mask: int | None, depth: SummedRange,
-) -> Tile:  # fmt: skip
+    b: Builder,
+    kind: Type,
+    a: TileMatrix,
+    right: TileMatrix,
+    row: Reg,
+    count: int,
+    column: Reg,
+    vectors: int,
+    mask: int | None,
+    depth: SummedRange,
+) -> Tile:
     # The plain loop: for k, r, j: sums[r, j] += a[row + r, k] * right[k, column + j].
     # Unrolled: the tile's sums stay in registers, `count` × `vectors` fmas share `count` + `vectors` loads, and several
     # steps of k share one turn of the loop.

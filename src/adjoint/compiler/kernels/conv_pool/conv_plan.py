@@ -87,9 +87,17 @@ class ConvolutionPlan(NamedTuple):
 
 
 def plan_convolution(
-    x: Shape, weight: Shape, *, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
-    target: Target, flat: bool = True,
-) -> ConvolutionPlan | None:  # fmt: skip
+    x: Shape,
+    weight: Shape,
+    *,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool = True,
+) -> ConvolutionPlan | None:
     """The plan of `convolution`, None for three spatial dimensions and for empty results.
 
     `flat`: the result is (N, O, places), not (N, O, H, W).
@@ -128,9 +136,11 @@ def plan_convolution_input(
         for c in range(steps[1]):
             starts = {
                 (i, j): (lattice[0] - (i * gaps[0] - a) // steps[0], lattice[1] - (j * gaps[1] - c) // steps[1])
-                for i in range(taps[0]) if (i * gaps[0] - a) % steps[0] == 0
-                for j in range(taps[1]) if (j * gaps[1] - c) % steps[1] == 0
-            }  # fmt: skip
+                for i in range(taps[0])
+                if (i * gaps[0] - a) % steps[0] == 0
+                for j in range(taps[1])
+                if (j * gaps[1] - c) % steps[1] == 0
+            }
             phases.append(((a, c), starts))
     window = taps[0] * taps[1]
     outward = weight[0] // groups

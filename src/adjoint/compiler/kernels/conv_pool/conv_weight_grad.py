@@ -195,9 +195,15 @@ def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: 
 
 
 def _add_column(
-    b: Builder, plan: ConvolutionWeightPlan, seen: Reg, g: Reg, waiting: Reg, terms: Sequence[Term], size: int,
+    b: Builder,
+    plan: ConvolutionWeightPlan,
+    seen: Reg,
+    g: Reg,
+    waiting: Reg,
+    terms: Sequence[Term],
+    size: int,
     count: Reg | int,
-) -> None:  # fmt: skip
+) -> None:
     # The plain loop: for image, place, channel, tap: sums[channel, tap] += g[channel, place] * image[place + tap].
     # Unrolled: `size` channels by all taps of the column stay in registers while images and places pass by. A register
     # holds one sum for each lane, which `_finish` adds up.

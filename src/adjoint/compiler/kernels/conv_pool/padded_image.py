@@ -49,9 +49,13 @@ class PaddedImage(NamedTuple):
 
 
 def plan_padded_image(
-    image: tuple[int, int], channels: int, places: tuple[int, int], stride: tuple[int, int],
-    starts: Sequence[tuple[int, int]], dense: bool,
-) -> PaddedImage:  # fmt: skip
+    image: tuple[int, int],
+    channels: int,
+    places: tuple[int, int],
+    stride: tuple[int, int],
+    starts: Sequence[tuple[int, int]],
+    dense: bool,
+) -> PaddedImage:
     """The frame for taps which at the first place see the elements at `starts`.
 
     `dense`: rows of a plane follow each other without a gap, so that places are neighbours across them; then taps in

@@ -230,9 +230,16 @@ def _images(b: Builder, plan: PoolingPlan, tile: Reg) -> Iterator[tuple[Reg, lis
 
 
 def _finish_row(
-    b: Builder, plan: PoolingPlan, lead: Sequence[Reg], row: Reg | int, column: Reg | int, width: int,
-    values: Sequence[Reg], masks: Sequence[int | None], finish: Finish,
-) -> None:  # fmt: skip
+    b: Builder,
+    plan: PoolingPlan,
+    lead: Sequence[Reg],
+    row: Reg | int,
+    column: Reg | int,
+    width: int,
+    values: Sequence[Reg],
+    masks: Sequence[int | None],
+    finish: Finish,
+) -> None:
     """Registers of one row, from `column` on, to `finish`."""
     if plan.flat or plan.rank == 1:
         origin = [*lead, add_strided(b, column, row, width)]

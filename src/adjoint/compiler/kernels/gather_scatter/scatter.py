@@ -32,6 +32,7 @@ from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
+from adjoint.core.typing import NumpyDtype
 from adjoint.ops.indexing.scatter import IDENTITIES
 
 UNROLLED_REGISTERS = 4
@@ -92,13 +93,13 @@ def plan_scatter(value: Value, target: Target, view_of: ViewOf = StridedView.who
 Form = tuple[StridedView | Number, IndexMap, tuple[ScatterPass, ...]]
 
 
-def _index_add(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _index_add(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     source, *indices = operands
     places = index_positions(out, indices, value.params["pattern"], source.shape)
     return 0, places, (ScatterPass(source, "add"),)
 
 
-def _scatter_add(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _scatter_add(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     source, indices = operands
     part = source._replace(shape=indices.shape)  # of a larger source the first elements count
     return 0, gather_positions(out, indices, value.params["axis"]), (ScatterPass(part, "add"),)
@@ -120,7 +121,7 @@ def _scatter(value: Value, out: StridedView, operands: list[Any]) -> Form:
     return start, gather_positions(out, indices, value.params["axis"]), (ScatterPass(source, None),)
 
 
-def _scatter_reduce(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _scatter_reduce(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     start, source, indices = operands
     reduce = value.params["reduce"]
     places = gather_positions(out, indices, value.params["axis"])
@@ -134,16 +135,16 @@ def _scatter_reduce(value: Value, out: StridedView, operands: list[Any]) -> Form
     return start, places, (ScatterPass(identity, None), fold)
 
 
-def _put_slice(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _put_slice(value: Value, out: StridedView, operands: list[float | StridedView]) -> Form:
     start, source = operands
     return start, slice_positions(out, value.params["bounds"]), (ScatterPass(source, None),)
 
 
-def _unslice(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _unslice(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     return 0, slice_positions(out, value.params["bounds"]), (ScatterPass(operands[0], None),)
 
 
-def _pad(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _pad(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     inner = operands[0].shape
     bounds = [(low, low + n, 1) for (low, _), n in zip(value.params["widths"], inner, strict=True)]
     return value.params.get("value", 0.0), slice_positions(out, bounds), (ScatterPass(operands[0], None),)
@@ -161,7 +162,7 @@ _FORMS: dict[str, Any] = {
 }
 
 
-def _fit_source(source: StridedView | Number, dtype: Any, shape: Shape) -> StridedView | Number | None:
+def _fit_source(source: StridedView | Number, dtype: NumpyDtype, shape: Shape) -> StridedView | Number | None:
     """Return the values to write, over the whole grid; None if their type is not the result's."""
     if isinstance(source, StridedView):
         return source.expand(shape) if source.base.dtype == dtype else None

@@ -40,10 +40,17 @@ def configure_tiles(b: Builder, place: Reg) -> Iterator[None]:
 
 
 def sum_tiles(
-    b: Builder, left: LoadSource, right: LoadSource, part_strides: PartStrides, tall: int, wide: int, parts: int,
+    b: Builder,
+    left: LoadSource,
+    right: LoadSource,
+    part_strides: PartStrides,
+    tall: int,
+    wide: int,
+    parts: int,
     steps: Index,
-    place: Reg, stride: int,
-) -> None:  # fmt: skip
+    place: Reg,
+    stride: int,
+) -> None:
     """A block of `tall` × `wide` tiles summed over `steps` pairs, which are multiples of 16, and written to `place`.
 
     Of two parts the product of the first ones is summed by itself, and below it what the second ones add: where the

@@ -38,9 +38,15 @@ def multiply_add(b: Builder, x: Reg, y: Reg, sums: Reg) -> Reg:
 
 
 def pack_columns(
-    b: Builder, source: MatmulOperand, place: Reg, width: int, ragged: Reg | None, depth: Index, part_stride: int = 0,
+    b: Builder,
+    source: MatmulOperand,
+    place: Reg,
+    width: int,
+    ragged: Reg | None,
+    depth: Index,
+    part_stride: int = 0,
     whole: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """place[p * width + j] = the pair of source[k, j] for k = 2p and 2p + 1: rows whose elements are neighbours.
 
     Of the columns only `ragged` exist if given. Writes up to a register beyond the end. `whole`: rows of 0 follow up to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
@@ -13,6 +13,7 @@ from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -49,12 +50,12 @@ class GatedEpilogue(Epilogue):
                 self.writes.append((each, Access(v, j * group.unit, (v.shape[-1], 1))))
         self._derive_fields()
 
-    def _value(self, v: Value, inputs: Sequence[Any]) -> Value:
+    def _value(self, v: Value, inputs: Sequence[Operand]) -> Value:
         made = Value(v.op, tuple(inputs), v.params, Spec(self.shape, v.dtype), v.origin)
         self._views[made] = StridedView.whole(made)
         return made
 
-    def _input(self, operand: Any, reader: Value, part: int, own: dict[Value, list[Value]]) -> Any:
+    def _input(self, operand: Operand, reader: Value, part: int, own: dict[Value, list[Value]]) -> Operand:
         """Return the operand that an equation of one part has in place of one of several parts."""
         if not isinstance(operand, Value):
             return operand

@@ -49,12 +49,19 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     sides = [_lower_operand(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
     *batch, m = epilogue.shape[:-1]
     plan = plan_matmul(
-        tuple(batch), m, root.shape[-1], left.shape[-1], _matrix_strides(left), _matrix_strides(right),
-        from_dtype(root.dtype), target,
-        direct=len(epilogue.equations) <= MAX_UNROLLED_EPILOGUE, precision=fusion.precision_of(root),
+        tuple(batch),
+        m,
+        root.shape[-1],
+        left.shape[-1],
+        _matrix_strides(left),
+        _matrix_strides(right),
+        from_dtype(root.dtype),
+        target,
+        direct=len(epilogue.equations) <= MAX_UNROLLED_EPILOGUE,
+        precision=fusion.precision_of(root),
         parts=len(epilogue.roots),
         computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
-    )  # fmt: skip
+    )
     if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
         group.reason += f", {_describe_rounding(plan)}"
     if plan.blocking.is_paired and plan.blocking.parts == 1:

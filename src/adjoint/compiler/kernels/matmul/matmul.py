@@ -123,9 +123,16 @@ class _MatmulWriter(PanelPacker):
                 self._panel(left.pointer, source.pointer, place, rows, width, stretch, first, (*index, column))
 
     def _panel(
-        self, left: Reg, right: Reg, place: Reg, rows: Range, width: int, stretch: DepthRange, first: Reg | None,
+        self,
+        left: Reg,
+        right: Reg,
+        place: Reg,
+        rows: Range,
+        width: int,
+        stretch: DepthRange,
+        first: Reg | None,
         origin: Sequence[Reg],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A panel of columns: its blocks from the top to the bottom of the tile, each summed and then finished."""
         b, longer = self.b, self.longer
         top = self.row(rows[0])
@@ -234,11 +241,14 @@ class _MatmulWriter(PanelPacker):
         """A block finished from its registers."""
         lanes = self.product.lanes
         starts = range(0, width, lanes)
-        self._hand_over_parts(origin, [
-            (r, s, value, _mask(width - s, value))
-            for r, line in enumerate(sums)
-            for s, value in zip(starts, line, strict=True)
-        ])  # fmt: skip
+        self._hand_over_parts(
+            origin,
+            [
+                (r, s, value, _mask(width - s, value))
+                for r, line in enumerate(sums)
+                for s, value in zip(starts, line, strict=True)
+            ],
+        )
 
     def _hand_over_parts(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, int | None]]) -> None:
         """Hand over parts at (row, column) after an origin in the plane: as the result counts them."""

@@ -16,6 +16,7 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, from_dtype
 from adjoint.compiler.passes.materialize import is_generated
 from adjoint.core.dtype.dtype import is_bfloat16
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -95,7 +96,7 @@ class Prologue:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.equations))}
         place = self.accesses.make_fingerprinter()
 
-        def source(x: Any) -> Any:
+        def source(x: Operand) -> Any:
             if not isinstance(x, Value):
                 return elementwise.fingerprint(x)
             base = self._views[x].base

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.math.wide_precision import library
 from adjoint.compiler.llvm.types import F32, I32, Reg, Type
 from adjoint.core.random.box_muller import BLOCK, COS, LN2_HIGH, LN2_LOW, LOG, MINUS_QUARTER_PI, SIN, SQRT_HALF
+from adjoint.core.typing import Array
 
 HALF_BLOCK = BLOCK // 2
 
 
-def transform(b: Builder, source: Reg, target: Reg, kind: Type, mean: Any, std: Any) -> None:
+def transform(b: Builder, source: Reg, target: Reg, kind: Type, mean: float, std: float) -> None:
     """One block of normals from one of uniforms on [0, 1), which may lie in the same place."""
     half = kind.of(HALF_BLOCK)
     u, v = (b.load(b.gep(source, at, kind), half) for at in (0, HALF_BLOCK))
@@ -56,5 +56,5 @@ def _cos_sin(b: Builder, angle: Reg) -> tuple[Reg, Reg]:
     return b.select(left, b.neg(cosine), cosine), b.select(below, b.neg(sine), sine)
 
 
-def _horner(b: Builder, coefficients: Any, x: Reg) -> Reg:
+def _horner(b: Builder, coefficients: Array, x: Reg) -> Reg:
     return b.horner(x, [float(c) for c in coefficients[::-1]])

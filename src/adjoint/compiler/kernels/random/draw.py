@@ -20,6 +20,7 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.math.wide_precision import library
 from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U32, Operand, Reg, Type, from_dtype
 from adjoint.core.random.box_muller import BLOCK
+from adjoint.core.typing import NumpyDtype, Params
 
 SPARE_BYTES = 256  # bytes of scratch behind the stream's: the uniforms of the last block of normals
 UNIFORM_BITS = {F32: 24, F64: 53}  # bits of a uniform
@@ -35,7 +36,7 @@ class DrawPlan(NamedTuple):
     total: int
     dtype: Any
     source: Any  # the type of the operand, if there is one
-    params: dict[str, Any]
+    params: Params
     scratch: int = (SCRATCH_BYTES + SPARE_BYTES + 63) // 64 * 64
 
 
@@ -60,12 +61,12 @@ def plan_draw(value: Value) -> DrawPlan | None:
     return DrawPlan(name, value.size, dtype, source, {k: v for k, v in params.items() if k != "generator"})
 
 
-def _valid_uniform(params: dict[str, Any], dtype: Any) -> bool:
+def _valid_uniform(params: Params, dtype: NumpyDtype) -> bool:
     low, high, limit = params["low"], params["high"], float(np.finfo(dtype).max)
     return abs(low) <= limit and abs(high) <= limit and low <= high and high - low <= limit
 
 
-def _valid_range(params: dict[str, Any], dtype: Any) -> bool:
+def _valid_range(params: Params, dtype: NumpyDtype) -> bool:
     low, high = params["low"], params["high"]
     if dtype.kind == "f":
         smallest, largest = -(2 ** (np.finfo(dtype).nmant + 1)), 2 ** (np.finfo(dtype).nmant + 1)

@@ -19,6 +19,7 @@ from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U8, U32, Reg, Type
 from adjoint.compiler.runtime.cpython_layout import DATA, can_read_arrays
 from adjoint.core.random.box_muller import BLOCK
+from adjoint.core.typing import Array, NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,11 +37,11 @@ class Drawer:
         self._places = memory.ctypes.data, self._scratch.ctypes.data
         self._functions = _functions()
 
-    def uniforms(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    def uniforms(self, count: int, kind: NumpyDtype) -> Array:
         """Uniform on [0, 1), (count,), float32 or float64."""
         return self._draw_floats("uniforms", count, kind)
 
-    def normals(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    def normals(self, count: int, kind: NumpyDtype) -> Array:
         """Standard normals, (count,), float32 or float64, of which there are 16 or more."""
         return self._draw_floats("normals", count, kind)
 
@@ -56,13 +57,13 @@ class Drawer:
         self._functions["permutation", 8](*self._places, _find_data_address(out), count)
         return out
 
-    def _draw_floats(self, name: str, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    def _draw_floats(self, name: str, count: int, kind: NumpyDtype) -> Array:
         out = np.empty(count, kind)
         self._functions[name, kind.itemsize](*self._places, _find_data_address(out), count)
         return out
 
 
-def _find_data_address(array: Any) -> Any:
+def _find_data_address(array: Array) -> Any:
     """Return the place of an array's data pointer; `array.ctypes.data` would take longer than a short draw."""
     return id(array) + DATA if can_read_arrays() else ctypes.byref(ctypes.c_void_p(array.ctypes.data))
 

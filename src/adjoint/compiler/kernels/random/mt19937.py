@@ -7,7 +7,6 @@ that a draw leaves the state which the same draws of NumPy's engine leave.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -74,7 +73,7 @@ def _twist(b: Builder, block: Reg, lanes: int) -> None:
     # The plain loop (Matsumoto and Nishimura): for i in range(624): x = upper bit of s[i] | lower bits of s[i + 1];
     # s[i] = s[i + 397] ^ x >> 1 ^ (x & 1) * MATRIX, indices modulo 624. A register of words is made at a time: none of
     # them needs another of the same register, since words are 227 apart at the least. Two loops save the modulo.
-    def word(i: Any, far: int) -> Reg:
+    def word(i: int | Reg, far: int) -> Reg:
         here = b.gep(block, i, U32)
         x, following, other = (b.load(b.gep(here, by, U32), U32.of(lanes)) for by in (0, 1, far))
         joined = b.bitwise_or(b.bitwise_and(x, 0x80000000), b.bitwise_and(following, 0x7FFFFFFF))

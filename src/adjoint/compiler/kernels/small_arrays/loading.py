@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
+from adjoint.core.typing import Function
 
 PY_ARRAY_NEW = 93
 
 
 @cache
-def routine(name: str) -> Callable[..., Any] | None:
+def routine(name: str) -> Function | None:
     """Load a routine, which gives None for operands that are not for it; None where Python's layout is not known."""
     if cpython_layout.find_slot_offsets() is None:
         return None

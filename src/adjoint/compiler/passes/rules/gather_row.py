@@ -17,6 +17,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.passes.pattern import rule
 from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.ops.creation import iota
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.comparison import eq, logical_and, lt
@@ -30,7 +31,7 @@ POSITION_DTYPE = np.dtype(np.int32)  # of which a register holds as many as of f
 
 
 @rule
-def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
+def gather_one_of_a_row(x: Operand, indices: Operand, *, axis: int) -> Iterator[Any]:
     yield gather(x, indices, axis=axis)
     size = _gathered_row_length(x, indices, axis)
     if size and (size <= MAX_STORED_ROW or _is_computed(x)):
@@ -44,7 +45,7 @@ def gather_one_of_a_row(x: Any, indices: Any, *, axis: int) -> Iterator[Any]:
 
 
 @rule
-def scatter_one_to_a_row(x: Any, indices: Any, *, shape: tuple[int, ...], axis: int) -> Iterator[Any]:
+def scatter_one_to_a_row(x: Operand, indices: Operand, *, shape: tuple[int, ...], axis: int) -> Iterator[Any]:
     yield scatter_add(x, indices, shape=shape, axis=axis)
     if _one_each(x, indices, shape, axis) and dtype_kind(x) in "fiub":
         here = _positions(indices, shape[axis], axis, len(shape))
@@ -52,7 +53,7 @@ def scatter_one_to_a_row(x: Any, indices: Any, *, shape: tuple[int, ...], axis: 
         yield where(here, add(x, 0.0) if dtype_kind(x) == "f" else x, 0.0 if dtype_kind(x) == "f" else 0)
 
 
-def _one_each(x: Any, indices: Any, shape: tuple[int, ...], axis: int) -> bool:
+def _one_each(x: Operand, indices: Operand, shape: tuple[int, ...], axis: int) -> bool:
     """True if x has one element for each row of an array of this shape."""
     if not shape or not 1 <= shape[axis] <= np.iinfo(POSITION_DTYPE).max:
         return False
@@ -60,7 +61,7 @@ def _one_each(x: Any, indices: Any, shape: tuple[int, ...], axis: int) -> bool:
     return tuple(x.shape) == tuple(indices.shape) == one
 
 
-def _gathered_row_length(x: Any, indices: Any, axis: int) -> int:
+def _gathered_row_length(x: Operand, indices: Operand, axis: int) -> int:
     """The length of a row of x, of which one element is picked from each; 0 if that is not so."""
     if dtype_kind(x) not in "fiub" or x.array.dtype == np.float16:
         return 0
@@ -73,7 +74,7 @@ def _is_computed(x: Tensor) -> bool:
     return isinstance(value, Value) and value.op is not None and value.op.scalar is not None
 
 
-def _positions(indices: Any, size: int, axis: int, rank: int) -> Any:
+def _positions(indices: Operand, size: int, axis: int, rank: int) -> Tensor:
     """Return a mask that is true where the position along `axis` equals the index."""
     if dtype_kind(indices) == "i":
         indices = where(lt(indices, 0), add(indices, size), indices)

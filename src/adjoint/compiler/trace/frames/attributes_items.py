@@ -6,7 +6,7 @@ import functools
 import os
 from collections import ChainMap, UserDict, UserList, deque
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr
 from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_class, is_user_code, is_user_function
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.static_getattr import Unresolvable
 
 
 def get_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: str) -> Any:
@@ -141,7 +144,7 @@ def read_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any
     return UNKNOWN if value is MISSING else value
 
 
-def is_key(container: Any, key: Any) -> bool:
+def is_key(container: Any, key: int | str | Unresolvable) -> bool:
     """True for a key that can be looked up without running the user's code."""
     if isinstance(container, dict | os._Environ):
         return key is not UNKNOWN and (is_plain(key) or isinstance(key, type | FunctionType | CodeType))

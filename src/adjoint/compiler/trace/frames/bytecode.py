@@ -122,18 +122,30 @@ def for_iter(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
 
 
 @handles(
-    "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE",
-    "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE",
-)  # fmt: skip
+    "POP_JUMP_IF_TRUE",
+    "POP_JUMP_IF_FALSE",
+    "POP_JUMP_FORWARD_IF_TRUE",
+    "POP_JUMP_FORWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_TRUE",
+    "POP_JUMP_BACKWARD_IF_FALSE",
+    "LIST_EXTEND",
+    "SET_UPDATE",
+    "DICT_UPDATE",
+    "DICT_MERGE",
+)
 def use_top(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and looked into."""
     a.observer.use(a.pop(), frame)
 
 
 @handles(
-    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
-    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
-)  # fmt: skip
+    "POP_JUMP_IF_NONE",
+    "POP_JUMP_IF_NOT_NONE",
+    "POP_JUMP_FORWARD_IF_NONE",
+    "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_BACKWARD_IF_NONE",
+    "POP_JUMP_BACKWARD_IF_NOT_NONE",
+)
 def jump_on_none(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and not looked into."""
     a.pop()

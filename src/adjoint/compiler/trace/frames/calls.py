@@ -17,7 +17,7 @@ from types import (
     MethodWrapperType,
     WrapperDescriptorType,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr
 from adjoint.compiler.trace.frames.trace_rules import is_standard_file, is_user_function
 from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike, Function
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.static_getattr import Unresolvable
 
 ADDING_METHODS = frozenset(("append", "appendleft", "extend", "extendleft", "__iadd__", "frombytes", "fromlist"))
 CHANGING_METHODS = frozenset((  # methods of built-in containers that change them so that it depends on what they hold
@@ -125,7 +129,7 @@ def python_function(callee: Any) -> FunctionType | None:
     return found if is_user_function(found) else None
 
 
-def make_super(kind: Any, this: Any) -> Any:
+def make_super(kind: DtypeLike, this: Function) -> Any:
     """`super(kind, this)`."""
     try:
         return super(kind, this)
@@ -182,7 +186,7 @@ def _call_method(
     return not args, one_of([owner])
 
 
-def _updated_keys(owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def _updated_keys(owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...]:
     """The keys that `update` sets, if they can be told."""
     if isinstance(owner, Counter) or not isinstance(owner, dict) or not all(type(given) is dict for given in args):
         return ()
@@ -209,7 +213,7 @@ def _getattr(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     return value
 
 
-def _hasattr(a: ShadowFrame, frame: FrameType, holder: Any, name: Any) -> Any:
+def _hasattr(a: ShadowFrame, frame: FrameType, holder: Function, name: str) -> Unresolvable:
     get_attribute(a, frame, holder, name)
     a.await_result(None)
     return UNKNOWN

@@ -35,6 +35,7 @@ from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame, is_resumed
 from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, class_dict_of, find_class_entry, mro_of
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, trusted_files
 from adjoint.core.graph.source_location import PACKAGE, Site
+from adjoint.core.typing import Function
 
 
 class FrameObserver(Observations):
@@ -51,7 +52,7 @@ class FrameObserver(Observations):
         self._interrupts = _interrupts()
 
     @contextmanager
-    def observe(self, function: Any = None, *arguments: Any) -> Iterator[None]:
+    def observe(self, function: Function | None = None, *arguments: Any) -> Iterator[None]:
         """Watch this thread. The function and its arguments, and what they hold, existed before.
 
         Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
@@ -83,7 +84,7 @@ class FrameObserver(Observations):
         if activation.outermost:
             self.use(value, frame)
 
-    def _trace_call(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def _trace_call(self, frame: FrameType, event: str, arg: Any) -> Function | None:
         """The trace function of the thread: called for each frame that is entered."""
         code = frame.f_code
         file = code.co_filename
@@ -116,7 +117,7 @@ class FrameObserver(Observations):
         if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
             self.refuse(f"calls {code.co_name}(), which {what}", caller)
 
-    def _skip_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def _skip_frame(self, frame: FrameType, event: str, arg: Any) -> Function:
         """The trace function of what is not the step's: what a module does while it is loaded, what interrupts it."""
         if event == "return" and frame is self._skipped_frame:
             self._skipped_frame = None

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.trace.frames.sources import find_class_entry
+from adjoint.core.typing import Function
 
 PRINTS = "prints"
 ASKS = "waits for input"
@@ -130,7 +131,7 @@ def _learn_uuid() -> None:
     _learn_codes([uuid.uuid1, uuid.uuid4], MAKES)
 
 
-def _learn_codes(functions: Sequence[Any], what: str) -> None:
+def _learn_codes(functions: Sequence[Function], what: str) -> None:
     IMPURE_CODES.update((function.__code__, what) for function in functions)
     FILES_WITH_IMPURE_CODES.update(function.__code__.co_filename for function in functions)
 
@@ -163,7 +164,7 @@ def _known_effect(callee: Any, args: tuple[Any, ...]) -> str | None:
     return what
 
 
-def _qualified_name(thing: Any) -> str:
+def _qualified_name(thing: Function) -> str:
     module = getattr(thing, "__module__", None) or ""
     name = str(getattr(thing, "__qualname__", None) or type(thing).__name__)
     module = {"builtins": "", "_io": "io", "_random": "random", "posix": "os", "nt": "os"}.get(module, module)

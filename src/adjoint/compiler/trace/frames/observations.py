@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
@@ -22,6 +22,9 @@ from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAt
 from adjoint.compiler.trace.frames.trace_rules import is_user_class
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.sources import MissingItem
 
 SHARED_BY_COPY = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
 
@@ -141,7 +144,7 @@ class Observations:
             self.preexisting.expand(place.holder)
             self._writes[place] = ObservedWrite(place, before, site_in(frame), [])
 
-    def change(self, container: Any, frame: FrameType, key: Any = MISSING) -> None:
+    def change(self, container: Any, frame: FrameType, key: int | str | MissingItem = MISSING) -> None:
         """Record that what the container holds changes, if it is from before; with `key`, that this item is set."""
         if not self.is_preexisting(container):
             return
@@ -179,7 +182,7 @@ def site_in(frame: FrameType) -> Site:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def _item_or_missing(container: Any, key: Any) -> Any:
+def _item_or_missing(container: Any, key: Any) -> float | list[int] | MissingItem:
     try:
         return container[key]
     except (LookupError, TypeError):

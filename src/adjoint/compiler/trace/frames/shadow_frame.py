@@ -10,6 +10,7 @@ from typing import Any
 
 from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
+from adjoint.core.typing import Function
 
 Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
 
@@ -90,7 +91,7 @@ class ShadowFrame:
         self.skipped_offset = -1
         self.raising = False  # since the last instruction
 
-    def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def trace(self, frame: FrameType, event: str, arg: Any) -> Function:
         """The frame's trace function."""
         if event == "opcode":
             self._step(frame)
@@ -108,7 +109,7 @@ class ShadowFrame:
             self.stack[-1] = value
         self.awaited_code = None
 
-    def await_result(self, code: CodeType | None, callee: Any = None) -> None:
+    def await_result(self, code: CodeType | None, callee: Function | None = None) -> None:
         """Expect that the code runs now and that its result is the top of the stack."""
         self.awaited_code, self.callee = code, callee
 

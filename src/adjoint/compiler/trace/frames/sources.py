@@ -6,11 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import assign_contents, flat_elements, matches_snapshot, snapshot
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 
 
 class MissingItem:
@@ -124,7 +128,7 @@ class GlobalSource(Source):
         """`g['scale']`."""
         return f"{name(self.holder)}[{self.name!r}]"
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: Operand) -> None:
         self.holder[self.name] = value
 
 
@@ -155,7 +159,7 @@ class CellSource(Source):
         """`c.cell_contents`."""
         return f"{name(self.holder)}.cell_contents"
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: Operand) -> None:
         self.holder.cell_contents = value
 
 
@@ -203,7 +207,7 @@ class AttributeSource(Source):
             source = f"getattr({name(self.holder)}, {self.name!r})"
         return f"{source}.__func__" if self.bound else source
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: Operand) -> None:
         setattr(self.holder, self.name, value)
 
 
@@ -263,7 +267,7 @@ class ItemSource(Source):
         key = repr(self.name) if type(self.name) in (int, str) else name(self.name)
         return f"{name(self.holder)}[{key}]"
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: Operand) -> None:
         self.holder[self.name] = value
 
 
@@ -283,7 +287,7 @@ class PartSource(Source):
         """The key of the place around, and the item's number."""
         return type(self), self.holder.key, self.name
 
-    def read(self) -> Any:
+    def read(self) -> Operand:
         """The item, or MISSING."""
         try:
             return self.holder.read()[self.name]
@@ -341,7 +345,7 @@ class ContentsSource(Source):
         """`contents of a list`."""
         return f"contents of a {type(self.holder).__name__}"
 
-    def read(self) -> Any:
+    def read(self) -> Snapshot:
         """A snapshot, which compares equal to one of the same contents."""
         return snapshot(self.holder)
 
@@ -357,7 +361,7 @@ class ContentsSource(Source):
         """`snapshot(o)`."""
         return f"{name(snapshot)}({name(self.holder)})"
 
-    def guard(self, value: Any, name: NameOf) -> str:
+    def guard(self, value: Snapshot, name: NameOf) -> str:
         """`matches_snapshot(o, snapshot)`; of a flat container a look at identities first, a tenth of the time."""
         test = f"{name(matches_snapshot)}({name(self.holder)}, {name(value)})"
         held = flat_elements(self.holder)
@@ -368,6 +372,6 @@ class ContentsSource(Source):
         name(held)  # which keeps the objects, so that no other gets an identity of theirs
         return f"([*map(id, ({all_of},))] == {name([*map(id, held)])} or {test})"
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: Snapshot) -> bool:
         """True while the contents are as in the snapshot `value`."""
         return matches_snapshot(self.holder, value)

@@ -44,7 +44,7 @@ class OneOf:
         self.candidates = candidates
 
 
-def one_of(values: Iterable[Any]) -> Any:
+def one_of(values: Iterable[Any]) -> OneOf | Unresolvable:
     """Return what C code may return for these values: an element of one, say. UNKNOWN if they hold no objects."""
     found = []
     for value in values:
