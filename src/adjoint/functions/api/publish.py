@@ -27,9 +27,19 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 # they read their operands while they write
-NO_OVERLAP_METHODS = """
-    index_add_ index_copy_ index_fill_ index_put_ masked_scatter_ put_ scatter_ scatter_add_ scatter_reduce_
-"""
+NO_OVERLAP_METHODS = frozenset(
+    [
+        "index_add_",
+        "index_copy_",
+        "index_fill_",
+        "index_put_",
+        "masked_scatter_",
+        "put_",
+        "scatter_",
+        "scatter_add_",
+        "scatter_reduce_",
+    ]
+)
 INPLACE_UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}
 TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
@@ -99,7 +109,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Make a method that writes the result of `function` into its first argument and returns that."""
     plain = name.removesuffix("_")
     about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
-    if name in NO_OVERLAP_METHODS.split():
+    if name in NO_OVERLAP_METHODS:
         function = _with_overlap_check(function, name)
     ufunc = getattr(function, "ufunc", INPLACE_UFUNCS.get(name))
 
