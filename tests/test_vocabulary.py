@@ -42,7 +42,7 @@ ADJECTIVES = frozenset({
     "APART", "FEW", "GONE", "HELD", "HERE", "LARGE", "LITTLE", "MANY", "MISS", "MOST", "NOTHING", "PACE", "PATIENCE",
     "PLAIN", "SHORT", "SMALL", "SOON", "WHOLE", "WORTH",
 })  # fmt: skip
-RATCHETS = {"Any": 4_514, "type: ignore": 26, "fmt: skip": 136, "files under 60 lines": 73}
+RATCHETS = {"Any": 4_504, "type: ignore": 26, "fmt: skip": 136, "files under 60 lines": 73}
 
 
 def is_participle(name: str) -> bool:

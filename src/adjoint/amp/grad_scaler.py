@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -60,7 +60,7 @@ class GradScaler:
         self._stages: dict[int, OptState] = {}  # of the optimizers, by their ids
         self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
 
-    def scale(self, outputs: Tensor | int | Sequence[Tensor | tuple[Tensor, ...]]) -> Any:
+    def scale(self, outputs: Any) -> Any:
         """Multiply a tensor, or each in an iterable, by the scale. Raises ValueError for other values."""
         if not self._enabled:
             return outputs

@@ -14,7 +14,6 @@ Array: TypeAlias = np.ndarray  # of any shape and type
 NumpyDtype: TypeAlias = np.dtype[Any]
 DtypeLike: TypeAlias = dtype | np.dtype[Any] | type | str | None
 DeviceLike: TypeAlias = device | str | int | None
-Scalar: TypeAlias = bool | int | float | complex
 Function: TypeAlias = Callable[..., Any]
 
 # A tensor, an array, a symbol of a traced step, or a number: ops and gradient rules are written once for all of them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
@@ -146,7 +147,7 @@ class Distribution:
         """√variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples without a gradient.
 
         Args:
@@ -236,7 +237,7 @@ class Distribution:
         """e to the entropy."""
         return self.entropy().exp()
 
-    def _extended_shape(self, sample_shape: tuple[int, ...] = ()) -> Size:
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         """The shape of `sample_shape` samples."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 

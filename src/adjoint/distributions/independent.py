@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from adjoint.core.tensor.tensor import Tensor
@@ -67,11 +68,11 @@ class Independent(Distribution):
     mode = formula("The mode of the base.", lambda p: p.base_dist.mode)
     variance = formula("The variance of the base.", lambda p: p.base_dist.variance)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples of the base."""
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples of the base, through which gradients flow."""
         return self.base_dist.rsample(sample_shape)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
@@ -95,7 +97,7 @@ class MixtureSameFamily(Distribution):
         each = self._component_distribution.log_prob(self._pad(self._check_value(x)))
         return (each + self._mixture_distribution.logits.log_softmax(dim=-1)).logsumexp(dim=-1)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Sample all components, and take the one that the mixture draws."""
         with no_grad():
             event = self._event_shape

@@ -13,6 +13,7 @@ from adjoint.core.random import samplers
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-Array = Any
 
 
 def draw_truncated_from_normal(

@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from adjoint.core.typing import NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype
 from adjoint.serialization.atomic import Chunk
 from adjoint.serialization.zip_archive import read_into
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Path: TypeAlias = str | os.PathLike[str]
 
 NUMBER_SIZES = {"F": (8, 4, 2), "I": (8, 4, 2, 1), "U": (8, 4, 2, 1)}

@@ -23,9 +23,10 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array
 from adjoint.serialization import safetensors
 from adjoint.serialization.atomic import Chunk, replace_file, write_all
-from adjoint.serialization.safetensors import Array, Path, SafetensorsError
+from adjoint.serialization.safetensors import Path, SafetensorsError
 
 STRUCTURE_KEY = "adjoint.structure"
 DEPTH_LIMIT = 100  # of nesting, well within what JSON readers take

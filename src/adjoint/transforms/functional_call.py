@@ -18,7 +18,7 @@ NO_MEMBER = object()
 def functional_call(
     module: Any,
     parameter_and_buffer_dicts: Tensors | Sequence[Tensors],
-    args: Tensor | tuple[Tensor, ...] | None = None,
+    args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,

@@ -6,7 +6,7 @@ somebody may ask for more. On the way out, what leads to nothing but those nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
@@ -16,11 +16,10 @@ from adjoint.autograd.backward import grad as gradients_of
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.transforms import argnums as given
 from adjoint.transforms.level import GradLevel, as_normal_tensor
 
-Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.runtime.pytree import flatten, tree_map, unflatten
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.ops.movement.movement import cat, permute, reshape, select, slice
 from adjoint.transforms import argnums as given
-from adjoint.transforms.grad import Argnums, Function, pullback, pushforward
+from adjoint.transforms.grad import Argnums, pullback, pushforward
 from adjoint.transforms.vmap.vmap import vmap
 
 

@@ -42,7 +42,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.random.generator import default_generator
-from adjoint.core.typing import Operand, Operands, Params
+from adjoint.core.typing import Array, Operand, Operands, Params
 
 # Parameters that a graph's text leaves out; those with a default here have it when the text is read.
 PARAM_DEFAULTS = {"generator": default_generator, "complaint": "index {} is out of range", "error": IndexError}
@@ -195,7 +195,7 @@ class Graph:
         self.outputs: list[Value] = []
 
     @classmethod
-    def parse(cls, text: str, constants: Mapping[str, graph_text.Array] | None = None) -> Graph:
+    def parse(cls, text: str, constants: Mapping[str, Array] | None = None) -> Graph:
         """Return the graph that `text` prints.
 
         `constants` gives the arrays of constants by name (`"%4"`), for those whose elements the text leaves out: they
@@ -221,7 +221,7 @@ class Graph:
         line: graph_text.TextLine,
         values: dict[str, Value],
         ops: dict[str, Op],
-        constants: Mapping[str, graph_text.Array],
+        constants: Mapping[str, Array],
     ) -> None:
         """Add the input or the equation of one line of text."""
         if not line.is_call:

@@ -17,9 +17,9 @@ from adjoint.core.dtype.dtype import ml_dtypes
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
+from adjoint.core.typing import Array
 
 T = TypeVar("T")
-Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
 MAX_PRINTED_CONSTANT_ELEMENTS = 16

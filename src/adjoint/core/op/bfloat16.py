@@ -15,7 +15,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import bfloat16, default, float32
 from adjoint.core.op.evaluation import compute, target_dtype
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.typing import Function, NumpyDtype, Operand, Operands
 
@@ -83,7 +83,7 @@ def _make_float32_variant(op: Op) -> Op:
         out = op.public(*map(upcast, kinds), **params)
         return downcast(out) if _is_result_bfloat16(kinds) else out
 
-    with_parameters(evaluate, parameters_of(op.evaluate).positional)
+    with_parameters_of(evaluate, op.evaluate)
     twin = object.__new__(Op)
     for slot in Op.__slots__:
         setattr(twin, slot, getattr(op, slot))
@@ -109,4 +109,4 @@ def _upcast_rule(rule: Rule) -> Rule:
         d = rule(upcast(g), *map(upcast, kept))
         return downcast(d) if is_bfloat16_array(getattr(g, "array", g)) else d
 
-    return with_parameters(wide, parameters_of(rule).positional)
+    return with_parameters_of(wide, rule)

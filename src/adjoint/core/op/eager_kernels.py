@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
@@ -165,7 +165,7 @@ def with_eager_kernel(weight: float) -> Callable[[Function], Any]:
 
         call.__name__, call.__doc__ = function.__name__, function.__doc__
         vars(call)["native"] = native
-        return with_parameters(call, parameters_of(function).positional)
+        return with_parameters_of(call, function)
 
     return declare
 

@@ -31,14 +31,13 @@ from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 
 ndarray = np.ndarray
 new = object.__new__
 BOOL = np.dtype(np.bool_)
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
-Function = Callable[..., Any]
 out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `out=`
 Declaration = Callable[[Function], Function]
 FACETS = {

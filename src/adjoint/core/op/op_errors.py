@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.spec import broadcast_shapes, describe
-from adjoint.core.typing import Operands, Params
+from adjoint.core.typing import Function, Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-from collections.abc import Callable
 from functools import wraps
 
-from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.typing import Operand
 
 EVALUATION_ERRORS = (
@@ -51,7 +50,6 @@ def user_error(op: Op, operands: Operands, error: Exception) -> Exception:
     return kind(f"{op.name}({given}): {str(error).replace('for axis', 'for dimension')}")
 
 
-Function = Callable[..., Any]
 BOOL_ERRORS = {  # PyTorch's complaints
     "sub": (
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
@@ -90,7 +88,7 @@ def with_operand_check(function: Function, check: Function) -> Function:
         check(operands)
         return function(*operands)
 
-    return with_parameters(evaluate, parameters_of(function).positional)
+    return with_parameters_of(evaluate, function)
 
 
 def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Operand, y: Operand) -> None:

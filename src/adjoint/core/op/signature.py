@@ -23,6 +23,11 @@ def with_parameters(wrapper: Function, names: tuple[str, ...]) -> Function:
     return wrapper
 
 
+def with_parameters_of(wrapper: Function, function: Callable[..., Any]) -> Function:
+    """Give a wrapper the parameter names of the function that it wraps."""
+    return with_parameters(wrapper, parameters_of(function).positional)
+
+
 def parameters_of(function: Callable[..., Any]) -> Parameters:
     """Return the parameters of a plain function, or those that `with_parameters` gave to a wrapper."""
     given = getattr(function, "parameters", None)

@@ -746,7 +746,7 @@ class Tensor:
         layout: Any = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_full(
-        self, size: tuple[_int, ...], fill_value: _int, *, dtype: Any = None, device: Any = None, requires_grad:
+        self, size: _int | Sequence[_int], fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad:
         _bool = False, layout: Any = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_ones(
@@ -754,8 +754,8 @@ class Tensor:
         pin_memory: _bool = False, **named: Any
     ) -> Tensor: ...
     def new_tensor(
-        self, data: Sequence[_float], *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
-        layout: Any = None, pin_memory: _bool = False
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,
+        pin_memory: _bool = False
     ) -> Tensor: ...
     def new_zeros(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: Any = None,

@@ -18,7 +18,7 @@ class ConstraintRegistry:
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
-    def register(self, constraint: int | type | Constraint, factory: Function | None = None) -> Function:
+    def register(self, constraint: Any, factory: Function | None = None) -> Function:
         """Register `factory` for a class of constraints, or for that of an instance; usable as a decorator.
 
         Raises TypeError for anything but a constraint.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
@@ -21,7 +22,7 @@ class Cauchy(LocationScale):
     mean = formula("There is none: NaN.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.loc.dtype))
     variance = formula("∞.", lambda p: creation.full(p._extended_shape(), math.inf, dtype=p.loc.dtype))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """m + εγ, where ε is standard Cauchy."""
         shape = self._extended_shape(sample_shape)
         noise: Any = creation.empty(shape, dtype=self.loc.dtype)
@@ -91,7 +92,7 @@ class StudentT(LocationScale):
         variance = where(finite, self.scale.pow(2) * df / (df - 2), math.inf)
         return where(self.df <= 1, math.nan, variance)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """μ + σX / √(Z/ν), where X is normal and Z is χ² of ν degrees."""
         normal = standard_normal(self._extended_shape(sample_shape), self.df)
         return self.loc + self.scale * (normal * (self._chi2.rsample(sample_shape) / self.df).rsqrt())

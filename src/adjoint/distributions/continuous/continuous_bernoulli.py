@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
@@ -81,7 +82,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
         return where(self._outside_unstable_region(), exact, series)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The inverse of the cdf at a uniform number."""
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
 

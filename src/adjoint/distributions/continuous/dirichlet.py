@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
@@ -45,7 +46,7 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Gamma numbers over their sum, with the implicit gradient of the conditional cdfs."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
@@ -117,7 +118,7 @@ class Beta(ExponentialFamily):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The first element of a Dirichlet sample."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 

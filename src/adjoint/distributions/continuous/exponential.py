@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
@@ -47,7 +48,7 @@ class Exponential(ExponentialFamily):
     mode = formula("0.", lambda p: creation.zeros_like(p.rate))
     variance = formula("1/λ².", lambda p: p.rate.pow(-2))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A standard exponential number, over λ."""
         noise = creation.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype)
         return noise.exponential_() / self.rate
@@ -92,7 +93,7 @@ class Laplace(LocationScale):
     variance = formula("2b².", lambda p: 2 * p.scale.pow(2))
     stddev = formula("√2 b.", lambda p: 2**0.5 * p.scale)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """μ - b sgn(u) log(1 - |u|), where u is uniform over (-1, 1)."""
         u = uniform(self._extended_shape(sample_shape), self.loc, finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
@@ -50,7 +51,7 @@ class Gamma(ExponentialFamily):
     mode = formula("(α - 1) / β, at least 0.", lambda p: ((p.concentration - 1) / p.rate).clamp(min=0))
     variance = formula("α / β².", lambda p: p.concentration / p.rate.pow(2))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A standard gamma number of α, over β, with the implicit gradient of the cdf."""
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
@@ -156,7 +157,7 @@ class FisherSnedecor(Distribution):
         d1, d2 = self.df1, where(self.df2 <= 4, math.nan, self.df2)
         return 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """X₁ / X₂ of gammas with mean 1."""
         top, bottom = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         tiny = finfo(bottom.dtype).tiny

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
@@ -43,13 +44,13 @@ class Normal(LocationScale, ExponentialFamily):
     stddev = formula("σ.", lambda p: p.scale)
     variance = formula("σ².", lambda p: p.scale.pow(2))
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return normal samples without a gradient."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return random.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """μ + εσ, where ε is standard normal."""
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.typing import Operand
@@ -31,7 +32,7 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The log-odds of a uniform number plus those of p, over the temperature."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
@@ -81,7 +82,7 @@ class ExpRelaxedCategorical(_CategoricalVector):
         self.temperature = temperature
         self._init_over_categories(Categorical(probs, logits), validate_args)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """log softmax((log p + g) / t)."""
         u = clamp_probs(random.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
         scores = (self.logits - (-u.log()).log()) / self.temperature

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
@@ -59,7 +60,7 @@ class Uniform(Distribution):
     stddev = formula("(high - low) / √12.", lambda p: (p.high - p.low) / 12**0.5)
     variance = formula("(high - low)² / 12.", lambda p: (p.high - p.low).pow(2) / 12)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """low + u (high - low)."""
         noise = random.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + noise * (self.high - self.low)
@@ -148,7 +149,7 @@ class GeneralizedPareto(LocationScale):
         shape = where(finite, self.concentration, 0.25)
         return where(finite, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The inverse of the cdf at a uniform number."""
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 

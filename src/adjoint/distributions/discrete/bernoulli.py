@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
@@ -46,7 +47,7 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     )
     variance = formula("p(1 - p).", lambda p: p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """1 with probability p."""
         with no_grad():
             return random.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
@@ -93,7 +94,7 @@ class Geometric(ProbsOrLogitsDistribution):
     mode = formula("0.", lambda p: creation.zeros_like(p.probs))
     variance = formula("(1/p - 1) / p.", lambda p: (1.0 / p.probs - 1.0) / p.probs)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """⌊log u / log(1 - p)⌋ of a uniform u."""
         with no_grad():
             u = uniform(self._extended_shape(sample_shape), self.probs, finfo(self.probs.dtype).tiny, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
@@ -56,7 +57,7 @@ class Binomial(ProbsOrLogitsDistribution):
     mode = formula("⌊(n + 1)p⌋, at most n.", lambda p: ((p.total_count + 1) * p.probs).floor().clamp(max=p.total_count))
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return binomial samples."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
@@ -114,7 +115,7 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     def _gamma(self) -> Gamma:
         return Gamma(concentration=self.total_count, rate=(-self.logits).exp(), validate_args=False)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A Poisson number of a gamma rate."""
         with no_grad():
             return poisson(self._gamma.sample(sample_shape))
@@ -152,7 +153,7 @@ class Poisson(ExponentialFamily):
     variance = mean
     mode = formula("⌊λ⌋.", lambda p: p.rate.floor())
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return Poisson samples."""
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
@@ -89,7 +90,7 @@ class Categorical(Distribution):
     variance = mean
     mode = formula("The first of the likeliest categories.", lambda p: p.probs.argmax(dim=-1))
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """k with probability p[k]: int64."""
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -164,7 +165,7 @@ class OneHotCategorical(_CategoricalVector):
     def _vectors(self, categories: Tensor) -> Tensor:
         return one_hot(categories, self._categorical._num_events).to(self.probs.dtype)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """1 at k with probability p[k]."""
         return self._vectors(self._categorical.sample(sample_shape))
 
@@ -188,7 +189,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A sample with the gradient of p."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
@@ -217,7 +218,7 @@ class Multinomial(_CategoricalVector):
     mean = formula("np.", lambda p: p.probs * p.total_count)
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Counts of n draws."""
         drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
         counts = creation.zeros(self._extended_shape(sample_shape), dtype="int64")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.size import Size
@@ -116,7 +117,7 @@ class MultivariateNormal(_NormalVector):
         """The diagonal of Σ."""
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(*self._batch_shape, *self._event_shape)
 
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """μ + Lε, where ε is standard normal."""
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + multiply_vector(self._unbroadcasted_scale_tril, noise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
@@ -135,7 +136,7 @@ class Wishart(ExponentialFamily):
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
 
-    def rsample(self, sample_shape: tuple[int, ...] = (), max_try_correction: int | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Tensor:
         """Return samples by Bartlett's decomposition; singular ones are drawn again, by default at most 10 times."""
         sample = self._bartlett_sampling(sample_shape)
         if not can_validate_values(sample):
@@ -205,7 +206,7 @@ class LKJCholesky(Distribution):
         self._beta = Beta(row + 0.5, marginal.unsqueeze(-1) - 0.5 * row)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
-    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples by the onion method: each row is a random direction; the square of its length is a beta number."""
         square = self._beta.sample(sample_shape).unsqueeze(-1)
         normal = random.randn(*self._extended_shape(sample_shape), dtype=square.dtype).tril(-1)

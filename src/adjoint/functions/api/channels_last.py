@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
@@ -43,8 +43,7 @@ def preserve_channels_last(function: Function) -> Function:
             return tuple(left[id(x)] if id(x) in left else _convert_to_order(x, order) for x in out)
         return left[id(out)] if id(out) in left else _convert_to_order(out, order)
 
-    published: Any = call
-    published.parameters = parameters_of(function).positional
+    published: Any = with_parameters_of(call, function)
     return published
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import default
 from adjoint.core.op.autocast import autocast_down, autocast_up
 from adjoint.core.op.bfloat16 import downcast, upcast
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
@@ -78,8 +78,7 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
         kwargs = {name: x if name in RUNNING_STATISTICS else _upcast_tensor(x) for name, x in kwargs.items()}
         return _round_results(function(*args, **kwargs))
 
-    published: Any = call
-    published.parameters = names
+    published: Any = with_parameters(call, names)
     return published
 
 

@@ -14,7 +14,7 @@ from adjoint.core.tensor.memory_format import memory_format, preserve_format
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.shape_tracer import device_like, move_to_device
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
-from adjoint.core.typing import DtypeLike
+from adjoint.core.typing import DtypeLike, Operand
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
@@ -187,8 +187,8 @@ _add_new_filled_method(creation.ones)
 @method
 def new_full(
     self: Tensor,
-    size: tuple[int, ...],
-    fill_value: int,
+    size: int | Sequence[int],
+    fill_value: Operand,
     *,
     dtype: Any = None,
     device: Any = None,
@@ -205,7 +205,7 @@ def new_full(
 @method
 def new_tensor(
     self: Tensor,
-    data: Sequence[float],
+    data: Any,
     *,
     dtype: Any = None,
     device: Any = None,

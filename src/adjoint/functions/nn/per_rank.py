@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from adjoint.core.op.signature import with_parameters
+
 P = ParamSpec("P")
 R = TypeVar("R")
 DIMENSIONS = {1: "L", 2: "H, W", 3: "D, H, W"}  # as docstrings name them
@@ -36,7 +38,7 @@ def _variant(
     variant.__module__ = function.__module__
     variant.__code__ = call.__code__.replace(co_name=variant.__name__)  # tracebacks and profiles show the public name
     variant.__signature__ = signature
-    variant.parameters = tuple(signature.parameters)
+    with_parameters(variant, tuple(signature.parameters))
     if function.__doc__:
         sizes = DIMENSIONS[rank].split(", ")
         variant.__doc__ = function.__doc__.format(

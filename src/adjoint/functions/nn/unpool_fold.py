@@ -30,9 +30,9 @@ def fold(
     input: Tensor,
     output_size: tuple[int, ...],
     kernel_size: int | tuple[int, ...],
-    dilation: int = 1,
-    padding: int = 0,
-    stride: int = 1,
+    dilation: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    stride: int | tuple[int, ...] = 1,
 ) -> Tensor:
     """Return (N, C, *output_size) with the columns added where `unfold` took them from.
 

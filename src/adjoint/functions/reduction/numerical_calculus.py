@@ -162,7 +162,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: i
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int | None = None, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """Return the area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
     axis = _check_trapezoid_args("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:

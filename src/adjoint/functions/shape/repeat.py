@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
@@ -70,8 +70,7 @@ def _accept_counts_alone(function: Function) -> Function:
             return cast("Tensor", function(*args, **named))
         return cast("Tensor", function(constant(np.arange(counts.numel())), counts, 0, **named))
 
-    vars(call)["parameters"] = parameters_of(function).positional
-    return call
+    return with_parameters_of(call, function)
 
 
 @public()

@@ -42,7 +42,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: dtype | Non
     return made.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def empty(shape: int, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def empty(shape: int | tuple[int, ...], *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """A tensor to be written; it is zero."""
     return made.zeros(shape, dtype=dtype, device=device)
 
@@ -76,7 +76,7 @@ def full_like(x: Tensor, /, fill_value: Any, *, dtype: dtype | None = None, devi
 
 
 def linspace(
-    start: int, stop: int, /, num: int, *, dtype: dtype | None = None, device: Any = None, endpoint: bool = True
+    start: complex, stop: complex, /, num: int, *, dtype: dtype | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """`num` numbers from `start` to `stop`, equally far apart; the last is `stop`, or the one before it."""
     require_cpu(device)

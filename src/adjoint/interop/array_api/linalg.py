@@ -99,7 +99,7 @@ def inv(x: Tensor, /) -> Tensor:
     return solving.inv(x)
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: str = "fro") -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """Norms of matrices."""
     return norms.matrix_norm(x, ord, keepdim=keepdims)
 

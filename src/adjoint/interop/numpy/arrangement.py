@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import as_dtype, dtype
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import DtypeLike, Function, Operand
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose, dtype_conversion, float_functions, pointwise
 from adjoint.functions.elementwise import complex as parts
@@ -25,8 +25,6 @@ from adjoint.interop.array_api.operands import cast_to, promote_operands
 from adjoint.interop.numpy.ufuncs import tensor_of
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
-
-Function = Callable[..., Any]
 
 
 def as_common_tensors(operands: Sequence[Operand]) -> list[Tensor]:

@@ -6,7 +6,6 @@ raises, since the gradient would be lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.interop.numpy import arrangement, linalg, statistics
 from adjoint.interop.numpy.ufuncs import any_requires_grad, raise_not_differentiable, to_arrays, write_out_args
 
-Function = Callable[..., Any]
 TABLES: dict[str, dict[str, Function]] = {
     "numpy": {**arrangement.TABLE, **statistics.TABLE, **linalg.TABLE},
     "numpy.linalg": linalg.LINALG,

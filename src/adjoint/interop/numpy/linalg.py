@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.linalg import eig_svd, matrix_functions, norms_det, products
 from adjoint.functions.linalg import einsum as contraction
 from adjoint.functions.linalg import solve as linalg_solving
@@ -13,7 +13,7 @@ from adjoint.functions.shape import shape as shapes
 from adjoint.functions.signal import fft
 from adjoint.interop.array_api import fft as transforms
 from adjoint.interop.array_api import linalg, linear
-from adjoint.interop.numpy.arrangement import Function, as_common_tensors, register
+from adjoint.interop.numpy.arrangement import as_common_tensors, register
 from adjoint.interop.numpy.ufuncs import tensor_of
 from adjoint.ops.elementwise import arithmetic
 

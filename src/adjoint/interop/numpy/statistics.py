@@ -8,13 +8,13 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.reduction import numerical_calculus, sort_quantile_unique
 from adjoint.functions.reduction.reduce import _replace_nan_by_zero
 from adjoint.functions.shape import shape as shapes
 from adjoint.interop.array_api import searching, statistical
 from adjoint.interop.array_api.operands import cast_to
-from adjoint.interop.numpy.arrangement import Function, as_common_tensors, as_dtype_or_none, register
+from adjoint.interop.numpy.arrangement import as_common_tensors, as_dtype_or_none, register
 from adjoint.interop.numpy.ufuncs import tensor_of
 from adjoint.ops.elementwise import arithmetic, comparison, select
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 from adjoint.functions.creation.creation import as_tensor
 from adjoint.functions.elementwise import complex as parts
 from adjoint.functions.elementwise import float_functions, special
@@ -18,7 +17,6 @@ from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select, tra
 from adjoint.ops.elementwise import float_functions as elements
 from adjoint.ops.special import incomplete_gamma, zeta
 
-Function = Callable[..., Any]
 OPERAND_TYPES = (Tensor, np.ndarray, np.generic, int, float, complex)
 
 

@@ -93,7 +93,7 @@ class ParameterDict(Module):
         key = list(self._keys)[-1]
         return key, self.pop(key)
 
-    def get(self, key: str, default: int | None = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Return the value at `key`, or `default`."""
         return self[key] if key in self._keys else default
 

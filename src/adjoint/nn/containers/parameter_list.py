@@ -51,7 +51,7 @@ class ParameterList(Module):
     def __setitem__(self, index: int, value: Tensor) -> None:
         setattr(self, self._name_at(index), as_parameter(value))
 
-    def append(self, value: Tensor | int | str) -> Self:
+    def append(self, value: object) -> Self:
         """Add a parameter, or another value, at the end."""
         setattr(self, str(self._size), as_parameter(value))
         self._size += 1
@@ -87,7 +87,7 @@ def as_parameter(value: Any) -> Tensor | int | str:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def describe_item(value: Tensor | int | str) -> str:
+def describe_item(value: object) -> str:
     """Return an item as the `repr` of its container shows it."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.families import Declaration, binary, unary
-from adjoint.core.op.signature import parameters_of, with_parameters
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.typing import Array, Operand
 
@@ -78,7 +78,7 @@ def in_double(function: Evaluate) -> Evaluate:
             out = function(*[x.reshape(-1) for x in wide], **params)
         return out.reshape(wide[0].shape).astype(dtype, copy=False)
 
-    return with_parameters(call, parameters_of(function).positional)
+    return with_parameters_of(call, function)
 
 
 def special_unary(**facets: Any) -> Declaration:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.typing import Array
 from adjoint.ops.special.chebyshev import parse_numbers
 from adjoint.ops.special.gamma import digamma_array
-
-Array = Any
 
 # p and q of exp(p / q), the gamma gradient between: coefficients of u**i v**j, u = ln(x / α), v = ln α.
 GAMMA_NUMBERS = parse_numbers("""

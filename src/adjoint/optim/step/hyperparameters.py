@@ -105,8 +105,7 @@ class OptionReader:
 
     def number(self, key: Any) -> Any:
         """Return a number, or a tensor without dimensions; `key` is a name, or a tuple of a name and an index."""
-        number = runtime_input(self.group, key)
-        return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
+        return as_scalar(runtime_input(self.group, key))
 
     def optional(self, name: str) -> tuple[Any, bool]:
         """Return a number, and whether it is not 0. A 0 is no input of a compiled step."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.autograd.backward import grad
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
-from adjoint.testing.gradcheck.numerical import Array, Function, Outputs, as_tuple, stack_rows, wants_grad
+from adjoint.core.typing import Array, Function
+from adjoint.testing.gradcheck.numerical import Outputs, as_tuple, stack_rows, wants_grad
 
 
 class VjpRows(NamedTuple):

@@ -14,8 +14,8 @@ from adjoint.autograd.function.function import Function
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor, detach, wrap
-from adjoint.core.typing import NumpyDtype, Operands
-from adjoint.testing.gradcheck.numerical import Array, as_tuple, wants_grad
+from adjoint.core.typing import Array, NumpyDtype, Operands
+from adjoint.testing.gradcheck.numerical import as_tuple, wants_grad
 
 if TYPE_CHECKING:
     from adjoint.autograd.function.context import Context

@@ -14,10 +14,10 @@ import numpy as np
 
 from adjoint.core.random.generator import Generator
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Array, Operands
 from adjoint.testing.gradcheck.analytical import compute_jvp_columns, compute_vjp_rows, unit_vectors
 from adjoint.testing.gradcheck.grad_properties import GradcheckError, random_direction
-from adjoint.testing.gradcheck.numerical import Array, Outputs, difference_along, differences
+from adjoint.testing.gradcheck.numerical import Outputs, difference_along, differences
 
 REAL, IMAGINARY = 1, 1j
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Array, Function, Operands
 
-Array = Any  # ndarray
 Outputs = Mapping[int, Tensor]  # the outputs that count, by their place among those that the function returns
-Function = Callable[..., Any]
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:

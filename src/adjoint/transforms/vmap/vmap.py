@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.pytree import Structure, broadcast_prefix, flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.ops.movement.movement import cat, permute, slice
 from adjoint.transforms.vmap.batched_tensor import BatchedArray
 from adjoint.transforms.vmap.custom_function import FunctionVmapLevel
 from adjoint.transforms.vmap.random import RANDOMNESS_MODES
-
-Function = Callable[..., Any]
 
 
 class VmapCall(NamedTuple):
