@@ -58,7 +58,7 @@ def _settings() -> dict[str, Any]:
     asked = (
         ad.get_default_dtype, ad.get_num_threads, ad.get_float32_matmul_precision, ad.is_warn_always_enabled,
         ad.are_deterministic_algorithms_enabled, ad.is_deterministic_algorithms_warn_only_enabled,
-        gc.isenabled, gc.get_freeze_count, np.geterr, np.get_printoptions,
+        gc.isenabled, np.geterr, np.get_printoptions,
     )  # fmt: skip
     printing = {f"printing {name}": getattr(options, name) for name in options.__slots__}
     return {**{ask.__name__: ask() for ask in asked}, **printing, **vars(mode)}
@@ -80,7 +80,10 @@ def asking() -> None:
 
 
 def pytest_collection_finish() -> None:
+    """Freeze the objects of all tests: the collector would walk over millions of them again and again."""
     _unasking()
+    gc.collect()
+    gc.freeze()
 
 
 def _unasking() -> None:

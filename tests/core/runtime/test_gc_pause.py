@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
-from adjoint.core.runtime.gc_pause import MIN_OBJECTS_TO_PAUSE, gc_paused
+from adjoint.core.runtime import gc_pause
+from adjoint.core.runtime.gc_pause import MIN_OBJECTS_TO_PAUSE, OldGeneration, gc_paused
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Thaw the objects of the other tests, which tests/conftest.py has frozen, for the time of a test."""
+    monkeypatch.setattr(gc_pause, "_old_generation", OldGeneration())
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_nothing_is_collected_in_the_block() -> None:

@@ -25,11 +25,7 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if collecting:
-            if hasattr(gc, "freeze") and not gc.get_freeze_count():  # else the user has frozen objects
-                young, middle, _ = gc.get_count()
-                gc.freeze()
-                _old_generation.add(young + middle * gc.get_threshold()[0])
-                gc.unfreeze()  # into the oldest generation
+            _old_generation.move_young_objects()
             gc.enable()
 
 
@@ -40,6 +36,18 @@ class OldGeneration:
         self.added = 0
         self.kept = 0  # objects that were old after the first block since that collection
         self.collections = 0  # full ones until then
+        self.is_unavailable = not hasattr(gc, "freeze")  # or the user has frozen objects, which must stay so
+
+    def move_young_objects(self) -> None:
+        """Make all objects old, unless that would thaw those that the user has frozen."""
+        # The collector counts frozen objects one by one: it is asked until there are some, and not again.
+        self.is_unavailable = self.is_unavailable or gc.get_freeze_count() > 0
+        if self.is_unavailable:
+            return
+        young, middle, _ = gc.get_count()
+        gc.freeze()
+        self.add(young + middle * gc.get_threshold()[0])
+        gc.unfreeze()  # into the oldest generation
 
     def add(self, added: int) -> None:
         """Count up to so many more; all objects are frozen just now, so that the collector knows their number."""
