@@ -115,7 +115,9 @@ class Spelling:
     def _name(self, kind: Any) -> str:
         if kind is Tensor:
             return "Tensor"
-        name, source = kind.__name__, kind.__module__
+        source = kind.__module__
+        held = vars(sys.modules[source]) if source in sys.modules else {}
+        name = kind.__name__ if kind.__name__ in held else next((n for n in held if held[n] is kind), kind.__name__)
         if name in self.shadowed:  # NumPy's dtype is apart from the library's
             spelled = f"_numpy_{name}" if source == "numpy" else f"_{name}"
             self.imports.add((source, f"{name} as {spelled}"))

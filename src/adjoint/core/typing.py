@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import device
-from adjoint.core.dtype.dtype import dtype
 
 Array: TypeAlias = np.ndarray  # of any shape and type
-NumpyDtype: TypeAlias = np.dtype[Any]
-DtypeLike: TypeAlias = dtype | np.dtype[Any] | type | str | None
+NumpyDtype: TypeAlias = dtypes.NumpyDtype
+DtypeLike: TypeAlias = dtypes.DtypeLike
 DeviceLike: TypeAlias = device | str | int | None
 Function: TypeAlias = Callable[..., Any]
 

@@ -46,6 +46,7 @@ class GradLevel:
     def leaf(self, x: Tensor) -> Tensor:
         """Return `x` as a leaf whose gradient only this transform asks for."""
         x.requires_grad_()
+        assert type(x.node) is Leaf
         LEVEL_BY_LEAF[x.node] = self
         return x
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from operator import call
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
 from adjoint.autograd.engine.node_call import run_post_hooks, run_pre_hooks
-from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.node import Leaf, Vertex
 from adjoint.core.op.apply import make_node
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.fork_safety import reset_after_fork
@@ -29,15 +29,16 @@ from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.mutation.view_update import replace_content
 
 if TYPE_CHECKING:
-    from adjoint.core.graph.hooks import HookableNode
+    from adjoint.core.graph.hooks import NodeHooks
 
 ndarray = np.ndarray
+Key = TypeVar("Key")
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
-_set_array: Callable[[Tensor, Any], None] = vars(Tensor)["array"].__set__
+_set_array: Callable[[Tensor, Operand], None] = vars(Tensor)["array"].__set__
 _store_lock = reset_after_fork(threading.Lock())  # two threads may accumulate in one leaf
 
 
-def collect_captures(gradients: GraphTask) -> dict[Any, Tensor]:
+def collect_captures(gradients: GraphTask) -> dict[Vertex, Tensor]:
     """Return the gradients that arrived at the targets."""
     _finish_leaves(gradients, captured=True)
     found = gradients.captured_grads
@@ -50,8 +51,10 @@ def collect_captures(gradients: GraphTask) -> dict[Any, Tensor]:
 def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) -> None:
     """Add the gradients to the `.grad` of the leaves, or of `targets`, and of the tensors that retain theirs."""
     leaves = _finish_leaves(gradients)
-    found = leaves if targets is None else gradients.captured_grads
-    tensors = [(leaf.reference(), leaf) for leaf in found] if targets is None else [(t, t.node) for t in targets]
+    found: dict[Any, Operand] = leaves if targets is None else gradients.captured_grads
+    tensors: list[tuple[Any, Any]] = (
+        [(leaf.reference(), leaf) for leaf in found] if targets is None else [(t, t.node) for t in targets]
+    )
     # a leaf that no longer asks for its gradient gets none
     resting = {
         t: node for t, node in tensors if t is not None and (t.node is node or t.requires_grad) and node in found
@@ -71,10 +74,10 @@ def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) ->
         deque(map(call, stores), maxlen=0)  # one call into C: no signal comes between two leaves
     for tensor, node in resting.items():
         if type(node) is Leaf and node.hooks is not None:
-            _run_post_accumulate_hooks(gradients, node, tensor, found[node])
+            _run_post_accumulate_hooks(gradients, node.hooks, tensor, found[node])
 
 
-def _merge_leaves(tensors: Iterable[tuple[Any, Any]], resting: dict[Tensor, Any], gradients: GraphTask) -> None:
+def _merge_leaves(tensors: Iterable[tuple[Any, Vertex]], resting: dict[Tensor, Vertex], gradients: GraphTask) -> None:
     """Add up what arrived at several leaves of one tensor, which `set_` gives a new one."""
     found = gradients.input_buffers
     for tensor, leaf in tensors:
@@ -99,29 +102,28 @@ def finish_hooked_leaf(gradients: GraphTask, leaf: Leaf) -> None:
     if leaves[leaf] is not UNDEFINED:
         with _store_lock:
             _make_store(tensor, leaves, leaf, gradients)()
-    _run_post_accumulate_hooks(gradients, leaf, tensor, leaves.pop(leaf))
+    _run_post_accumulate_hooks(gradients, hooks, tensor, leaves.pop(leaf))
 
 
-def _run_post_accumulate_hooks(gradients: GraphTask, leaf: Leaf, tensor: Tensor, g: Operand) -> None:
+def _run_post_accumulate_hooks(gradients: GraphTask, hooks: NodeHooks, tensor: Tensor, g: Operand) -> None:
     """Let the hooks that follow the `.grad` of a leaf see it."""
-    hooks: Any = leaf.hooks
     for hook in list(hooks.post_accumulate_hooks.values()):
         if hook(tensor) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-    run_post_hooks(leaf, [], [gradients.wrap_gradient(g)])
+    run_post_hooks(hooks, [], [gradients.wrap_gradient(g)])
 
 
-def _run_leaf_hooks(gradients: GraphTask, leaf: Leaf, captured: bool = False) -> None:
+def _run_leaf_hooks(gradients: GraphTask, leaf: Vertex, captured: bool = False) -> None:
     """Pass what arrived at a leaf through its hooks."""
     leaves = gradients.input_buffers
     leaves[leaf] = gradients.run_tensor_hooks(leaf, leaves[leaf])
     if leaf.hooks is not None and leaf.hooks.before and not captured:
-        leaves[leaf] = gradients.unwrap_gradient(run_pre_hooks(leaf, [gradients.wrap_gradient(leaves[leaf])])[0])
+        leaves[leaf] = gradients.unwrap_gradient(run_pre_hooks(leaf.hooks, [gradients.wrap_gradient(leaves[leaf])])[0])
         if leaf in gradients.captured_grads:
             gradients.captured_grads[leaf] = leaves[leaf]
 
 
-def take_array(holder: dict[Any, Any], key: Any) -> Array:
+def take_array(holder: dict[Key, Operand], key: Key) -> Array:
     """Return the array `holder[key]` itself if nobody else sees it, else a copy: two tensors never get one array.
 
     The copy takes its place there, so that of those to whom one array was handed, the last gets it itself.
@@ -132,7 +134,7 @@ def take_array(holder: dict[Any, Any], key: Any) -> Array:
     return holder[key]
 
 
-def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, Any]:
+def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, Operand]:
     """Return the gradients that arrived at leaves, as their hooks leave them.
 
     `captured`: they go to the caller, the leaves themselves take no part.
@@ -148,9 +150,7 @@ def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, An
     return leaves
 
 
-def _make_store(
-    tensor: Tensor, holder: dict[Any, Any], key: Tensor | HookableNode, gradients: GraphTask
-) -> Callable[[], Any]:
+def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients: GraphTask) -> Callable[[], object]:
     """Return the call that stores one gradient: a new one replaces None, a later one is added in place."""
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
@@ -176,9 +176,7 @@ def _make_store(
     return partial(np.add, have.array, g, have.array)
 
 
-def _own_symbol(
-    gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: Tensor | HookableNode | None = None
-) -> Tensor:
+def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: object = None) -> Tensor:
     """Return the gradient; in a traced step, in a symbol of its own, so that no other leaf's is written with it."""
     if gradients.create_graph or mode.tracer is None:
         return g

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, heappushpop
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,12 +25,15 @@ from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
-from adjoint.core.graph.node import FREED, Leaf, OutputSlot
+from adjoint.core.graph.node import FREED, Leaf, OutputSlot, Vertex
+from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 
 ndarray = np.ndarray
+Result = TypeVar("Result")
 COMPLEX_DTYPES = np.dtype(np.complex64), np.dtype(np.complex128)
 
 
@@ -41,20 +44,20 @@ def run_backward(
 
     All of them or, after an exception, none.
     """
-    gradients = GraphTask(roots, retain_graph, create_graph, None if targets is None else [t.node for t in targets])
+    nodes = None if targets is None else [t.node for t in targets if t.node is not None]
+    gradients = GraphTask(roots, retain_graph, create_graph, nodes)
     gradients.include_hooked_targets(gradients.capture_nodes or ())
     _run_pass(gradients, lambda: accumulate(gradients, targets))
     last_pass.note(roots, targets is not None)
 
 
 def run_grad(
-    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Any]
-) -> dict[Any, Tensor]:
+    roots: Sequence[Root], *, retain_graph: bool, create_graph: bool, targets: Sequence[Vertex]
+) -> dict[Vertex, Tensor]:
     """Send each root's gradient back; return what arrives at the nodes `targets`."""
     gradients = GraphTask(roots, retain_graph, create_graph, targets)
     gradients.capture_only = True
-    found: dict[Any, Tensor] = _run_pass(gradients, lambda: collect_captures(gradients))
-    return found
+    return _run_pass(gradients, lambda: collect_captures(gradients))
 
 
 class _RunningPasses(threading.local):
@@ -68,7 +71,7 @@ _running = _RunningPasses()
 MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames that Python gives a thread
 
 
-def _run_pass(gradients: GraphTask, finish: Callable[[], Any]) -> Any:
+def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
     """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile."""
     passes = _running.passes
     if passes and len(passes) % MAX_NESTED_PASSES == 0:
@@ -93,10 +96,10 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Any]) -> Any:
         del passes[depth:]
 
 
-def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Any], passes: list[GraphTask]) -> Any:
+def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Result], passes: list[GraphTask]) -> Result:
     """Call `_run_pass` in a thread with an empty stack, under the modes of this thread."""
     modes = {name: getattr(mode, name) for name in INHERITED_BY_THREADS}
-    outcome: list[Any] = []
+    outcome: list[Result] = []
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -130,14 +133,14 @@ def running_pass() -> GraphTask | None:
     return _running.passes[-1] if _running.passes else None
 
 
-def queue_callback(callback: Callable[[], Any]) -> None:
+def queue_callback(callback: Callable[[], object]) -> None:
     """Call `callback()` when the backward pass that is running has ended. Raises RuntimeError if none is."""
     if not _running.passes:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     _running.passes[-1].callbacks.append(callback)
 
 
-def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Any, Any]]:
+def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Vertex, Operand]]:
     """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient.
 
     Without unrolling, one turn is: `node = heappop(ready)`, then for each parent `add_gradient(parent, d)` with the d
@@ -158,7 +161,7 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
     complex64, complex128 = COMPLEX_DTYPES
     ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
-    node = heappop(ready)[1] if ready else None
+    node: Any = heappop(ready)[1] if ready else None
     while node is not None:
         g = arrived.pop(node)
         if watched or node.hooks is not None:
@@ -195,9 +198,9 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[An
                 i += 1
                 if parent is None or (useful is not None and parent not in useful):
                     continue
-                rule: Any = rules[i]
+                rule = rules[i]
                 if rule is None:
-                    parent.refuse()
+                    refuse_gradient(parent)
                 # Plain code: `d = rule(g, *rule_arguments(node, rule, saved, i))`. `saved_slots` tells where the
                 # rule's arguments stand in `saved`: an int for one, a tuple for several, None for any others.
                 slots = positions[i]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from types import CodeType
-from typing import Any
 
-from adjoint.core.graph.node import Leaf, OutputSlot, next_sequence_nr
+from adjoint.core.graph.node import GraphNode, Leaf, OutputSlot, Vertex, next_sequence_nr
 
 NOTE_PREFIX = "in the backward of "
 
@@ -22,18 +21,19 @@ def add_node_note(error: Exception, walk: CodeType) -> None:
         return
     node = _running_node(error, walk)
     site = getattr(node, "site", None)
-    if site is not None and str(site) not in str(error):
+    if node is not None and site is not None and str(site) not in str(error):
         error.add_note(f"{NOTE_PREFIX}{node.name()}, recorded at {site}")
 
 
-def _running_node(error: Exception, walk: CodeType) -> Any:
+def _running_node(error: Exception, walk: CodeType) -> GraphNode | Leaf | None:
     """Return the node that the innermost walk was at."""
     found, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is walk:
             found = trace.tb_frame
         trace = trace.tb_next
-    return None if found is None else owning_node(found.f_locals.get("node"))
+    node = None if found is None else found.f_locals["node"]
+    return None if node is None else owning_node(node)
 
 
 class LastPass:
@@ -46,10 +46,10 @@ class LastPass:
 
     def __init__(self) -> None:
         self.order = -1
-        self.roots: list[weakref.ref[Any]] = []
+        self.roots: list[weakref.ref[Vertex]] = []
         self.limited = False
 
-    def note(self, roots: Iterable[tuple[Any, Any]], limited: bool) -> None:
+    def note(self, roots: Iterable[tuple[Vertex, object]], limited: bool) -> None:
         """Note that a pass from these roots is over."""
         self.order = next_sequence_nr()
         self.roots = [weakref.ref(node) for node, _ in roots]
@@ -59,12 +59,12 @@ class LastPass:
 last_pass = LastPass()
 
 
-def owning_node(node: Any) -> Any:
+def owning_node(node: Vertex) -> GraphNode | Leaf:
     """Return the node that knows the line; for one of several outputs the node that made them."""
     return node.owner if type(node) is OutputSlot else node
 
 
-def describe_node(node: Any) -> str:
+def describe_node(node: Vertex) -> str:
     """Return a node, and the user's line that recorded it."""
     node = owning_node(node)
     site = None if type(node) is Leaf else getattr(node, "site", None)

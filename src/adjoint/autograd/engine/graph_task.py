@@ -10,17 +10,17 @@ import numpy as np
 
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
-from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.node import Leaf, Node, Vertex
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import add
 
-Root = tuple[Any, Tensor]
-UNDEFINED: Any = type("Nothing", (), {"__slots__": (), "__repr__": lambda self: "<no gradient>"})()
+Root = tuple[Vertex, Tensor]
+UNDEFINED = type("Nothing", (), {"__slots__": (), "__repr__": lambda self: "<no gradient>"})()
 
 
-class OutputGrads(list[Any]):
+class OutputGrads(list[Operand]):
     """The gradients of a node with several outputs, None where nothing has arrived."""
 
 
@@ -45,17 +45,17 @@ class GraphTask:
     )  # fmt: skip
 
     def __init__(
-        self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Any] | None = None
+        self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Vertex] | None = None
     ) -> None:
         lifted = nondefault.count and (nondefault.absent or mode.tracer is not None or mode.duals is not None)
         self.on_arrays = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
-        self.input_buffers: dict[Any, Any] = {}
-        self.where_masks: dict[Any, Any] = {}
-        self.callbacks: list[Callable[[], Any]] = []
-        self.unpacked_values: tuple[Any, Any] = (None, None)  # of the last node that saved packed values
-        self.owned_buffers: set[Any] = set()
-        self.capture_nodes: set[Any] | None = None if targets is None else set(targets)
+        self.input_buffers: dict[Vertex, Operand] = {}
+        self.where_masks: dict[Vertex, tuple[Operand, Operand]] = {}
+        self.callbacks: list[Callable[[], object]] = []
+        self.unpacked_values: tuple[Node | None, Operand] = (None, None)  # of the last node that saved packed values
+        self.owned_buffers: set[Vertex] = set()
+        self.capture_nodes: set[Vertex] | None = None if targets is None else set(targets)
         self.running = (
             None if self.capture_nodes is None else nodes_leading_to(self.capture_nodes, [node for node, _ in roots])
         )
@@ -64,20 +64,20 @@ class GraphTask:
         self.needed_nodes = (
             None if self.capture_nodes is None or self.running is None else self.running | self.capture_nodes
         )
-        self.captured_grads: dict[Any, Any] = {}
-        self.retained_grads: list[tuple[Tensor, Any]] = []
+        self.captured_grads: dict[Vertex, Operand] = {}
+        self.retained_grads: list[tuple[Tensor, Operand]] = []
         for node, g in roots:
             if self.needed_nodes is None or node in self.needed_nodes:
                 self.add_gradient(node, g.array if self.on_arrays else g)
 
-    def _count_pending_edges(self, roots: Sequence[Root]) -> dict[Any, int]:
+    def _count_pending_edges(self, roots: Sequence[Root]) -> dict[Leaf, int]:
         if self.running is None or self.capture_nodes is None:
             return count_leaf_edges(node for node, _ in roots)
         parents = (parent for node in self.running for parent in node.parents)
         wanted = self.capture_nodes
         return Counter(p for p in parents if type(p) is Leaf and p.hooks is not None and p in wanted)
 
-    def add_gradient(self, node: Any, g: Operand) -> bool:
+    def add_gradient(self, node: Vertex, g: Operand) -> bool:
         """Add `g` to what has arrived for `node`; True if it is the first."""
         have = self.input_buffers.get(node)
         if have is None:
@@ -96,7 +96,7 @@ class GraphTask:
             self.owned_buffers.add(node)
         return have is None
 
-    def include_hooked_targets(self, targets: Iterable[Any]) -> None:
+    def include_hooked_targets(self, targets: Iterable[Vertex]) -> None:
         """Let the targets that nobody else needs run too where they have hooks: these see what comes to rest there."""
         for node in targets:
             hooks = node.hooks
@@ -104,7 +104,7 @@ class GraphTask:
             if hooked and self.running is not None:
                 self.running.add(node)
 
-    def add_slice_gradient(self, node: Any, parent: Any, g: Array) -> None:
+    def add_slice_gradient(self, node: Any, parent: Vertex, g: Array) -> None:
         """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
 
         In place, in a sum of our own: n slices of one tensor cost what n small additions cost.
@@ -118,7 +118,7 @@ class GraphTask:
         part = node.op.part(have, **node.params)
         np.add(part, g, out=part, casting="same_kind")
 
-    def block(self, node: Any, mask: Operand, before: Operand) -> None:
+    def block(self, node: Vertex, mask: Operand, before: Operand) -> None:
         """Note that the gradient just delivered to `node`, where `before` had arrived, holds none where `mask`.
 
         The mask is stored with the gradient object. A gradient without a mask that is added later makes a new object,
@@ -132,7 +132,7 @@ class GraphTask:
             self.owned_buffers.discard(node)
         self.where_masks[node] = (self.input_buffers[node], mask)
 
-    def take_where_mask(self, node: Any, g: Operand) -> Operand:
+    def take_where_mask(self, node: Vertex, g: Operand) -> Operand:
         """Return the mask of `g`, which has arrived for `node`: where it holds no gradient; None if unknown."""
         held, mask = self.where_masks.pop(node, (None, None))
         return mask if held is g else None
@@ -141,7 +141,7 @@ class GraphTask:
         """Return x + y in memory of its own."""
         return np.asarray(x + y) if self.on_arrays else add(x, y)
 
-    def run_tensor_hooks(self, node: Any, g: Operand) -> Any:
+    def run_tensor_hooks(self, node: Vertex, g: Operand) -> Operand:
         """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
         if type(g) is OutputGrads:
             return g
@@ -152,7 +152,7 @@ class GraphTask:
             return g
         if hooks is not None:
             keeper = hooks.retaining_tensor and hooks.retaining_tensor()
-            if keeper is not None:
+            if isinstance(keeper, Tensor):
                 self.retained_grads.append((keeper, g))
         if self.capture_nodes is not None and node in self.capture_nodes:
             self.captured_grads[node] = g
@@ -162,14 +162,14 @@ class GraphTask:
         """Return a gradient as users see it."""
         return None if g is None or g is UNDEFINED else wrap(g) if self.on_arrays else g
 
-    def unwrap_gradient(self, g: Tensor | None) -> Any:
+    def unwrap_gradient(self, g: Tensor | None) -> Operand:
         """Return a user's gradient as the walk keeps it."""
         return UNDEFINED if g is None else g.array if self.on_arrays else g
 
 
-def count_leaf_edges(roots: Iterable[Any]) -> dict[Any, int]:
+def count_leaf_edges(roots: Iterable[Vertex]) -> dict[Leaf, int]:
     """Return for each reachable leaf with hooks the number of edges that lead to it."""
-    counts: dict[Any, int] = {}
+    counts: dict[Leaf, int] = {}
     reached = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)
     while stack:
@@ -183,7 +183,7 @@ def count_leaf_edges(roots: Iterable[Any]) -> dict[Any, int]:
     return counts
 
 
-def nodes_leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
+def nodes_leading_to(wanted: set[Vertex], roots: Iterable[Vertex]) -> set[Vertex]:
     """Return the nodes below the roots from which a path leads to a wanted one."""
     oldest = min((node.order for node in wanted), default=0)  # what is older cannot lead to any of them
     reached = {root for root in roots if type(root) is not Leaf}
@@ -193,7 +193,7 @@ def nodes_leading_to(wanted: set[Any], roots: Iterable[Any]) -> set[Any]:
             if parent is not None and type(parent) is not Leaf and parent.order >= oldest and parent not in reached:
                 reached.add(parent)
                 stack.append(parent)
-    leading: set[Any] = set()
+    leading: set[Vertex] = set()
     for node in sorted(reached, key=lambda node: node.order):  # the oldest first: parents before those made from them
         for parent in node.parents:
             if parent in wanted or parent in leading:

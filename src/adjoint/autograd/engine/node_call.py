@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,9 @@ from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays, saved_as_tensors, unpack_node_values
 from adjoint.autograd.engine.where_masks import ELEMENTWISE_FAMILIES, apply_where_mask
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
-from adjoint.core.graph.node import Node, OutputSlot
+from adjoint.core.graph.hooks import NodeHooks
+from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Vertex
+from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.runtime.mode import set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -23,7 +24,9 @@ from adjoint.ops.reduction.reduction import sum_to
 ndarray = np.ndarray
 
 
-def call_node(gradients: GraphTask, node: Any, g: Operand, mask: Operand = None) -> Sequence[Any]:
+def call_node(
+    gradients: GraphTask, node: GraphNode | OutputSlot, g: Operand, mask: Operand = None
+) -> Sequence[Operand]:
     """Return the gradients of the node's inputs, in their shapes and dtypes; hooks on the node see both sides.
 
     `mask`: where `g` holds no gradient at all.
@@ -39,15 +42,15 @@ def call_node(gradients: GraphTask, node: Any, g: Operand, mask: Operand = None)
         output = reference()
         if output is not None and output.hooks is not None and given[number] is None:
             run_gradient_hooks(output.hooks.tensor_pre_hooks, None)
-    given = run_pre_hooks(node, given)
+    given = run_pre_hooks(node.hooks, given)
     own = [None if one is None else gradients.unwrap_gradient(one) for one in given]
     inner = OutputGrads(own) if type(g) is OutputGrads else UNDEFINED if own[0] is None else own[0]
     pulled = apply_rules(gradients, node, inner, mask)
-    returned = run_post_hooks(node, [gradients.wrap_gradient(d) for d in pulled], given)
+    returned = run_post_hooks(node.hooks, [gradients.wrap_gradient(d) for d in pulled], given)
     return [gradients.unwrap_gradient(d) for d in returned]
 
 
-def apply_rules(gradients: GraphTask, node: Any, g: Operand, mask: Operand) -> Sequence[Any]:
+def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand) -> Sequence[Operand]:
     """Return what `call_node` does, without the hooks on the node."""
     if isinstance(node, Node):
         return _apply_op_rules(gradients, node, g, mask)
@@ -59,7 +62,7 @@ def apply_rules(gradients: GraphTask, node: Any, g: Operand, mask: Operand) -> S
     ]
 
 
-def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand) -> Sequence[Any]:
+def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand) -> Sequence[Operand]:
     if g is UNDEFINED:
         return [UNDEFINED] * len(node.parents)
     saved = saved_arrays(gradients, node) if gradients.on_arrays else unpack_node_values(gradients, node)
@@ -73,9 +76,9 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
         if parent is None or (useful is not None and parent not in useful):
             pulled.append(UNDEFINED)
             continue
-        rule: Any = op.rule(i)
+        rule = op.rule(i)
         if rule is None:
-            parent.refuse()
+            refuse_gradient(parent)
         d = call_gradient_rule(op, i, node.dtype, g, rule_arguments(node, rule, saved, i))
         if gradients.on_arrays:
             d = recompute_typed(gradients, node, rule, d, g, i)
@@ -85,7 +88,7 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
     return pulled
 
 
-def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: list[Any]) -> Operand:
+def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: list[Operand]) -> Operand:
     """Return the gradient of input `i` of an op whose output has dtype `dtype` and gradient g.
 
     The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. For a function f that is
@@ -93,7 +96,7 @@ def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments:
     for real numbers. So the rule runs on conj(g), and its result is conjugated. If a rule reads no value, f' is real
     and this is skipped.
     """
-    rule: Any = op.rule(i)
+    rule: Operand = op.rule(i)
     needs = op.needs[min(i, len(op.needs) - 1)]
     if dtype.kind != "c" or not op.holomorphic or not ("out" in needs or any(name in op.inputs for name in needs)):
         return rule(g, *arguments)
@@ -103,7 +106,7 @@ def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments:
     return conj(rule(conj(g), *arguments))
 
 
-def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g: Operand, i: int = 0) -> Any:
+def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g: Operand, i: int = 0) -> Operand:
     """Return the rule's result `d` on bare arrays as an array of the dtype that it gives on tensors.
 
     NumPy's promotion is not ours: a 0-d float64 widens a float32. Where dtypes were mixed, the rule runs again on
@@ -117,7 +120,7 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g:
     return d
 
 
-def sum_to_input(gradients: GraphTask, d: Operand, parent: Any) -> Operand:
+def sum_to_input(gradients: GraphTask, d: Operand, parent: Vertex) -> Operand:
     """Return `d` in the dtype of its input, summed to its shape where that was broadcast."""
     array = d if gradients.on_arrays else d.array
     if array.shape == parent.shape and array.dtype == parent.dtype:
@@ -130,21 +133,21 @@ def sum_to_input(gradients: GraphTask, d: Operand, parent: Any) -> Operand:
     return gradients.unwrap_gradient(tensor)
 
 
-def run_pre_hooks(node: Any, given: list[Tensor | None]) -> list[Tensor | None]:
+def run_pre_hooks(hooks: NodeHooks, given: list[Tensor | None]) -> list[Tensor | None]:
     """Let the node's prehooks see, and replace, the gradients of its outputs."""
-    for hook in list(node.hooks.before.values()):
+    for hook in list(hooks.before.values()):
         given = _apply_hook_result(hook, hook(tuple(given)), given)
     return given
 
 
-def run_post_hooks(node: Any, pulled: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor | None]:
+def run_post_hooks(hooks: NodeHooks, pulled: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor | None]:
     """Let the node's hooks see the gradients on both sides, and replace those of its inputs."""
-    for hook in list(node.hooks.after.values()):
+    for hook in list(hooks.after.values()):
         pulled = _apply_hook_result(hook, hook(tuple(pulled), tuple(given)), pulled)
     return pulled
 
 
-def _apply_hook_result(hook: Function, returned: Any, before: list[Tensor | None]) -> list[Tensor | None]:
+def _apply_hook_result(hook: Function, returned: Operand, before: list[Tensor | None]) -> list[Tensor | None]:
     if returned is None:
         return before
     after = list(returned) if isinstance(returned, (tuple, list)) else [returned]

@@ -12,30 +12,28 @@ itself for second derivatives and keeps zeros exact behind `where`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads, Root
 from adjoint.autograd.engine.node_call import call_node
+from adjoint.core.graph.node import Leaf, Vertex
 from adjoint.core.tensor.tensor import Tensor, wrap
-
-GraphVertex = Any  # Node, FunctionNode, OutputSlot or Leaf: each has `parents`
-Gradient = Any  # an array, OutputGrads, or UNDEFINED
+from adjoint.core.typing import Operand
 
 
-def compute_gradients(roots: Sequence[Root], targets: Iterable[GraphVertex]) -> list[Tensor | None]:
+def compute_gradients(roots: Sequence[Root], targets: Iterable[Vertex]) -> list[Tensor | None]:
     """Return the gradients at the nodes `targets`, None where none arrives; `roots`: nodes and their gradients.
 
     The graph is left as it was. No hook of a tensor runs.
     """
     task = GraphTask((), retain_graph=True, create_graph=False)
-    gradients: dict[GraphVertex, Gradient] = {}  # for each node the gradient of its output, as far as it is summed
+    gradients: dict[Vertex, Operand] = {}  # for each node the gradient of its output, as far as it is summed
     for node, g in roots:
         gradients[node] = _add(gradients.get(node, UNDEFINED), g.array)
     with np.errstate(all="ignore"):
         for node in sort_topologically(node for node, _ in roots):
-            if node.parents and node in gradients:
+            if type(node) is not Leaf and node in gradients:
                 for parent, g in zip(node.parents, call_node(task, node, gradients[node]), strict=True):
                     if parent is not None:
                         gradients[parent] = _add(gradients.get(parent, UNDEFINED), g)
@@ -43,7 +41,7 @@ def compute_gradients(roots: Sequence[Root], targets: Iterable[GraphVertex]) -> 
     return [None if array is UNDEFINED else wrap(np.array(array)) for array in arrays]
 
 
-def sort_topologically(roots: Iterable[GraphVertex]) -> list[GraphVertex]:
+def sort_topologically(roots: Iterable[Vertex]) -> list[Vertex]:
     """Return all nodes below the roots, each before its parents, by a depth-first search."""
     postorder, visited = [], set()
     stack = [(root, False) for root in roots]
@@ -58,7 +56,7 @@ def sort_topologically(roots: Iterable[GraphVertex]) -> list[GraphVertex]:
     return postorder[::-1]
 
 
-def _add(x: Gradient, y: Gradient) -> Gradient:
+def _add(x: Operand, y: Operand) -> Operand:
     """Return x + y of arrays, or of lists with one gradient for each output of a node."""
     if x is None or x is UNDEFINED:
         return y

@@ -77,9 +77,9 @@ def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[O
     return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])
 
 
-def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
+def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Operand]:
     """Return the arguments that a rule asks for by name, besides the gradient."""
-    found: list[Any] = []
+    found: list[Operand] = []
     for source, key, default in _argument_plan(node.op, rule):
         if source == SAVED:
             found.append(saved[key])
@@ -94,14 +94,15 @@ def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Any]:
 
 
 SAVED, SHAPE, POSITION, PARAMETER = range(4)
+ArgumentSource = tuple[int, Any, object]  # a part of the node, the key there, and a default
 
 
 @cache
-def _argument_plan(op: Op, rule: Rule) -> tuple[tuple[int, Any, Any], ...]:
-    """Return the source of each argument of a rule: a part of the node, the key there, and a default."""
+def _argument_plan(op: Op, rule: Rule) -> tuple[ArgumentSource, ...]:
+    """Return the source of each argument of a rule."""
     last = len(op.inputs) - 1
     defaults = inspect.signature(op.evaluate).parameters
-    plan: list[tuple[int, Any, Any]] = []
+    plan: list[ArgumentSource] = []
     for name in op.needs[op.rules.index(rule)]:
         stem = name.removesuffix("_shape")
         place = op.inputs.index(stem) if stem in op.inputs else None

@@ -10,12 +10,12 @@ Source: pytorch#52248, pytorch#68425.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
-from adjoint.core.graph.node import Node
+from adjoint.core.graph.node import GraphNode, Node, OutputSlot
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import choose
@@ -36,12 +36,12 @@ def apply_where_mask(d: Operand, mask: Operand) -> Operand:
     return np.where(mask, d.dtype.type(0), d)
 
 
-def propagate_where_mask(gradients: Any, node: Node, mask: Operand) -> list[Any] | None:
+def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mask: Operand) -> list[Operand] | None:
     """Return for each input of an op the mask of no gradient, None if unknown; `mask` is the output's."""
-    op = node.op
-    masks: list[Any]
-    if op is None:
+    masks: list[Operand]
+    if not isinstance(node, Node):
         return None
+    op = node.op
     if op.blocks is not None:
         condition = restore_saved(unpack_node_values(gradients, node)[0], None)
         condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
@@ -55,7 +55,7 @@ def propagate_where_mask(gradients: Any, node: Node, mask: Operand) -> list[Any]
         kept_dims = tuple(1 if i in node.params["axes"] else n for i, n in enumerate(shape))
         masks = [expand(reshape(_tensor(mask), shape=kept_dims), shape=shape)]
     elif op.name in MOVEMENT_OPS:
-        rules: list[Any] = [op.rule(i) for i in range(len(node.parents))]  # a mask moves back as a gradient does
+        rules: list[Operand] = [op.rule(i) for i in range(len(node.parents))]  # a mask moves back as a gradient does
         masks = [
             None if parent is None else rule(mask, *rule_arguments(node, rule, None, i))
             for i, (parent, rule) in enumerate(zip(node.parents, rules, strict=True))

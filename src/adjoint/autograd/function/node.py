@@ -58,6 +58,7 @@ class BackwardCFunction(GraphNode):
         "outputs", "parents", "shape", "tensor_args",
     )  # fmt: skip
     code: CodeType
+    outputs: int
     hooks: NodeHooks | None
 
     def __init__(self, args: tuple[Any, ...]) -> None:

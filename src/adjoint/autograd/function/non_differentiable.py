@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.node import GraphNode, Leaf, next_sequence_nr
+from adjoint.core.graph.node import Edge, GraphNode, Leaf, Parents, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -47,7 +47,7 @@ class NonDifferentiableBackward(GraphNode):
     code: CodeType
     hooks: NodeHooks | None
 
-    def __init__(self, parents: tuple[Any, ...], pattern: tuple[bool, ...], g: Tensor) -> None:
+    def __init__(self, parents: Parents, pattern: tuple[bool, ...], g: Tensor) -> None:
         self.parents, self.pattern = parents, pattern
         self.shape, self.dtype = g.array.shape, g.array.dtype
         self.saved = self.hooks = None
@@ -55,7 +55,7 @@ class NonDifferentiableBackward(GraphNode):
         self.order = next_sequence_nr()
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[Edge, ...]:
         """Return, as in PyTorch, a new leaf for each gradient that the backward returned: the graph ends here."""
         return tuple((Leaf(wrap(np.empty(0, self.dtype))) if tensor else None, 0) for tensor in self.pattern)
 
@@ -67,7 +67,7 @@ class NonDifferentiableBackward(GraphNode):
 NonDifferentiableBackward.__name__ = NonDifferentiableBackward.__qualname__ = "Error"
 
 
-def _attach_error_node(g: Tensor, parents: tuple[GraphNode, ...], pattern: tuple[bool, ...]) -> Tensor:
+def _attach_error_node(g: Tensor, parents: Parents, pattern: tuple[bool, ...]) -> Tensor:
     refused = wrap(g.array)
     refused.node = NonDifferentiableBackward(parents, pattern, g)
     return refused

@@ -86,7 +86,7 @@ def _trace_gradient(tracer: Tracer, results: list[Tensor], wanted: list[int]) ->
         for leaf in leaves:
             leaf.hooks = None
         with ModeScope(tracer=tracer, recording=False):
-            seeds = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
+            seeds: list[Any] = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
             found = engine.run_grad(seeds, retain_graph=True, create_graph=False, targets=leaves)
     except RuntimeError:
         _drop_equations(graph, before, incoming)

@@ -99,6 +99,7 @@ class CompiledBackward(GraphNode):
         "shape",
     )  # fmt: skip
     code: CodeType
+    outputs: int
     hooks: NodeHooks | None
 
     def __init__(self, backward: BackwardProgram[Any], saved: Operands, parents: tuple[Any, ...]) -> None:

@@ -12,7 +12,7 @@ KINDS = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
     "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
-block_slot: Slot[Callable[[bool], AbstractContextManager[Any]]] = Slot("block_on")  # of "meta" (True), or of the CPU
+block_slot: Slot[Callable[[bool], AbstractContextManager[object]]] = Slot("block_on")  # of "meta" (True), or of the CPU
 
 
 class DeviceError(RuntimeError, AssertionError):
@@ -29,9 +29,9 @@ class device:
     __slots__ = ("_blocks", "index", "type")
     type: str
     index: int | None
-    _blocks: list[Any]
+    _blocks: list[AbstractContextManager[object]]
 
-    def __init__(self, spec: Any = "cpu", index: int | None = None) -> None:
+    def __init__(self, spec: device | str | int = "cpu", index: int | None = None) -> None:
         self._blocks = []
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index
@@ -75,7 +75,7 @@ class device:
         return hash((self.type, self.index))
 
 
-def require_cpu(spec: Any) -> None:
+def require_cpu(spec: device | str | int | None) -> None:
     """Check that a device is the CPU, or None. Raises DeviceError for another device."""
     if spec is None:
         return
@@ -84,7 +84,7 @@ def require_cpu(spec: Any) -> None:
         raise DeviceError(f"device '{named}': adjoint computes on the CPU only; pass device='cpu'")
 
 
-def is_meta(spec: Any) -> bool:
+def is_meta(spec: device | str | int | None) -> bool:
     """Return whether `spec` is the device "meta". Raises DeviceError for one that is not available."""
     if spec is None or spec is CPU:
         return False

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from adjoint.core.runtime.package_name import display_name
+
+NumpyDtype: TypeAlias = np.dtype[Any]
 
 
 class dtype:
@@ -40,6 +42,9 @@ class dtype:
 
     def __hash__(self) -> int:
         return hash(self.numpy)
+
+
+DtypeLike: TypeAlias = dtype | NumpyDtype | type | str | None
 
 
 class _Bfloat16(dtype):
@@ -98,16 +103,16 @@ complex128 = dtype("complex128", np.complex128, 3)
 bfloat16 = _Bfloat16()
 
 
-class _Types(dict[np.dtype[Any], dtype]):
+class _Types(dict[NumpyDtype, dtype]):
     """The library's types by NumPy's; bfloat16 joins them when it is first looked up."""
 
-    def __missing__(self, kind: Any) -> dtype:
+    def __missing__(self, kind: NumpyDtype) -> dtype:
         found = self.find(kind)
         if found is None:
             raise KeyError(kind)
         return found
 
-    def find(self, kind: np.dtype[Any]) -> dtype | None:
+    def find(self, kind: NumpyDtype) -> dtype | None:
         """Return the library's type, or None."""
         return bfloat16 if is_bfloat16(kind) and bfloat16.numpy == kind else self.get(kind)
 
@@ -141,7 +146,7 @@ def get_default_dtype() -> dtype:
     return default.floating
 
 
-def set_default_dtype(d: Any) -> None:
+def set_default_dtype(d: object) -> None:
     """Make the floating type `d` the one that Python floats become.
 
     Raises TypeError if `d` is not floating.
@@ -151,7 +156,7 @@ def set_default_dtype(d: Any) -> None:
     default.floating = d
 
 
-def as_dtype(d: Any) -> dtype:
+def as_dtype(d: DtypeLike) -> dtype:
     """Return the library's dtype for a dtype, a NumPy dtype or a Python type.
 
     Raises TypeError for element types that the library does not have.
@@ -167,23 +172,23 @@ def as_dtype(d: Any) -> dtype:
     raise TypeError(f"no tensor can hold elements of type {d!r}; the types are {types}")
 
 
-def is_bfloat16(kind: np.dtype[Any]) -> bool:
+def is_bfloat16(kind: NumpyDtype) -> bool:
     """Return whether `kind` is the NumPy dtype of bfloat16."""
     return kind.kind == "V" and kind.name == "bfloat16"
 
 
-def numpy_dtype(d: Any) -> np.dtype[Any]:
+def numpy_dtype(d: DtypeLike) -> NumpyDtype:
     """Return the NumPy dtype of anything that `as_dtype` takes."""
     return as_dtype(d).numpy
 
 
-def promote(operands: Iterable[Any]) -> np.dtype[Any]:
+def promote(operands: Iterable[Any]) -> NumpyDtype:
     """Return the type of an expression over arrays (anything with shape and dtype) and Python numbers.
 
     Arrays with dimensions decide. 0-d arrays count only if their category (bool, integer, floating, complex) is higher.
     Python numbers count only if theirs is higher still, and then as the default type of the category.
     """
-    tiers: list[np.dtype[Any] | None] = [None, None, None]
+    tiers: list[NumpyDtype | None] = [None] * 3
     for operand in operands:
         if hasattr(operand, "dtype"):
             tier, kind = (0 if operand.shape else 1), operand.dtype
@@ -191,7 +196,7 @@ def promote(operands: Iterable[Any]) -> np.dtype[Any]:
             tier, kind = 2, _number_dtype(operand)
         before = tiers[tier]
         tiers[tier] = kind if before is None else _promote_pair(before, kind)
-    result: np.dtype[Any] | None = None
+    result: NumpyDtype | None = None
     for kind in (tiers[0], tiers[1], tiers[2]):
         if kind is not None and (result is None or DTYPES[kind].rank > DTYPES[result].rank):
             result = kind if result is None else _promote_category(result, kind)
@@ -199,14 +204,14 @@ def promote(operands: Iterable[Any]) -> np.dtype[Any]:
     return result
 
 
-def _promote_category(kind: np.dtype[Any], higher: np.dtype[Any]) -> np.dtype[Any]:
+def _promote_category(kind: NumpyDtype, higher: NumpyDtype) -> NumpyDtype:
     """Return `kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
     if DTYPES[kind].is_floating_point:
         return (complex128 if kind == np.float64 else complex64).numpy
     return higher
 
 
-def _number_dtype(number: complex | str) -> np.dtype[Any]:
+def _number_dtype(number: complex | str) -> NumpyDtype:
     if isinstance(number, bool):
         return bool_.numpy
     if isinstance(number, int):
@@ -218,7 +223,7 @@ def _number_dtype(number: complex | str) -> np.dtype[Any]:
     raise TypeError(f"expected a tensor or a number, got {type(number).__name__}")
 
 
-def _promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+def _promote_pair(a: NumpyDtype, b: NumpyDtype) -> NumpyDtype:
     """Promote two types as NumPy does, except that an integer and a float become the float, however narrow.
 
     Raises RuntimeError for uint64 and a signed integer: no integer type holds both.
@@ -236,7 +241,7 @@ def _promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return high
 
 
-def result_type(*operands: Any) -> dtype:
+def result_type(*operands: object) -> dtype:
     """Return the type that an arithmetic expression over tensors and numbers would have."""
     return DTYPES[promote(getattr(o, "array", o) for o in operands)]
 
@@ -246,12 +251,12 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     return DTYPES[_promote_pair(a.numpy, b.numpy)]
 
 
-def real_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+def real_type(kind: NumpyDtype) -> NumpyDtype:
     """Return the type of the parts of complex numbers; a real type itself."""
     return kind if kind.kind != "c" else (float64 if kind.itemsize == 16 else float32).numpy
 
 
-def complex_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+def complex_type(kind: NumpyDtype) -> NumpyDtype:
     """Return the complex type whose parts are of this floating type; a complex type itself."""
     return kind if kind.kind == "c" else (complex128 if kind.itemsize == 8 else complex64).numpy
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from adjoint.core.dtype.dtype import as_dtype, bfloat16, get_default_dtype, ml_dtypes
+from adjoint.core.dtype.dtype import DtypeLike, NumpyDtype, as_dtype, bfloat16, dtype, get_default_dtype, ml_dtypes
 
 
 class finfo:
@@ -14,7 +12,7 @@ class finfo:
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: DtypeLike = None) -> None:
         kind = get_default_dtype() if type is None else as_dtype(type)
         if kind.rank < 2:
             raise TypeError(
@@ -40,7 +38,7 @@ class iinfo:
 
     __slots__ = ("bits", "dtype", "max", "min")
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: DtypeLike) -> None:
         kind = as_dtype(type)
         if kind.rank != 1:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind.name}'")
@@ -58,6 +56,6 @@ NAMES = {
 }  # fmt: skip
 
 
-def scalar_type(kind: Any) -> str:
+def scalar_type(kind: NumpyDtype | dtype) -> str:
     """Return PyTorch's name of a type, NumPy's or the library's, for error messages."""
     return NAMES[kind.name]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.tensor_like import TensorLike
 from adjoint.core.typing import NumpyDtype
 
 ANY_DTYPE = np.dtype(object)  # as the type of a leaf: gradients come to rest in the type in which they arrive
@@ -27,7 +27,7 @@ def leaf_grad_dtype(leaf: Leaf, own: NumpyDtype) -> NumpyDtype:
     return _requested_dtypes.get(leaf, own) if _requested_dtypes else own
 
 
-def get_grad_dtype(tensor: Any) -> dtype | None:
+def get_grad_dtype(tensor: TensorLike) -> dtype | None:
     """Return the dtype of this leaf's gradient; None for any. Raises RuntimeError for a tensor that is no leaf."""
     if not tensor.is_leaf:
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
@@ -36,7 +36,7 @@ def get_grad_dtype(tensor: Any) -> dtype | None:
     return None if kind is ANY_DTYPE else DTYPES[kind]
 
 
-def set_grad_dtype(tensor: Any, wanted: dtype | None) -> None:
+def set_grad_dtype(tensor: TensorLike, wanted: dtype | None) -> None:
     """Set the type of this leaf's gradient to `wanted`, or to any if that is None.
 
     Raises RuntimeError if the tensor is no leaf, `wanted` is no dtype, or there is a gradient of another type.
@@ -58,7 +58,7 @@ def set_grad_dtype(tensor: Any, wanted: dtype | None) -> None:
     _requested_dtypes[leaf] = leaf.dtype = ANY_DTYPE if wanted is None else wanted.numpy
 
 
-def check_assigned_gradient(tensor: Any, value: Any) -> None:
+def check_assigned_gradient(tensor: TensorLike, value: TensorLike) -> None:
     """Raise RuntimeError unless `value` has the type of the gradient of `tensor`."""
     leaf = _leaf_of(tensor) if _requested_dtypes else None
     kind = tensor.array.dtype if leaf is None else leaf_grad_dtype(leaf, tensor.array.dtype)
@@ -70,7 +70,7 @@ def check_assigned_gradient(tensor: Any, value: Any) -> None:
         )
 
 
-def _leaf_of(tensor: Any) -> Any:
+def _leaf_of(tensor: TensorLike) -> Leaf | None:
     return tensor.node if type(tensor.node) is Leaf else getattr(tensor, "_leaf", None)
 
 

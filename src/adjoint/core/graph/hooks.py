@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
 from itertools import count
 from types import BuiltinMethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from adjoint.core.runtime.mode import guard_on, mode, nondefault
+from adjoint.core.typing import Function
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
 
-Hook = Callable[..., Any]
+Hook = Function
 HookDict = OrderedDict[int, Hook]
+Metadata = dict[Any, Any]  # what users keep with a node
 _next_id = count().__next__
 
 
@@ -44,10 +45,10 @@ class RemovableHandle:
             if held is not None:
                 held.pop(self.id, None)
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
+    def __setstate__(self, state: tuple[HookDict | None, int, tuple[HookDict | None, ...]]) -> None:
         hooks, self.id, extra = state
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # the empty one is gone at once
         self.extra_dict_ref = tuple(weakref.ref(held) for held in extra if held is not None)
@@ -76,7 +77,7 @@ class ContainerMethodHook:
     def __init__(self, hook: BuiltinMethodType) -> None:
         self.hook = hook
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         if nondefault.count and mode.tracer is not None:
             mode.tracer.note_container_write(self.hook.__self__)
         return self.hook(*args)
@@ -102,7 +103,7 @@ class NodeHooks:
 
     def __init__(self) -> None:
         self.outputs: dict[int, weakref.ref[Any]] = {}
-        self.metadata: dict[Any, Any] = {}
+        self.metadata: Metadata = {}
         self.tensor_pre_hooks: HookDict = OrderedDict()
         self.retaining_tensor: weakref.ref[TensorLike] | None = None
         self.before: HookDict = OrderedDict()
@@ -121,7 +122,7 @@ class HookableNode:
         return type(self).__name__
 
     @property
-    def metadata(self) -> dict[Any, Any]:
+    def metadata(self) -> Metadata:
         """A dictionary in which users may keep data with the node."""
         return hooks_of(self).metadata
 
@@ -138,7 +139,7 @@ class HookableNode:
 
 
 # A backward pass counts what is to arrive at these, so that their hooks run as soon as it has.
-hooked_leaves: weakref.WeakSet[Any] = weakref.WeakSet()
+hooked_leaves: weakref.WeakSet[HookableNode] = weakref.WeakSet()
 
 
 def hook_ids_of(node: HookableNode) -> tuple[tuple[int, ...], ...]:

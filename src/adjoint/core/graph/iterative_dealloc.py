@@ -9,41 +9,41 @@ from __future__ import annotations
 
 import sys
 from sys import getrefcount
-from typing import Any
+from typing import Any, TypeVar
 
-from adjoint.core.graph.node import Leaf, Node, OutputSlot
+from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot, Parents
 
+Kind = TypeVar("Kind", bound=type)
 NEEDS_ITERATIVE_DEALLOC = sys.version_info[:2] == (3, 13)
 
 
-def dealloc_iteratively(node: Any) -> None:
+def dealloc_iteratively(node: GraphNode | OutputSlot) -> None:
     """Release all nodes below `node` that have no other owner, without recursion."""
     below = [_take_parents(node)]
     while below:
         parents = below.pop()
         for parent in parents:
             # besides `parents` only this loop's variable and the argument of getrefcount refer to it
-            alone = parent is not None and type(parent) is not Leaf and getrefcount(parent) - parents.count(parent) == 2
-            if alone:
-                below.append(_take_parents(parent))
+            if parent is not None and type(parent) is not Leaf and getrefcount(parent) - parents.count(parent) == 2:
+                below.append(_take_parents(parent))  # noqa: PERF401  a comprehension would be one reference more
 
 
-def _take_parents(node: Any) -> tuple[Any, ...]:
+def _take_parents(node: Any) -> Parents:
     """Return the node's parents, and take them from it."""
-    if type(node) is OutputSlot:
-        owner, node.owner = node.owner, None
-        return (owner,)
+    kind = type(node)
+    if kind is OutputSlot:
+        parents, node.owner = node.parents, None
+        return parents
     if hasattr(node, "context"):  # a Function's context keeps tensors, and these their nodes
         node.context = None
-    parents: tuple[Any, ...] = node.parents
-    node.parents = ()
+    parents, node.parents = node.parents, ()
     return parents
 
 
-def with_iterative_dealloc(kind: Any) -> Any:
+def with_iterative_dealloc(kind: Kind) -> Kind:
     """Give a class of nodes a finaliser where this Python needs one."""
     if NEEDS_ITERATIVE_DEALLOC:
-        kind.__del__ = dealloc_iteratively
+        setattr(kind, "__del__", dealloc_iteratively)  # noqa: B010  mypy would take a plain assignment for a mistake
     return kind
 
 

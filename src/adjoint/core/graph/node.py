@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from adjoint.core.graph.hooks import HookableNode, NodeHooks
 from adjoint.core.graph.source_location import Site, site_of
-from adjoint.core.typing import Array, NumpyDtype, Params
+from adjoint.core.typing import Array, NumpyDtype, Operand, Params
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -32,7 +32,7 @@ class FreedMarker:
         return False
 
 
-FREED: Any = FreedMarker()
+FREED = FreedMarker()
 
 
 class PackedValue:
@@ -47,7 +47,7 @@ class PackedValue:
         """Return the tensor that was saved."""
         raise NotImplementedError
 
-    def arrays(self) -> Iterable[Any]:
+    def arrays(self) -> Iterable[Operand]:
         """Return the arrays that hold the value. They must not be written before the value is used."""
         return ()
 
@@ -66,9 +66,21 @@ class GraphNode(HookableNode):
     """A node of the recorded graph, which an op or a Function made: it knows the user's line and its parents."""
 
     __slots__ = ()
-    parents: tuple[Any, ...]
+    op: Op | None
+    parents: Parents
     code: CodeType
     at: int
+    shape: tuple[int, ...]
+    dtype: NumpyDtype
+    order: int
+    pull: Callable[[Sequence[Operand]], Sequence[Operand]]  # of a node without op, whose rules take its place
+    saved: Any
+
+    if TYPE_CHECKING:
+
+        @property
+        def outputs(self) -> int:
+            """The number of outputs of a node with several."""
 
     @property
     def site(self) -> Site:
@@ -76,7 +88,7 @@ class GraphNode(HookableNode):
         return site_of(self.code, self.at)
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[Edge, ...]:
         """For each input its node and the number of the output; `(None, 0)` where no gradient is wanted."""
         return tuple(map(edge, self.parents))
 
@@ -106,7 +118,7 @@ class Node(GraphNode):
     hooks: NodeHooks | None
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[Edge, ...]:
         """The parents of inputs that can have a gradient: not those of positions and the like."""
         op = self.op
         return tuple([edge(p) for i, p in enumerate(self.parents) if p is not None or op.rule(i) is not None])
@@ -127,19 +139,20 @@ def named_node_class(name: str) -> type[Node]:
     return kind
 
 
-def as_named_node(node: Any) -> Any:
+def as_named_node(node: GraphNode | Leaf | None) -> GraphNode | Leaf | None:
     """Return `node`, its class changed to the one of its name."""
     if type(node) is Node:
         node.__class__ = named_node_class(node.op.node_name(node))
     return node
 
 
+@final
 class Leaf(HookableNode):
     """The node of a leaf, where a gradient accumulates: PyTorch's AccumulateGrad. It holds the tensor weakly."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
-    parents = ()
-    next_functions = ()
+    parents: Parents = ()
+    next_functions: tuple[Edge, ...] = ()
     op = None
     reference: weakref.ref[TensorLike]
     shape: tuple[int, ...]
@@ -147,7 +160,7 @@ class Leaf(HookableNode):
     order: int
     hooks: NodeHooks | None
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: TensorLike) -> None:
         self.reference = weakref.ref(tensor)
         self.shape = tensor.array.shape
         self.dtype = tensor.array.dtype
@@ -163,19 +176,20 @@ class Leaf(HookableNode):
 Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"
 
 
+@final
 class OutputSlot:
     """One of the several outputs of a node: it collects a gradient for its slot of the owner."""
 
     __slots__ = ("__weakref__", "dtype", "hooks", "number", "order", "owner", "shape")
     op = None
-    owner: Any
+    owner: GraphNode
     number: int
     shape: tuple[int, ...]
     dtype: NumpyDtype
     order: int
     hooks: NodeHooks | None
 
-    def __init__(self, owner: Any, number: int, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
+    def __init__(self, owner: GraphNode, number: int, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
         self.owner = owner
         self.number = number
         self.shape = shape
@@ -184,7 +198,7 @@ class OutputSlot:
         self.hooks = None
 
     @property
-    def parents(self) -> tuple[GraphNode, ...]:
+    def parents(self) -> Parents:
         """The owner."""
         return (self.owner,)
 
@@ -192,6 +206,12 @@ class OutputSlot:
         return f"{self.owner!r}[{self.number}]"
 
 
-def edge(parent: Any) -> tuple[Any, int]:
+def edge(parent: Vertex | None) -> Edge:
     """Return a parent as PyTorch shows it: the node, and the number of its output."""
     return (as_named_node(parent.owner), parent.number) if type(parent) is OutputSlot else (as_named_node(parent), 0)
+
+
+# A vertex of the recorded graph: an application of an op or a Function, one of its outputs, or a leaf.
+Vertex: TypeAlias = GraphNode | OutputSlot | Leaf
+Parents: TypeAlias = tuple[Vertex | None, ...]  # of an application, None where no gradient is wanted
+Edge: TypeAlias = tuple[GraphNode | Leaf | None, int]  # a vertex as PyTorch shows it: node, output number

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
-from adjoint.core.graph.node import Node, next_sequence_nr
+from adjoint.core.graph.node import Node, Vertex, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.typing import Operand
+
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
 
 
 class Undifferentiable(Node):
@@ -14,7 +17,7 @@ class Undifferentiable(Node):
 
     __slots__ = ()
 
-    def __init__(self, op: Any, maker: Any, array: Operand) -> None:
+    def __init__(self, op: Op, maker: Vertex, array: Operand) -> None:
         self.op = op
         self.parents = (maker,)
         self.params = self.shapes = self.saved = self.hooks = None
@@ -22,9 +25,11 @@ class Undifferentiable(Node):
         self.order = next_sequence_nr()
         self.code, self.at = user_instruction()
 
-    def refuse(self) -> None:
-        """Raise NotImplementedError, which is a RuntimeError: the op has no such gradient."""
-        name = self.op.name
-        raise NotImplementedError(
-            f"the derivative for {name} is not implemented: no gradient rule for {name}, used at {self.site}"
-        )
+
+def refuse_gradient(node: Vertex | None) -> NoReturn:
+    """Raise NotImplementedError, which is a RuntimeError: the op of an `Undifferentiable` has no such gradient."""
+    assert isinstance(node, Undifferentiable)
+    name = node.op.name
+    raise NotImplementedError(
+        f"the derivative for {name} is not implemented: no gradient rule for {name}, used at {node.site}"
+    )

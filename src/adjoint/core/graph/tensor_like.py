@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from adjoint.core.dtype.dtype import dtype
+from adjoint.core.typing import Operand
+
 
 class TensorLike(Protocol):
     """An array, the node that made it, and the memory that it shares with others."""
 
-    array: Any
+    array: Operand
     node: Any
     memory: Any
     _grad: Any
+    _leaf: Any
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tuple[int, ...]:
         """Sizes of the dimensions."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> dtype:
         """Type of the elements."""
 
     @property

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.dtype.dtype import FLOATING, default
-from adjoint.core.graph.node import Node, SavedValues, next_sequence_nr
+from adjoint.core.graph.node import GraphNode, Node, Parents, SavedValues, next_sequence_nr
 from adjoint.core.graph.not_implemented import Undifferentiable
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op import bfloat16
@@ -25,7 +23,7 @@ from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 from adjoint.core.typing import Array, Operand, Operands, Params
 
 ndarray = np.ndarray
-NO_PARAMS: dict[str, Any] = {}
+NO_PARAMS: Params = {}
 new = object.__new__
 
 
@@ -148,9 +146,8 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
                 raise RuntimeError(INFERENCE_SAVED_ERROR)
             saved = _collect_saved(keeps, inputs, arrays, data)
     shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.saves_shapes else None
-    attach_node(out, op, parents, params, shapes, saved)
+    node = attach_node(out, op, parents, params, shapes, saved)
     if saved is not None and nondefault.count and mode.packers:
-        node: Any = out.node
         node.saved = _pack_saved(node, inputs)
 
 
@@ -161,7 +158,7 @@ INFERENCE_SAVED_ERROR = (
 )
 
 
-def _mark_missing_rules(op: Op, nodes: tuple[Any, ...], arrays: Operands) -> tuple[Any, ...]:
+def _mark_missing_rules(op: Op, nodes: Parents, arrays: Operands) -> Parents:
     return tuple([
         n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
     ])  # fmt: skip
@@ -173,12 +170,12 @@ def _is_inference_leaf(x: Operand) -> bool:
 
 def make_node(
     op: Op,
-    parents: tuple[Any, ...],
+    parents: Parents,
     params: Params,
     shapes: tuple[tuple[int, ...], ...] | None,
     like: Operand,
     shape: tuple[int, ...] | None = None,
-) -> Any:
+) -> GraphNode | None:
     """Make a node of an op whose rules need no values, without evaluating it; None if no parent wants a gradient.
 
     The output has the type of `like`, and its shape unless `shape` is given.
@@ -194,9 +191,7 @@ def make_node(
     return node
 
 
-def _collect_saved(
-    keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, data: Operand
-) -> tuple[Operand, ...]:
+def _collect_saved(keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, data: Operand) -> tuple[Operand, ...]:
     kept = []
     for keep, a, given in zip(keeps, arrays, inputs):  # noqa: B905  the last of `keeps` is for `data`
         if not keep:

@@ -7,9 +7,10 @@ is an op with a gradient, so the gradients of parameters have the parameters' ty
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from adjoint.core.dtype.dtype import as_dtype, bfloat16, dtype, float16, float32
 from adjoint.core.graph.node import Leaf
@@ -18,8 +19,10 @@ from adjoint.core.op.bfloat16 import cast_slot
 from adjoint.core.runtime.mode import mode, set_modes
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Operand
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 SUPPORTED = (bfloat16, float16)
 
 
@@ -56,6 +59,8 @@ class autocast:
     `cache_enabled`, unless the parameter is written meanwhile. Raises RuntimeError for an unknown kind of device.
     """
 
+    _before: list[tuple[bool, dtype, bool]]
+
     def __init__(
         self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
@@ -76,7 +81,7 @@ class autocast:
                 + " currently.",
             )
             self._enabled = False
-        self._before: list[tuple[bool, Any, bool]] = []
+        self._before = []
 
     def __enter__(self) -> Self:
         device = self.device
@@ -93,11 +98,11 @@ class autocast:
             clear_autocast_cache()
         self._set(*self._before.pop())
 
-    def _set(self, enabled: bool, kind: Any, cache: bool) -> None:
+    def _set(self, enabled: bool, kind: dtype, cache: bool) -> None:
         settings.enabled[self.device], settings.dtypes[self.device], settings.cache = enabled, kind, cache
         _sync_mode()
 
-    def __call__(self, func: Function) -> Function:
+    def __call__(self, func: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """Wrap `func` so that each call runs in such a block. Raises TypeError if it is not callable."""
         if not callable(func):
             raise TypeError(
@@ -106,7 +111,7 @@ class autocast:
             )
 
         @wraps(func)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             with self:
                 return func(*args, **kwargs)
 
@@ -172,11 +177,12 @@ def clear_autocast_cache() -> None:
     settings.cached.clear()
 
 
-def autocast_down(x: Operand) -> Any:
+def autocast_down(x: Operand) -> Operand:
     """Convert a floating tensor, except of float64, to the type of `autocast`; return anything else as it is."""
-    if not isinstance(x, Tensor):
+    fast_dtype = mode.autocast
+    if fast_dtype is None or not isinstance(x, Tensor):
         return x
-    kind, target = x.array.dtype, mode.autocast.numpy
+    kind, target = x.array.dtype, fast_dtype.numpy
     if kind.kind not in "fV" or kind.itemsize == 8 or kind == target:
         return x
     kept = settings.cache and type(x.node) is Leaf and mode.recording and not mode.special and kind == float32.numpy
@@ -193,7 +199,7 @@ def autocast_down(x: Operand) -> Any:
     return known.made
 
 
-def autocast_up(x: Operand) -> Any:
+def autocast_up(x: Operand) -> Operand:
     """Convert a tensor of float16 or bfloat16 to float32; return anything else as it is."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "fV" or x.array.dtype.itemsize != 2:
         return x

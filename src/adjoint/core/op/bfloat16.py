@@ -8,7 +8,6 @@ need no variant.
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def is_bfloat16_array(x: Operand) -> bool:
     return kind is not None and kind.kind == "V"
 
 
-def upcast(x: Operand) -> Any:
+def upcast(x: Operand) -> Operand:
     """Convert an array or tensor of bfloat16, or several, to float32; return anything else as it is."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(upcast, x))
@@ -74,11 +73,11 @@ def _make_float32_variant(op: Op) -> Op:
     """Copy `op` with another evaluation and other gradient rules."""
 
     @wraps(op.evaluate)
-    def evaluate(*operands: Any, **params: Any) -> Operand:
+    def evaluate(*operands: Operand, **params: object) -> Operand:
         out = compute(op, tuple(map(upcast, operands)), params)
         return downcast(out) if _is_result_bfloat16(operands) else out
 
-    def composite(*inputs: Any, **params: Any) -> Operand:
+    def composite(*inputs: Operand, **params: object) -> Operand:
         kinds = [_cast_to(x, bfloat16.numpy) if _is_brought_to_bfloat16(op, x) else x for x in inputs]
         out = op.public(*map(upcast, kinds), **params)
         return downcast(out) if _is_result_bfloat16(kinds) else out
@@ -98,14 +97,14 @@ def _is_brought_to_bfloat16(op: Op, x: Operand) -> bool:
     return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
 
 
-def _is_result_bfloat16(operands: Operands | list[Any]) -> bool:
+def _is_result_bfloat16(operands: Operands | list[Operand]) -> bool:
     """Return whether no operand has a wider floating type, which the result would take."""
     kinds = [getattr(getattr(x, "array", x), "dtype", None) for x in operands]
     return not any(kind is not None and kind.kind in "fc" for kind in kinds)
 
 
 def _upcast_rule(rule: Rule) -> Rule:
-    def wide(g: Operand, *kept: Any) -> Operand:
+    def wide(g: Operand, *kept: Operand) -> Operand:
         d = rule(upcast(g), *map(upcast, kept))
         return downcast(d) if is_bfloat16_array(getattr(g, "array", g)) else d
 

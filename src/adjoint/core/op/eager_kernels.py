@@ -25,11 +25,11 @@ MAX_SHAPES_PER_OP = 64  # kernels of one function: shapes that keep changing are
 CONSTANT_TYPES = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
 
 CostEstimate = float | Callable[..., float]
-Kernel = Callable[[list[Any]], Any]
-Maker = Callable[["KernelFunction", list[Any], dict[str, Any]], Kernel | None]
+Kernel = Callable[[list[Array]], Operand]
+Maker = Callable[["KernelFunction", list[Operand], Params], Kernel | None]
 
 
-def _decline(*operands: Any) -> None:
+def _decline(*operands: object) -> None:
     """Return None: this machine has no such kernel."""
 
 
@@ -96,7 +96,7 @@ class KernelFunction:
     ) -> None:
         self.name, self.function, self.weight, self.written = name, function, weight, written
         self.elementwise = elementwise
-        self.kernels: dict[Any, Kernel | None] = {}
+        self.kernels: dict[object, Kernel | None] = {}
 
     def find(self, arguments: Operands, params: Params) -> Array | tuple[Array, Array] | None:
         """Compute the function of these arguments by a kernel; return None if NumPy should compute it."""
@@ -104,9 +104,9 @@ class KernelFunction:
             return None
         if self.elementwise and not arguments[0].flags.c_contiguous:
             return call_row_major(lambda x: self.find((x,), params), arguments[0])
-        key: list[Any] = []
-        marks: list[Any] = [repr(params)] if params else []  # tells 0.0 from -0.0, and 1 from True
-        arrays: list[Any] = []
+        key: list[object] = []
+        marks: list[str] = [repr(params)] if params else []  # tells 0.0 from -0.0, and 1 from True
+        arrays: list[Array] = []
         for x in arguments:
             if type(x) is ndarray:
                 order = None if x.flags.c_contiguous else _order(x)
@@ -134,8 +134,8 @@ class KernelFunction:
 
     def _make(
         self,
-        exact: tuple[float | tuple[int, ...] | str | KernelOperand | None, ...],
-        key: list[float | tuple[int, ...] | KernelOperand | None],
+        exact: tuple[object, ...],
+        key: list[object],
         params: Params,
     ) -> None:
         if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
@@ -145,7 +145,7 @@ class KernelFunction:
         return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"
 
 
-def with_eager_kernel(weight: float) -> Callable[[Function], Any]:
+def with_eager_kernel(weight: float) -> Callable[[Function], Function]:
     """Let kernels compute a gradient rule whose arguments are arrays.
 
     `weight`: the seconds that NumPy takes for an element of the first argument, the incoming gradient.
@@ -155,7 +155,7 @@ def with_eager_kernel(weight: float) -> Callable[[Function], Any]:
         native = KernelFunction(function.__name__, function, weight)
         least = MIN_SECONDS / weight
 
-        def call(*arguments: Any) -> Operand:
+        def call(*arguments: Operand) -> Operand:
             first = arguments[0]
             if type(first) is ndarray and first.size >= least:
                 found = native.find(arguments, {})
@@ -211,7 +211,7 @@ class SmallArrayKernel:
         self.name = name
         self.call: Function = self._resolve_and_call
 
-    def _resolve_and_call(self, *operands: Any) -> Array | None:
+    def _resolve_and_call(self, *operands: Operand) -> Array | None:
         if not any(type(x) is ndarray for x in operands):
             return None  # a step is being traced, which is no time to compile something else
         self.call = routine_slot.call(self.name) or _decline

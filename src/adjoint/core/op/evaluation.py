@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def target_dtype(op: Op, operands: Operands) -> NumpyDtype | None:
     return target
 
 
-def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
+def _promote_operands(op: Op, arrays: Operands) -> Operands:
     """Convert the operands to the type in which the op computes."""
     target = target_dtype(op, arrays)
     return tuple(
@@ -59,6 +59,6 @@ def _promote_operands(op: Op, arrays: Operands) -> tuple[Any, ...]:
     )
 
 
-def _convert_number(number: Any, target: Operand) -> Operand:
+def _convert_number(number: Operand, target: Operand) -> Operand:
     """Convert a Python number where NumPy would refuse it or widen the result; else leave it to NumPy."""
     return np.asarray(number).astype(target) if target.kind in "iub" else number

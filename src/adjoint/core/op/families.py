@@ -31,7 +31,7 @@ from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Function, Operand, Params
 
 ndarray = np.ndarray
 new = object.__new__
@@ -47,7 +47,7 @@ FACETS = {
 
 
 def _elementwise_spec(bool_result: bool, check: Function, real_result: bool = False) -> Callable[..., Spec]:
-    def spec(*operands: Any) -> Spec:
+    def spec(*operands: Operand) -> Spec:
         check(operands)
         shape = operands[0].shape if len(operands) == 1 else broadcast_shapes(*[o.shape for o in operands])
         dtype = operands[0].dtype
@@ -171,7 +171,7 @@ def binary(
         def apply_general(input: Operand, other: Operand) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
 
-        def call_as_operator(input: Tensor, other: Operand) -> Any:
+        def call_as_operator(input: Tensor, other: Operand) -> Operand:
             return apply_general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
         def make_call(otherwise: Function, left: bool = True, right: bool = True) -> Function:
@@ -274,7 +274,7 @@ def movement_op(
     def declare(function: Function) -> Function:
         op = Op(function, rules, call=apply, family="movement", spec=spec, index=index, linear=True, **facets)
 
-        def call(x: Operand, **params: Any) -> Tensor:
+        def call(x: Operand, **params: object) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
             if type(array) is not ndarray or nondefault.count or not op.differentiable:
                 out = apply(op, (x,), params)
@@ -331,13 +331,13 @@ def with_eager_fast_path(*, composite: Function, **facets: Any) -> Declaration:
     The gradient rules are those declared here in both cases.
     """
 
-    def no_spec(*_: Any, **__: Any) -> Spec:
+    def no_spec(*_: object, **__: object) -> Spec:
         raise AssertionError("a fused function is never traced itself")
 
     return primitive(spec=no_spec, family="fused", composite=composite, **facets)
 
 
-def _split_facets(facets: dict[str, Any]) -> tuple[dict[str, Rule], dict[str, Any]]:
+def _split_facets(facets: Params) -> tuple[dict[str, Rule], Params]:
     """Split declared facets into gradient rules (`dx=`, `dy=`, …) and the others."""
     rules = {k: v for k, v in facets.items() if k not in FACETS}
     return rules, {k: v for k, v in facets.items() if k in FACETS}
@@ -348,7 +348,7 @@ def restrict_scalars(numbers: str, *calls: Function) -> tuple[Function, ...]:
     return tuple(vars(call)["restrict_scalars"](numbers) for call in calls)
 
 
-def publish(call: Function, op: Op, **attributes: Any) -> Function:
+def publish(call: Function, op: Op, **attributes: object) -> Function:
     """Make `call` the op's public function, with the identity of the declared one."""
     op.public = published = copy_identity(call, op)
     vars(call).update(attributes)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from adjoint.core.op.eager_kernels import CostEstimate, KernelFunction
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Function, Operand, Operands, Params
 
-Rule = Callable[..., Any]
+Rule = Callable[..., Operand]
 
 
 class Op:
@@ -38,20 +37,20 @@ class Op:
         evaluate: Function,
         rules: dict[str, Rule],
         *,
-        call: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any],
+        call: Callable[[Op, Operands, Params], Operand],
         family: str,
         spec: Callable[..., Spec],
         promotion: str | None = None,
-        scalar: Any = None,
+        scalar: str | Function | None = None,
         index: Operand = None,
         combine: str | None = None,
-        identity: Any = None,
+        identity: float | None = None,
         composite: Function | None = None,
         effect: bool = False,
         linear: bool = False,
         leading: bool = False,
         part: Function | None = None,
-        blocks: Callable[[Any], tuple[Any, ...]] | None = None,
+        blocks: Callable[[Operand], Operands] | None = None,
         node: str | Callable[..., str] | None = None,
         native: CostEstimate | None = None,
         holomorphic: bool = True,
@@ -76,7 +75,7 @@ class Op:
         self.public: Function = lambda *inputs, **params: call(self, inputs, params)
         self.node_name = _make_node_class(self.name, node)
         self.keeps_order = lies = keeps_order or family == "unary"  # as its operand does in memory
-        run: Any = lambda *x, **params: call(self, x, params)  # noqa: E731
+        run: Function = lambda *x, **params: call(self, x, params)  # noqa: E731
         self.native = None if native is None else KernelFunction(self.name, run, native, elementwise=lies)
         self.wide: Op | None = None  # for bfloat16: see bfloat16.py
         self._attach_rules(rules)
@@ -136,7 +135,7 @@ def op_of(function: Function) -> Op:
     return op
 
 
-def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[[Any], str]:
+def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[..., str]:
     """Return a function from a node of the op to the name of its class."""
     if callable(node):
         return node

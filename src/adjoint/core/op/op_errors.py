@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def with_operand_check(function: Function, check: Function) -> Function:
     """Wrap `function` so that its operands are checked first."""
 
     @wraps(function)
-    def evaluate(*operands: Any) -> Operand:
+    def evaluate(*operands: Operand) -> Operand:
         check(operands)
         return function(*operands)
 

@@ -10,7 +10,7 @@ import weakref
 from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.graph.node import Node, next_sequence_nr
+from adjoint.core.graph.node import Node, Parents, next_sequence_nr
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.storage import DEFAULT_CREATION, View
 from adjoint.core.tensor.tensor import Tensor
@@ -27,7 +27,7 @@ Shapes = tuple[tuple[int, ...], ...] | None
 def record_output(
     data: Array,
     op: Op,
-    parents: tuple[Any, ...],
+    parents: Parents,
     params: Params | None,
     shapes: Shapes,
     saved: tuple[Operand, ...] | None,
@@ -58,12 +58,12 @@ def record_output(
 def attach_node(
     out: Tensor,
     op: Op,
-    parents: tuple[Any, ...],
+    parents: Parents,
     params: Params | None,
     shapes: Shapes,
     saved: tuple[Operand, ...] | None,
-) -> None:
-    """Give the tensor `out` its node, as `record_output` does."""
+) -> Node:
+    """Give the tensor `out` its node, as `record_output` does, and return it."""
     data = out.array
     node = Node()
     node.op, node.parents, node.params = op, parents, params
@@ -78,11 +78,10 @@ def attach_node(
     node.code, node.at = frame.f_code, frame.f_lasti
     node.order = next_sequence_nr()
     out.node = node
+    return node
 
 
-def record_view(
-    data: Array, x: Tensor, op: Op, params: Params, parents: tuple[Any, ...] | None, shapes: Shapes
-) -> Tensor:
+def record_view(data: Array, x: Tensor, op: Op, params: Params, parents: Parents | None, shapes: Shapes) -> Tensor:
     """Return a tensor of the array `data`, the view `op(x, **params)` of a tensor that is no view and has a `Storage`.
 
     The tensor has a node if there are `parents`. Modes must have their defaults.
@@ -108,8 +107,8 @@ def record_view(
         node.code, node.at = frame.f_code, frame.f_lasti
         node.order = next_sequence_nr()
         out.node, out._grad = node, None
-    storage = x.memory
-    view: View[Any] = View()  # as `make_view` makes it
+    storage: Any = x.memory
+    view: View[Tensor] = View()  # as `make_view` makes it
     view.memory, view.base, view.made = storage, x, DEFAULT_CREATION
     view.path = ((op, params, x.array.shape, data.shape),)
     out.memory = view

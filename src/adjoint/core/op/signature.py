@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import CO_VARARGS
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from adjoint.core.typing import Function
+
+Wrapper = TypeVar("Wrapper", bound=Function)
 
 
 class Parameters(NamedTuple):
@@ -17,18 +18,18 @@ class Parameters(NamedTuple):
     variadic: bool
 
 
-def with_parameters(wrapper: Function, names: tuple[str, ...]) -> Function:
+def with_parameters(wrapper: Wrapper, names: tuple[str, ...]) -> Wrapper:
     """Give a wrapper the parameter names that `parameters_of` returns for it."""
     vars(wrapper)["parameters"] = names
     return wrapper
 
 
-def with_parameters_of(wrapper: Function, function: Callable[..., Any]) -> Function:
+def with_parameters_of(wrapper: Wrapper, function: Function) -> Wrapper:
     """Give a wrapper the parameter names of the function that it wraps."""
     return with_parameters(wrapper, parameters_of(function).positional)
 
 
-def parameters_of(function: Callable[..., Any]) -> Parameters:
+def parameters_of(function: Function) -> Parameters:
     """Return the parameters of a plain function, or those that `with_parameters` gave to a wrapper."""
     given = getattr(function, "parameters", None)
     if given is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def make_one_input_call(op: Op) -> Callable[..., Tensor]:
     if op.native is not None:
         weight = math.inf if callable(op.native.weight) else op.native.weight
 
-    def call(x: Operand, **params: Any) -> Tensor:
+    def call(x: Operand, **params: object) -> Tensor:
         array = x.array if isinstance(x, Tensor) else None
         if (
             type(array) is not ndarray

@@ -13,12 +13,10 @@ from adjoint.core.random.box_muller import BLOCK
 from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER_SWAP, RandomStream, entropy_seed
 from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
-from adjoint.core.typing import NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-
-    Array = NDArray[Any]
 
 Shape = int | Sequence[int]
 

@@ -19,12 +19,10 @@ from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import DeviceLike, NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 DEFAULT_SEED = 67280421310721
 NUMPY_SECONDS_BEFORE_NATIVE = (
@@ -58,7 +56,7 @@ class RandomStream:
     _stream: MersenneTwister
     _spare: float | None  # the second normal of a pair, float64, whose first was the last of a short tensor
 
-    def __init__(self, device: DeviceLike = "cpu") -> None:
+    def __init__(self, device: Device | str | int = "cpu") -> None:
         require_cpu(device)
         self.device = Device(device)
         self._lock = hold_across_fork(threading.RLock())

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.typing import Operand
+from adjoint.core.typing import NumpyDtype, Operand
 
-Kind = np.dtype[Any]
+Kind = NumpyDtype
 
 
 def representable_range(kind: Kind, low: int, high: int) -> tuple[int, int]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.random import rejection_sampling
 from adjoint.core.random.generator import Generator
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
-from adjoint.core.typing import NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    pass
 
 Shape = tuple[int, ...]
 

@@ -12,7 +12,7 @@ import threading
 import time
 from importlib import _bootstrap
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from adjoint.core.graph.source_location import library_files
@@ -21,18 +21,19 @@ FORK_WAIT_SECONDS = 10.0  # seconds: a thread may import, compile or draw for ev
 LOCK_WAIT_SECONDS = 0.01  # seconds: two threads may each wait for what the other holds
 PACKAGE_NAME = __name__.partition(".")[0]
 
+Lock = TypeVar("Lock")
 _locks_to_hold: WeakSet[Any] = WeakSet()
 _locks_to_reset: WeakSet[Any] = WeakSet()
 _acquired_locks: dict[int, list[Any]] = {}  # by the thread that forks
 
 
-def hold_across_fork(lock: Any) -> Any:
+def hold_across_fork(lock: Lock) -> Lock:
     """Register a lock that a forking thread acquires for the time of the fork; return it."""
     _locks_to_hold.add(lock)
     return lock
 
 
-def reset_after_fork(lock: Any) -> Any:
+def reset_after_fork(lock: Lock) -> Lock:
     """Register a lock that is open in a new process; return it."""
     _locks_to_reset.add(lock)
     return lock

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.typing import Operand, Operands, Params
+from adjoint.core.typing import Function, Operand, Operands, Params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from adjoint.core.op.op import Op
 
 
 class Interpreter:
@@ -24,7 +26,7 @@ class Interpreter:
 
     # Op calls and their operands
 
-    def emit(self, op: Any, inputs: Operands, params: Params) -> Any:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Operand:
         """Return the array of the op's result; None if NumPy should compute it."""
         return None
 
@@ -32,32 +34,32 @@ class Interpreter:
         """Return what a node saves in place of the inputs of its op."""
         return tuple(getattr(x, "array", x) for x in inputs)
 
-    def constant(self, array: Any) -> Any:
+    def constant(self, array: Operand) -> Operand:
         """Return the array that stands for Python data."""
         return array
 
-    def adopt(self, tensor: Any) -> Operand:
+    def adopt(self, tensor: Operand) -> Operand:
         """Return the array of a tensor, which becomes state of a traced step when it is first used."""
         return tensor.array
 
-    def detach_array(self, tensor: Any) -> Operand:
+    def detach_array(self, tensor: Operand) -> Operand:
         """Return the array of a tensor without its history."""
         return tensor.array
 
-    def captured_tensors(self) -> list[Any]:
+    def captured_tensors(self) -> list[Operand]:
         """Return the tensors from before the step that it used."""
         return []
 
     # Writes
 
-    def replacement(self, x: Any, out: Any, called: str, since: int | None) -> Any:
+    def replacement(self, x: Operand, out: Operand, called: str, since: int | None) -> Operand:
         """Return the tensor whose values `x` takes; None if the write took place in a level around this one."""
         return out
 
-    def rebind(self, x: Any, out: Any, called: str, since: int | None) -> None:
+    def rebind(self, x: Operand, out: Operand, called: str, since: int | None) -> None:
         """Write the value of `out` into `x`. Only called if `writes_symbols`."""
 
-    def own_gradient(self, g: Any, leaf: Any = None) -> Any:
+    def own_gradient(self, g: Operand, leaf: Operand = None) -> Operand:
         """Return a gradient in memory of its own."""
         return g
 
@@ -72,33 +74,33 @@ class Interpreter:
 
     # Reads
 
-    def item(self, tensor: Any) -> Any:
+    def item(self, tensor: Operand) -> Operand:
         """Return the number that a program reads from a tensor of one element; None if it is read from memory."""
         return None
 
-    def read_setting(self, holder: Any, key: Any) -> Any:
+    def read_setting(self, holder: Any, key: tuple[int | str, ...] | str) -> Operand:
         """Return `holder[key]`, or `holder[k1][k2]…` for a tuple of keys."""
         for k in key if type(key) is tuple else (key,):
             holder = holder[k]
         return holder
 
-    def can_view_as(self, tensor: Any, shape: tuple[int, ...]) -> bool:
+    def can_view_as(self, tensor: Operand, shape: tuple[int, ...]) -> bool:
         """Return whether the tensor's memory can be seen under another shape."""
         return True
 
-    def strided_stand_in(self, tensor: Any) -> Any:
+    def strided_stand_in(self, tensor: Operand) -> Operand:
         """Return an array without values that has the tensor's shape and strides; None if it is row-major."""
         return None
 
     # Notices
 
-    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, at_end: bool, contents: Any) -> None:
+    def watch(self, subject: object, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:
         """Take note that the program relies on `probe(subject)`."""
 
-    def touch_gradient(self, tensor: Any, kind: str) -> None:
+    def touch_gradient(self, tensor: Operand, kind: str) -> None:
         """Take note that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
 
-    def follow(self, node: Any) -> None:
+    def follow(self, node: object) -> None:
         """Take note that the gradient of `node` is computed next; None when the backward pass is over."""
 
     def enter_module(self, name: str) -> None:
@@ -107,23 +109,23 @@ class Interpreter:
     def leave_module(self) -> None:
         """Take note that the innermost module has returned."""
 
-    def mark_row_major(self, out: Any) -> None:
+    def mark_row_major(self, out: Operand) -> None:
         """Take note that eager evaluation makes `out` by one op, in row-major order."""
 
-    def note_container_write(self, container: Any) -> None:
+    def note_container_write(self, container: object) -> None:
         """Take note that a hook is about to put something into a container."""
 
     # Services
 
-    def apply_function(self, function: type, args: tuple[Any, ...]) -> Any:
+    def apply_function(self, function: type, args: tuple[object, ...]) -> Any:
         """Return what the forward of a custom Function returns; NotImplemented if it runs op by op."""
         return NotImplemented
 
-    def defer(self, function: Callable[[Any], Any], argument: Any) -> bool:
+    def defer(self, function: Callable[[Any], object], argument: object) -> bool:
         """Call `function(argument)` at the end of each call of the step; False if there is no step."""
         return False
 
-    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: object) -> None:
         """Call what `prepare(subject)` returns if the trace fails."""
 
     def checkpoint_scope(self) -> AbstractContextManager[None]:

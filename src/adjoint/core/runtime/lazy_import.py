@@ -11,7 +11,7 @@ from typing import Any
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.runtime.slot import Slot
 
-_MODULE_DICT: Any = vars(ModuleType)["__dict__"]
+_MODULE_DICT = vars(ModuleType)["__dict__"]
 # The name that a module has now, for one that a file or a program may call by an older name.
 module_name_slot: Slot[Callable[[str], str]] = Slot("module_name", lambda name: name)
 
@@ -22,7 +22,7 @@ class LazyModule(ModuleType):
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         """All names with their values, lazy ones included."""
-        names: dict[str, Any] = names_of(self)
+        names = names_of(self)
         for name in names["__dir__"]():
             getattr(self, name)
         return names

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from adjoint.core.dtype.dtype import dtype
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.typing import Function, Operand, Operands, Params
 
-Probe = TypeVar("Probe", bound=Callable[[Any], Any])
+if TYPE_CHECKING:
+    from adjoint.core.graph.tensor_like import TensorLike
+    from adjoint.core.op.op import Op
+    from adjoint.core.tensor.detach_record import DetachRecord
+
+Probe = TypeVar("Probe", bound=Function)
+Subject = TypeVar("Subject")
+Fact = TypeVar("Fact")
 
 
 class TransformLevel(Protocol):
     """A transform that sees op calls before they are evaluated, for tensors that carry tangents: forward mode."""
 
-    def levels_with_tangents(self, inputs: Operands) -> tuple[Any, ...]: ...
-    def call(self, op: Any, inputs: Operands, params: Params) -> Any: ...
-    def write(self, x: Any, out: Any, since: int | None) -> None: ...
-    def tangent_nodes(self, x: Any) -> Iterable[Any]: ...
-    def printed_tangent(self, x: Any) -> Any: ...
+    def levels_with_tangents(self, inputs: Operands) -> tuple[object, ...]: ...
+    def call(self, op: Op, inputs: Operands, params: Params) -> Operand: ...
+    def write(self, x: Operand, out: Operand, since: int | None) -> None: ...
+    def tangent_nodes(self, x: Operand) -> Iterable[Any]: ...
+    def printed_tangent(self, x: Operand) -> TensorLike | None: ...
     def forward_mode_off(self) -> ModeScope: ...
     def apply_function_jvp(
         self,
         node: Any,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         returned: Operands,
         outputs: Operands,
-        dirty: tuple[Any, ...],
-        levels: tuple[Any, ...],
+        dirty: Operands,
+        levels: tuple[object, ...],
     ) -> None: ...
+
+
+class Packer(Protocol):
+    """A pair of hooks through which saved values go."""
+
+    def pack(self, tensor: Operand) -> Any: ...
+    def spare(self, tensor: Operand) -> None: ...
+
+
+class OpWatcher(Protocol):
+    """An observer of the results of ops: anomaly detection, or a count of operations."""
+
+    def observe_op(self, op: Any, inputs: Operands, out: Operand) -> None: ...
 
 
 class Mode(threading.local):
@@ -49,15 +70,15 @@ class Mode(threading.local):
 
     recording: bool
     inference: bool
-    cut: Any
+    cut: DetachRecord | None
     tracer: Interpreter | None
     duals: TransformLevel | None
-    packers: tuple[Any, ...]
-    watcher: Any
+    packers: tuple[Packer, ...]
+    watcher: OpWatcher | None
     floor: int
     deferred: bool
     transformed: bool
-    autocast: Any
+    autocast: dtype | None
     special: bool
     extra: bool
     odd: bool
@@ -101,9 +122,9 @@ class ModeScope:
 
     __slots__ = ("after", "before")
 
-    def __init__(self, **modes: Any) -> None:
+    def __init__(self, **modes: object) -> None:
         self.after = modes
-        self.before: list[dict[str, Any]] = []
+        self.before: list[dict[str, object]] = []
 
     def __enter__(self) -> Self:
         enter_modes(self.after, self.before)
@@ -115,7 +136,7 @@ class ModeScope:
         _update_modes(mode.__dict__, self.before.pop())
 
 
-def enter_modes(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
+def enter_modes(modes: Mapping[str, object], before: list[dict[str, object]]) -> None:
     """Set modes of this thread, all or none, and append the former ones to `before` for `restore_modes`."""
     held = mode.__dict__  # this thread's
     former = {}
@@ -129,17 +150,17 @@ def enter_modes(modes: dict[str, Any], before: list[dict[str, Any]]) -> None:
         raise
 
 
-def restore_modes(before: list[dict[str, Any]]) -> None:
+def restore_modes(before: list[dict[str, object]]) -> None:
     """Restore the modes that `enter_modes` appended last to `before`."""
     _update_modes(mode.__dict__, before.pop())
 
 
-def set_modes(**modes: Any) -> None:
+def set_modes(**modes: object) -> None:
     """Set modes of this thread until they are set again, or until the block around ends."""
     _update_modes(mode.__dict__, modes)
 
 
-def _update_modes(held: dict[str, Any], modes: dict[str, Any]) -> None:
+def _update_modes(held: dict[str, Any], modes: Mapping[str, object]) -> None:
     held.update(modes)
     if not FREQUENT_MODES.issuperset(modes):
         nondefault.inferred = nondefault.inferred or held["inference"]
@@ -177,7 +198,7 @@ def runtime_input(holder: Any, key: tuple[int | str, ...] | str) -> Operand:
     return holder[key]
 
 
-def depends_on(dependencies: Callable[[Any], Iterable[Any]]) -> Callable[[Probe], Probe]:
+def depends_on(dependencies: Callable[[Any], Iterable[object]]) -> Callable[[Probe], Probe]:
     """Declare the objects on which the answer of a probe depends, so that a compiled step need not call the probe.
 
     `dependencies(subject)` yields (dict, key) for an item, (dict, key, None) for one that may be missing, and a list or
@@ -191,7 +212,13 @@ def depends_on(dependencies: Callable[[Any], Iterable[Any]]) -> Callable[[Probe]
     return declare
 
 
-def guard_on(subject: Any, probe: Function, what: str, at_end: bool = False, contents: Function | None = None) -> Any:
+def guard_on(
+    subject: Subject,
+    probe: Callable[[Subject], Fact],
+    what: str,
+    at_end: bool = False,
+    contents: Function | None = None,
+) -> Fact:
     """Return `probe(subject)`, on which the caller relies. A compiled step is retraced when it changes.
 
     The guard compares against the value now, or, with `at_end`, against the value when tracing ends: use that for
@@ -211,25 +238,25 @@ def refuse_while_tracing(called: str) -> None:
         mode.tracer.refuse_call(called)
 
 
-def defer_to_step_end(function: Callable[[Any], Any], argument: Any = None) -> bool:
+def defer_to_step_end(function: Callable[[Any], object], argument: object = None) -> bool:
     """Call `function(argument)` at the end of each call of the step that is being traced; False if there is none."""
     tracer = mode.tracer if nondefault.count else None
     return tracer is not None and tracer.defer(function, argument)
 
 
-def undo_on_failure(prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+def undo_on_failure(prepare: Callable[[Subject], Callable[[], None]], subject: Subject) -> None:
     """Call what `prepare(subject)` returns if the step that is being traced fails."""
     if nondefault.count and mode.tracer is not None:
         mode.tracer.undo_on_failure(prepare, subject)
 
 
-def touch_gradient(tensor: Any, kind: str) -> None:
+def touch_gradient(tensor: Operand, kind: str) -> None:
     """Tell the tracer, if there is one, that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
     if nondefault.count and mode.tracer is not None:
         mode.tracer.touch_gradient(tensor, kind)
 
 
-def set_backward_origin(node: Any) -> None:
+def set_backward_origin(node: object) -> None:
     """Tell the tracer, if there is one, whose gradient is computed next; None when the backward pass is over."""
     if nondefault.count and mode.tracer is not None:
         mode.tracer.follow(node)

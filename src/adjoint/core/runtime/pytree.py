@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from adjoint.core.typing import Function
@@ -30,13 +31,13 @@ class Structure(NamedTuple):
 LEAF = Structure(None, (), ())
 
 
-def flatten(value: Any) -> tuple[list[Any], Structure]:
+def flatten(value: object) -> tuple[list[Any], Structure]:
     """Return the leaves from left to right, and the structure of the tree."""
     leaves: list[Any] = []
     return leaves, _walk(value, leaves)
 
 
-def _walk(value: Any, leaves: list[Any]) -> Structure:
+def _walk(value: Any, leaves: list[object]) -> Structure:
     kind = type(value)
     if isinstance(value, dict):
         return Structure(kind, tuple(value), tuple(_walk(v, leaves) for v in value.values()))
@@ -51,7 +52,7 @@ def _walk(value: Any, leaves: list[Any]) -> Structure:
     return LEAF
 
 
-def unflatten(structure: Structure, leaves: Any) -> Any:
+def unflatten(structure: Structure, leaves: Iterator[object]) -> Any:
     """Rebuild a tree around the next leaves of an iterator."""
     kind = structure.kind
     if kind is None:
@@ -74,7 +75,7 @@ def leaf_count(structure: Structure) -> int:
     return 1 if structure.kind is None else sum(map(leaf_count, structure.parts))
 
 
-def broadcast_prefix(value: Any, structure: Structure) -> list[Any] | None:
+def broadcast_prefix(value: object, structure: Structure) -> list[Any] | None:
     """Return an entry for each leaf of a tree from a prefix of its structure, whose leaves stand for subtrees.
 
     None if the two do not match.
@@ -84,7 +85,7 @@ def broadcast_prefix(value: Any, structure: Structure) -> list[Any] | None:
     return found if _broadcast_prefix(given, iter(leaves), structure, found) else None
 
 
-def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found: list[int | None]) -> bool:
+def _broadcast_prefix(given: Structure, leaves: Iterator[object], structure: Structure, found: list[object]) -> bool:
     if given.kind is None:
         found.extend([next(leaves)] * leaf_count(structure))
         return True
@@ -93,7 +94,7 @@ def _broadcast_prefix(given: Structure, leaves: Any, structure: Structure, found
     return all(_broadcast_prefix(a, leaves, b, found) for a, b in zip(given.parts, structure.parts, strict=True))
 
 
-def tree_map(function: Function, value: Any) -> Any:
+def tree_map(function: Function, value: object) -> Any:
     """Apply `function` to each leaf of a tree; return the tree of results."""
     leaves, structure = flatten(value)
     return unflatten(structure, map(function, leaves))

@@ -35,7 +35,7 @@ class Slot(Generic[Function]):
         """Return whether a function other than the default was put in."""
         return self.call != (self._refuse if self.default is None else self.default)
 
-    def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
+    def _refuse(self, *arguments: object, **options: object) -> NoReturn:
         raise RuntimeError(f"nothing fills the slot {self.name}: import adjoint")
 
     def __repr__(self) -> str:

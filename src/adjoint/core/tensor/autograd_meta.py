@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph import grad_dtype as grad_types
-from adjoint.core.graph.hooks import HookableNode, hooks_of
+from adjoint.core.graph.hooks import Hook, HookDict, hooks_of
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import mode, nondefault, touch_gradient
@@ -18,6 +18,7 @@ from adjoint.core.tensor.storage import (
     CreationMeta,
     InferenceLeaf,
     InferenceStorage,
+    Memory,
     make_replacement_storage,
     share_storage,
     storage_of,
@@ -36,9 +37,9 @@ class AutogradMeta(DataAccess):
     dtype: Any
     detach: Any
     _tangents: Any
-    memory: Any
+    memory: Memory
     _grad: Any
-    _leaf: Any
+    _leaf: Leaf | None
     _cut: DetachRecord
 
     @property
@@ -69,15 +70,16 @@ class AutogradMeta(DataAccess):
             >>> x.grad
             tensor([2., 2.])
         """
+        own: Any = self  # the slots are Tensor's
         if requires_grad and self.node is None:
             if not is_floating(self.array):
                 raise RuntimeError(
                     f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
                 )
             if not isinstance(self.memory, InferenceStorage):
-                self.node = self._restore_leaf()
+                own.node = self._restore_leaf()
             elif mode.inference:
-                self.memory = InferenceLeaf(Leaf(self))
+                own.memory = InferenceLeaf(Leaf(self))
             else:
                 raise RuntimeError(
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
@@ -88,15 +90,14 @@ class AutogradMeta(DataAccess):
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
                     "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
-            own: Any = self
             own._leaf, own.node, own._cut = self.node, None, detach_record_here("requires_grad_(False)")
         elif not requires_grad and type(self.memory) is InferenceLeaf:
-            self.memory = INFERENCE
+            own.memory = INFERENCE
         return self
 
-    def _restore_leaf(self) -> HookableNode:
+    def _restore_leaf(self) -> Leaf:
         """Return the leaf from before `requires_grad` was switched off, with its hooks, or a new one."""
-        leaf = getattr(self, "_leaf", None)
+        leaf: Leaf | None = getattr(self, "_leaf", None)
         if leaf is None:
             return Leaf(self)
         leaf.shape, leaf.dtype = self.array.shape, grad_types.leaf_grad_dtype(leaf, self.array.dtype)
@@ -172,7 +173,7 @@ class AutogradMeta(DataAccess):
     @property
     def retains_grad(self) -> bool:
         """True for a non-leaf on which `retain_grad()` was called."""
-        hooks = None if self.is_leaf else self.node.hooks
+        hooks = None if self.node is None or type(self.node) is Leaf else self.node.hooks
         return hooks is not None and hooks.retaining_tensor is not None
 
     @property
@@ -195,8 +196,8 @@ class AutogradMeta(DataAccess):
             )
         if isinstance(self.memory, InferenceStorage):
             raise RuntimeError("Inference tensors do not track version counter.")
-        self.memory = make_replacement_storage(self)
-        self.array = value.array
+        own: Any = self
+        own.memory, own.array = make_replacement_storage(self), value.array
         if type(self.node) is Leaf:
             self.node.shape, self.node.dtype = (
                 value.array.shape,
@@ -210,11 +211,11 @@ class AutogradMeta(DataAccess):
         raise RuntimeError("a tensor cannot do without its data")
 
     @property
-    def _backward_hooks(self) -> Any:
+    def _backward_hooks(self) -> HookDict | dict[int, Hook]:
         return {} if self.node is None else hooks_of(self.node).tensor_pre_hooks
 
     @_backward_hooks.setter
-    def _backward_hooks(self, hooks: Any) -> None:
+    def _backward_hooks(self, hooks: HookDict) -> None:
         if self.node is not None:
             hooks_of(self.node).tensor_pre_hooks = hooks
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.graph.node import Vertex
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import export_array
 from adjoint.core.tensor.protocols import ProtocolMethods
@@ -19,7 +20,7 @@ class DataAccess(ProtocolMethods):
 
     __slots__ = ()
     array: Any
-    node: Any
+    node: Vertex | None
 
     def numpy_view(self, reader: str) -> Operand:
         """Return the ndarray itself. Raises TraceError, which names `reader` and the line, in a traced step."""

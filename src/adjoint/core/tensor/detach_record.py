@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.graph.source_location import Site, site_of, user_frame
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.storage import InferenceStorage
 
 
 class DetachRecord:
@@ -22,7 +19,7 @@ class DetachRecord:
     what: str
     code: CodeType
     at: int
-    memory: Any
+    memory: Any  # `INFERENCE` for a block of inference mode, else None
 
     @property
     def site(self) -> Site:
@@ -33,7 +30,7 @@ class DetachRecord:
         return f"{self.what} at {self.site}"
 
 
-def detach_record_at(what: str, code: CodeType, at: int = 0, memory: InferenceStorage | None = None) -> DetachRecord:
+def detach_record_at(what: str, code: CodeType, at: int = 0, memory: object = None) -> DetachRecord:
     """Make a record of an instruction of `code`."""
     cut = DetachRecord()
     cut.what, cut.code, cut.at, cut.memory = what, code, at, memory
@@ -48,6 +45,6 @@ def detach_record_here(what: str) -> DetachRecord:
     return cut
 
 
-def detach_record_of(tensor: Any) -> DetachRecord | None:
+def detach_record_of(tensor: object) -> DetachRecord | None:
     """Return the record of where the tensor lost its history, if it did."""
     return getattr(tensor, "_cut", None)

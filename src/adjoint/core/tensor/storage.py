@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -160,6 +160,7 @@ def make_replacement_storage(tensor: Any) -> Storage[Any]:
 
 
 INFERENCE = InferenceStorage()
+Memory: TypeAlias = Storage[Any] | View[Any] | None  # a tensor's: None until it is shared or written
 
 
 def is_inference(x: Operand) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
-from adjoint.core.graph.hooks import HookableNode
-from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
+from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue, Vertex
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import copy_keeping_strides, dense_strides, element_strides, strided_view
 from adjoint.core.tensor.autograd_meta import AutogradMeta
@@ -22,7 +21,7 @@ from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.size import Size, new_tuple
-from adjoint.core.tensor.storage import INFERENCE, share_storage, storage_of
+from adjoint.core.tensor.storage import INFERENCE, Memory, share_storage, storage_of
 from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
 from adjoint.core.typing import Array, DeviceLike, Operand
 
@@ -46,14 +45,16 @@ class Tensor(AutogradMeta):
     # returns, and there is no `__init__`, so that subclasses may define either.
     __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "memory")
     array: Any
-    node: Any
-    memory: Any
+    node: Vertex | None
+    memory: Memory
     _grad: Tensor | None
     _tangents: Any
     _cut: DetachRecord
-    _leaf: Any
+    _leaf: Leaf | None
 
-    def __new__(cls, *given: Any, data: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Self:
+    def __new__(
+        cls, *given: Operand, data: Operand = None, device: DeviceLike = None, requires_grad: bool = False
+    ) -> Self:
         self = new(cls)
         given = given if data is None else (data, *given)
         self.array = array_from_constructor(given)
@@ -75,7 +76,7 @@ class Tensor(AutogradMeta):
 
     __torch_function__: Any = classmethod(default_torch_function)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         register_subclass(cls, Tensor)
 
@@ -201,7 +202,7 @@ class Tensor(AutogradMeta):
     def __hash__(self) -> int:
         return id(self)
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, **_: object) -> str:
         return format_tensor(self)
 
     def __dir__(self) -> list[str]:
@@ -237,7 +238,7 @@ class Tensor(AutogradMeta):
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return twin
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
 
 
@@ -268,7 +269,7 @@ def shallow_copy(x: Tensor) -> Tensor:
     return out
 
 
-def restore_saved(value: Any, maker: Any) -> Operand:
+def restore_saved(value: Any, maker: Vertex | None) -> Operand:
     """Return a saved value as a tensor with its history; a live leaf is returned itself, a number as it is."""
     if isinstance(value, PackedValue):
         value = value.open()
@@ -284,7 +285,7 @@ def restore_saved(value: Any, maker: Any) -> Operand:
     return tensor
 
 
-def with_node(value: Any, maker: HookableNode | None) -> Tensor:
+def with_node(value: Any, maker: Vertex | None) -> Tensor:
     """Return the tensor `value` with the node `maker`."""
     if value.node is maker:
         return value
@@ -304,12 +305,12 @@ def strided_stand_in(x: Tensor) -> Array:
     return array
 
 
-def tangents_of(x: Any) -> Any:
+def tangents_of(x: object) -> Any:
     """Return the tangents that forward mode attached to a tensor, or None."""
     return getattr(x, "_tangents", None)
 
 
-def constant(array: Any) -> Tensor:
+def constant(array: Operand) -> Tensor:
     """Return a tensor of constant values, which in a traced step is a constant of the graph."""
     if not nondefault.count:
         return wrap(array)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from adjoint.core.graph.node import OutputSlot
 from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -64,4 +65,5 @@ def _convert_to_order(out: Operand, order: Order) -> Tensor:
     if not isinstance(out, Tensor) or out.ndim != len(order) or is_channels_last(out.array):
         return out
     ordered = copy_in_order(out, order=order, back=tuple(range(len(order))))
-    return ordered if out.node is None else rename_node(ordered, out.node.name())
+    node = out.node
+    return ordered if node is None or type(node) is OutputSlot else rename_node(ordered, node.name())

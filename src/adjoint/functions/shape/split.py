@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.graph.node import OutputSlot
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
@@ -144,7 +145,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 
 def _separate_parts(parts: tuple[Tensor, ...], called: type[pieces.SplitOutputs]) -> tuple[Tensor, ...]:
     for part in parts:
-        if part.node is not None:
+        if type(part.node) is OutputSlot:
             part.node.owner.__class__ = called
     return multi_output.separate_memory(parts)
 

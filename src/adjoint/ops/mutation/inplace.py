@@ -14,7 +14,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.hooks import hooks_of
-from adjoint.core.graph.node import Leaf, Node, PackedValue, edge
+from adjoint.core.graph.node import Leaf, Node, PackedValue, Vertex, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
 from adjoint.core.op.op import Op, op_of
@@ -39,7 +39,7 @@ from adjoint.ops.mutation.view_update import (
 )
 
 if TYPE_CHECKING:
-    from adjoint.core.graph.node import GraphNode
+    pass
 
 ndarray = np.ndarray
 
@@ -211,6 +211,7 @@ def _describe_view(x: Tensor, view: View[Tensor]) -> str:
     if x.node is None or type(x.node) is Leaf:
         return "A view was" if by_mode else f"A tensor of shape {list(x.array.shape)}"
     node, number = edge(x.node)
+    assert node is not None
     return f"Output {number} of {node.name()}" + (" is a view of a view which was" if by_mode else "")
 
 
@@ -238,7 +239,7 @@ def rebase(x: Tensor, node: Any) -> None:
             _set_node(alias, _regenerate_view_node(base.node, seen, alias))
 
 
-def _regenerate_view_node(node: Any, view: View[Tensor], tensor: Tensor) -> GraphNode:
+def _regenerate_view_node(node: Vertex | None, view: View[Tensor], tensor: Tensor) -> Vertex | None:
     """The nodes that lead from the base's node to a view of it."""
     if view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.IN_CUSTOM_FUNCTION):
         shape = tensor.array.shape
@@ -263,9 +264,10 @@ def _set_node(tensor: Tensor, node: Any) -> None:
     tensor.node = node
 
 
-def _preserve_saved_values(x: Tensor, made_by: GraphNode | None, since: int) -> None:
+def _preserve_saved_values(x: Tensor, made_by: Vertex | None, since: int) -> None:
     """Replace saved values in the memory of `x` by copies, in all nodes recorded since then."""
-    stack, seen = [made_by], set()
+    stack: list[Vertex | None] = [made_by]
+    seen = set()
     while stack:
         node = stack.pop()
         if not isinstance(node, Node) or node.order < since or node in seen:

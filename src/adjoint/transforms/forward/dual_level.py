@@ -33,7 +33,7 @@ from adjoint.transforms.forward.jvp_rules import compute_jvp
 from adjoint.transforms.forward.tangent_layout import match_layout
 
 if TYPE_CHECKING:
-    from adjoint.core.graph.node import GraphNode
+    from adjoint.core.graph.node import Vertex
 
 
 class Tangent:
@@ -117,7 +117,7 @@ class ForwardLevels:
             out = apply(op, strip_tangents(inputs, levels), params)
         with ModeScope(recording=True, deferred=False) if mode.deferred else nullcontext():
             apply_jvp(op, inputs, params, out, levels)  # whoever records the call himself does not mean the tangents
-        node = out.node
+        node: Any = out.node
         if node is not None and node.saved is not None:
             node.saved = save_duals(node, inputs, out, lambda again, out: apply_jvp(op, again, params, out, levels))
             if packers:
@@ -138,7 +138,7 @@ class ForwardLevels:
                 t = _writable_tangent(x, t, level)
                 write_in_place(t, _zeros(t) if given is None else given, "in-place operation on a tangent", since)
 
-    def tangent_nodes(self, x: Tensor) -> list[GraphNode | None]:
+    def tangent_nodes(self, x: Tensor) -> list[Vertex | None]:
         """Return the nodes that made the tangents of `x`, and the tangents of these."""
         tangents = [t for level in self.active() if (t := tangent_of(x, level)) is not None]
         return [t.node for t in tangents] + [node for t in tangents for node in self.tangent_nodes(t)]
@@ -174,9 +174,7 @@ def current_levels() -> ForwardLevels:
 NO_LEVELS = ForwardLevels()
 
 
-def apply_jvp(
-    op: Op, inputs: Operands, params: Params, out: Tensor, levels: tuple[ForwardLevel, ...]
-) -> None:
+def apply_jvp(op: Op, inputs: Operands, params: Params, out: Tensor, levels: tuple[ForwardLevel, ...]) -> None:
     """Give `out`, the op's value on the bare inputs, its tangents of these levels, oldest first."""
     for i, level in enumerate(levels):
         primals = strip_tangents(inputs, levels[i:])

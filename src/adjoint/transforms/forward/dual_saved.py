@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.graph.node import Node, PackedValue, SavedValues
-from adjoint.core.runtime.mode import mode
+from adjoint.core.runtime.mode import Packer, mode
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import Tensor, restore_saved, tangents_of, wrap
 from adjoint.core.typing import Array, Operands
 
 if TYPE_CHECKING:
-    from adjoint.autograd.saved.hooks import SavedTensorPacker
+    pass
 
 ndarray = np.ndarray
 
@@ -59,7 +59,7 @@ class SavedDualOutput(SavedDual):
         self.tensor = snapshot(out, history=False)
         self.inputs = tuple(snapshot(x) if isinstance(x, Tensor) else x for x in inputs)
         self.again = again
-        self.node = weakref.ref(out.node)
+        self.node: weakref.ref[Any] = weakref.ref(out.node)
 
     def open(self) -> Tensor:
         """Return the output; its tangents have a history where ops are recorded."""
@@ -97,7 +97,7 @@ def save_duals(node: Node, inputs: Operands, out: Tensor, again: Recompute) -> S
     return SavedValues(saved)
 
 
-def repack_saved(node: Node, packer: SavedTensorPacker) -> SavedValues:
+def repack_saved(node: Node, packer: Packer) -> SavedValues:
     """Return the saved values, handed to the hooks that pack them."""
     makers = (*node.parents, None)
     return SavedValues(
