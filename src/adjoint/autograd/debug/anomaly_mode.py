@@ -9,10 +9,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from adjoint.autograd.engine.error_notes import owning_node
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask
 from adjoint.autograd.engine.node_call import call_node
 from adjoint.core.graph.node import OutputSlot
@@ -22,7 +23,8 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
 
 if TYPE_CHECKING:
-    from adjoint.core.graph.node import GraphNode
+    from adjoint.core.graph.hooks import HookableNode
+    from adjoint.core.graph.node import GraphNode, Vertex
 
 ndarray = np.ndarray
 
@@ -84,6 +86,15 @@ def _current_detector() -> AnomalyDetector | None:
     return watcher
 
 
+class NamedOp(Protocol):
+    """An op, or a Function, as far as messages tell of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+
+
 class AnomalyDetector:
     """The value of `mode.watcher`: sees the results of ops, and runs the nodes of the walk."""
 
@@ -92,9 +103,9 @@ class AnomalyDetector:
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
         self.first_infinity: str | None = None
-        self.running: Any = None  # the node whose rules run: the ops called now are its own
+        self.running: GraphNode | OutputSlot | None = None  # the node whose rules run: the ops called now are its own
 
-    def observe_op(self, op: Any, inputs: Sequence[Any], out: Operand) -> None:
+    def observe_op(self, op: NamedOp, inputs: Sequence[Operand], out: Operand) -> None:
         """See what an op, or a Function, made. Raises RuntimeError for the first NaN."""
         if not isinstance(out, Tensor) or type(out.array) is not ndarray:
             return
@@ -111,7 +122,7 @@ class AnomalyDetector:
         elif self.first_infinity is None and all(_is_finite(_array(x)) for x in operands.values()):
             self.first_infinity = f"{op.name}, at {user_site()}, of {_ranges(operands)}"
 
-    def _first_nan_message(self, name: str, operands: dict[str, Any], out: Tensor) -> str:
+    def _first_nan_message(self, name: str, operands: dict[str, Operand], out: Tensor) -> str:
         said = (
             f"{name} made the first NaN, at {user_site()}: {int(np.isnan(out.array).sum())} in a result of shape "
             f"{list(out.array.shape)}. Its operands have none: {_ranges(operands)}."
@@ -120,9 +131,9 @@ class AnomalyDetector:
             said += f" The first infinity was made by {self.first_infinity}."
         return said
 
-    def _attach_traceback(self, node: Any) -> None:
+    def _attach_traceback(self, node: Vertex) -> None:
         """Let the node keep the traceback of this call, and the node in whose backward it is made."""
-        node = node.owner if type(node) is OutputSlot else node
+        node = owning_node(node)
         if "traceback_" not in node.metadata:
             stack = traceback.extract_stack(user_frame(sys._getframe()))
             calls = (frame for frame in stack if not frame.filename.startswith(PACKAGE))
@@ -130,7 +141,9 @@ class AnomalyDetector:
             if self.running is not None and self.running is not node:
                 node.metadata["parent_"] = self.running
 
-    def pull(self, gradients: GraphTask, node: Any, g: Operand, mask: Operand = None) -> Sequence[Any]:
+    def pull(
+        self, gradients: GraphTask, node: GraphNode | OutputSlot, g: Operand, mask: Operand = None
+    ) -> Sequence[Operand]:
         """Return what `call_node` does. Raises RuntimeError for a NaN in it."""
         before, self.running = self.running, node
         try:
@@ -147,9 +160,9 @@ class AnomalyDetector:
         return pulled
 
 
-def _warn_with_forward_trace(node: Any) -> None:
+def _warn_with_forward_trace(node: Vertex) -> None:
     """Warn with the traceback of the call that recorded the node, and of those whose backward that was part of."""
-    node = node.owner if type(node) is OutputSlot else node
+    node = owning_node(node)
     _warn(f"Error detected in {node.name()}. " + _forward_trace_text(node, "caused the error"))
     parent = node.metadata.get("parent_")
     while parent is not None:
@@ -160,7 +173,7 @@ def _warn_with_forward_trace(node: Any) -> None:
         parent = parent.metadata.get("parent_")
 
 
-def _forward_trace_text(node: GraphNode, what: str) -> str:
+def _forward_trace_text(node: HookableNode, what: str) -> str:
     lines = node.metadata.get("traceback_")
     if lines is not None:
         return f"Traceback of forward call that {what}:\n{''.join(lines)}"
@@ -178,7 +191,7 @@ def _warn(message: str) -> None:
         sys.stderr.write(message + "\n")
 
 
-def _name_operands(op: Any, inputs: Sequence[Any]) -> list[tuple[str, Any]]:
+def _name_operands(op: NamedOp, inputs: Sequence[Operand]) -> list[tuple[str, Operand]]:
     """Return the operands with their names."""
     names = op.inputs
     if len(names) != len(inputs):
@@ -204,7 +217,7 @@ def _has_nan(d: Operand) -> bool:
     return type(array) is ndarray and array.dtype.kind in "fcV" and bool(np.isnan(array).any())
 
 
-def _ranges(operands: dict[str, Any]) -> str:
+def _ranges(operands: dict[str, Operand]) -> str:
     return "; ".join(f"{name} {_range(_array(x))}" for name, x in operands.items())
 
 

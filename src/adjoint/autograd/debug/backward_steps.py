@@ -12,10 +12,10 @@ from adjoint.autograd.engine.accumulate_grad import accumulate
 from adjoint.autograd.engine.engine import pass_scope, run_nodes
 from adjoint.autograd.engine.error_notes import add_node_note
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads
-from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.graph.node import GraphNode, Leaf, OutputSlot, Vertex
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Operand
 
 
 class Step(NamedTuple):
@@ -27,10 +27,10 @@ class Step(NamedTuple):
     """
 
     node: Any
-    gradient: Any
-    counts: dict[Any, int]
-    queue: tuple[Any, ...]
-    gradients: dict[Any, Any]
+    gradient: Operand
+    counts: dict[Vertex, int]
+    queue: tuple[Vertex, ...]
+    gradients: dict[Vertex, Operand]
 
     def __repr__(self) -> str:
         waiting = ", ".join(f"{_name(node)}: {count}" for node, count in self.counts.items())
@@ -66,13 +66,13 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
         accumulate(gradients)
 
 
-def dependencies(root: Tensor) -> dict[Any, int]:
+def dependencies(root: Tensor) -> dict[Vertex, int]:
     """Return for each node below `root`, in the order in which they run, the number of edges that deliver to it.
 
     PyTorch's dependency count: an op that uses a tensor twice counts twice, a branch that does not lead to `root` not
     at all. Leaves are not counted; nothing waits for them.
     """
-    counts: dict[Any, int] = {} if root.node is None or type(root.node) is Leaf else {root.node: 0}
+    counts: dict[Vertex, int] = {} if root.node is None or type(root.node) is Leaf else {root.node: 0}
     stack = list(counts)
     while stack:
         for parent in stack.pop().parents:
@@ -85,7 +85,7 @@ def dependencies(root: Tensor) -> dict[Any, int]:
     return {node: counts[node] for node in sorted(counts, key=lambda node: -node.order)}
 
 
-def _snapshot_gradient(gradients: GraphTask, g: Array | OutputGrads | None) -> Any:
+def _snapshot_gradient(gradients: GraphTask, g: Array | OutputGrads | None) -> Tensor | tuple[Operand, ...] | None:
     """Return a gradient as it is now: later steps do not change it."""
     if type(g) is OutputGrads:
         return tuple(_snapshot_gradient(gradients, one) for one in g)
@@ -95,5 +95,5 @@ def _snapshot_gradient(gradients: GraphTask, g: Array | OutputGrads | None) -> A
     return tensor
 
 
-def _name(node: Any) -> str:
+def _name(node: GraphNode | OutputSlot | Leaf) -> str:
     return f"{_name(node.owner)}[{node.number}]" if type(node) is OutputSlot else str(node.name())

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from adjoint.autograd.function.saved import PackedVariable, SavedVariable
 from adjoint.autograd.saved.hooks import PackedByHook
-from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue
+from adjoint.core.graph.node import GraphNode, Leaf, Node, PackedValue, reachable
 from adjoint.core.graph.source_location import Site
-from adjoint.core.tensor.mutation_log import owner
+from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.tensor.as_strided import owner
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import NumpyDtype, Operand
-
-if TYPE_CHECKING:
-    from adjoint.core.graph.node import GraphNode
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 ndarray = np.ndarray
 
@@ -48,19 +46,12 @@ class MemoryReport:
     def __repr__(self) -> str:
         rows: list[tuple[str, ...]] = [("bytes", "times", "line", "op", "value", "shape", "dtype")]
         rows += sorted(self._group_rows(), key=lambda row: -int(row[0].replace(",", "")))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i > 1 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
         buffers = sum(value.nbytes > 0 for value in self.values)
-        lines.append(
+        total = (
             f"{self.total:,} bytes in {buffers} buffers, of which {self.of_leaves:,} are those of leaves, which are "
             "there anyway"
         )
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*format_columns(rows, right=(0, 1)), total])
 
     def _group_rows(self) -> list[tuple[str, ...]]:
         """One row for the values of one line, op and shape."""
@@ -78,14 +69,11 @@ def memory_report(root: Tensor) -> MemoryReport:
     Memory that several values see is counted once and whole: a saved slice holds on to all of its base. After
     backward() nothing is left, unless `retain_graph=True`.
     """
-    nodes = _reachable_nodes(root)
-    of_leaves = set()
-    for node in nodes:
-        tensor = node.variable if type(node) is Leaf else None
-        if tensor is not None:
-            of_leaves.add(id(owner(tensor.array)))
+    nodes = reachable([] if root.node is None else [root.node], lambda node: node.parents)
+    tensors = [node.variable for node in nodes if type(node) is Leaf]
+    of_leaves = {id(owner(tensor.array)) for tensor in tensors if tensor is not None}
     values, seen = [], set()
-    for node in sorted((n for n in nodes if type(n) is not Leaf), key=lambda n: n.order):
+    for node in sorted((n for n in nodes if isinstance(n, GraphNode)), key=lambda n: n.order):
         site = getattr(node, "site", None)
         for what, array in _iter_saved_arrays(node):
             memory = owner(array)
@@ -95,21 +83,7 @@ def memory_report(root: Tensor) -> MemoryReport:
     return MemoryReport(tuple(values))
 
 
-def _reachable_nodes(root: Tensor) -> set[Any]:
-    """All nodes that `root` was made by, leaves among them; the outputs of a node are not counted as nodes."""
-    stack = [] if root.node is None else [root.node]
-    found: set[Any] = set()
-    while stack:
-        node = stack.pop()
-        if type(node) is OutputSlot:
-            node = node.owner
-        if node not in found:
-            found.add(node)
-            stack.extend(parent for parent in node.parents if parent is not None)
-    return found
-
-
-def _iter_saved_arrays(node: GraphNode) -> Iterator[tuple[str, Any]]:
+def _iter_saved_arrays(node: GraphNode) -> Iterator[tuple[str, Array]]:
     """Yield the arrays that a node saved, each with its role in the node."""
     if isinstance(node, Node):
         last = len(node.op.inputs) - 1
@@ -126,7 +100,7 @@ def _iter_saved_arrays(node: GraphNode) -> Iterator[tuple[str, Any]]:
             yield from ((f"ctx.{name}", array) for array in _arrays(value))
 
 
-def _arrays(value: Operand) -> Iterator[Any]:
+def _arrays(value: Operand) -> Iterator[Array]:
     """Yield the arrays in a saved value."""
     if isinstance(value, (Tensor, SavedVariable)):
         value = value.array

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.engine.error_notes import describe_node, last_pass, owning_node
 from adjoint.core.graph.hooks import HookableNode
-from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.graph.node import Leaf, OutputSlot, Vertex, reachable
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.storage import InferenceLeaf, storage_of
 from adjoint.core.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from adjoint.core.graph.node import GraphNode
+Users = dict[Vertex, set[Vertex]]  # for each node the living nodes that were made from its output
 
 
 class Reason(str):
@@ -64,14 +61,14 @@ def _why_not_required(tensor: Tensor) -> str:
     return f"It was made under {cut.what} at {cut.site}, where ops are not recorded."
 
 
-def _why_not_reached(node: Any) -> str:
+def _why_not_reached(node: Vertex) -> str:
     if last_pass.order < node.order:
         return "No backward() has run since it began to require grad."
     users = _users_by_node()
     roots = [root for root in (reference() for reference in last_pass.roots) if root is not None]
     start = " and ".join(map(describe_node, roots))
     uses = sorted(users.get(node, ()), key=lambda n: n.order)
-    reached = _reachable_from(roots)
+    reached = reachable(roots, lambda user: user.parents)
     through = [use for use in uses if use in reached]
     if last_pass.limited and (through or not roots):
         return "The last backward pass was asked for the gradients of certain inputs alone, and it was not among them."
@@ -91,9 +88,9 @@ def _why_not_reached(node: Any) -> str:
     return told + _describe_branch_end(uses[-1], users)
 
 
-def _describe_branch_end(use: GraphNode, users: dict[Any, set[Any]]) -> str:
+def _describe_branch_end(use: Vertex, users: Users) -> str:
     """Return where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
-    branch = _living_users_of(use, users)
+    branch = reachable([use], lambda node: users.get(node, ()))
     last = max(branch, key=lambda node: node.order)
     told = "" if owning_node(last) is owning_node(use) else f" The branch ends with {describe_node(last)}."
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
@@ -104,34 +101,12 @@ def _describe_branch_end(use: GraphNode, users: dict[Any, set[Any]]) -> str:
     return told + (f" In it: {', '.join(sorted(cuts))}." if cuts else "")
 
 
-def _users_by_node() -> dict[Any, set[Any]]:
-    """Return for each node the living nodes that were made from its output."""
-    users: dict[Any, set[Any]] = {}
+def _users_by_node() -> Users:
+    """Find the users of each node among all living objects."""
+    users: Users = {}
     for thing in gc.get_objects():
         if issubclass(type(thing), (HookableNode, OutputSlot)) and type(thing) is not Leaf:
             for parent in getattr(thing, "parents", ()):
                 if parent is not None:
                     users.setdefault(parent, set()).add(thing)
     return users
-
-
-def _reachable_from(roots: Iterable[Any]) -> set[Any]:
-    """Return the roots and the nodes from which they were made."""
-    stack, found = list(roots), set(roots)
-    while stack:
-        for parent in stack.pop().parents:
-            if parent is not None and parent not in found:
-                found.add(parent)
-                stack.append(parent)
-    return found
-
-
-def _living_users_of(node: GraphNode, users: dict[Any, set[Any]]) -> set[Any]:
-    """Return a node and the living nodes that were made from it."""
-    stack, found = [node], {node}
-    while stack:
-        for user in users.get(stack.pop(), ()):
-            if user not in found:
-                found.add(user)
-                stack.append(user)
-    return found

@@ -6,7 +6,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.function.saved import raw_saved_tensors, unpack_saved_tensors
-from adjoint.core.graph.hooks import Hook, RemovableHandle
+from adjoint.core.graph.hooks import Hook, Metadata, RemovableHandle
+from adjoint.core.graph.node import Edge
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.tensor import Tensor
 
@@ -31,43 +32,32 @@ class Context:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors, inputs and outputs among them, for `backward`. Raises TypeError for anything else."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}"
-                )
+        text = "save_for_backward can only save variables, but argument {} is of type {}"
+        _check_tensors(tensors, TypeError, text, optional=True)
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`. Raises AssertionError for anything else."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise AssertionError(
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
-                    f"on ctx. Argument {i} is of type {type(tensor).__name__}"
-                )
+        text = (
+            "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx. "
+            "Argument {} is of type {}"
+        )
+        _check_tensors(tensors, AssertionError, text, optional=True)
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Name the inputs that `forward` writes in place; it must return them."""
-        for i, tensor in enumerate(tensors):
-            if not isinstance(tensor, Tensor):
-                raise RuntimeError(
-                    f"mark_dirty can only accept variables, but argument {i} is of type {type(tensor).__name__}"
-                )
+        text = "mark_dirty can only accept variables, but argument {} is of type {}"
+        _check_tensors(tensors, RuntimeError, text)
         self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Name the outputs that carry no gradient."""
-        for i, tensor in enumerate(tensors):
-            if not isinstance(tensor, Tensor):
-                raise RuntimeError(
-                    "mark_non_differentiable only accepts variable arguments, but got "
-                    f"{type(tensor).__name__} for argument {i}"
-                )
+        text = "mark_non_differentiable only accepts variable arguments, but got {1} for argument {0}"
+        _check_tensors(tensors, RuntimeError, text)
         self.non_differentiable = tensors
 
-    def mark_shared_storage(self, *pairs: Any) -> None:
+    def mark_shared_storage(self, *pairs: object) -> None:
         """Do nothing: tensors that share memory are known."""
         _deprecate("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked.")
 
@@ -101,26 +91,22 @@ class Context:
         return type(self).__name__ if self.__node is None else type(self.__node).__name__
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[Edge, ...]:
         """Return for each tensor among the arguments the node that made it and the number of its output."""
-        edges: tuple[tuple[Any, int], ...] = () if self.__node is None else self.__node.next_functions
-        return edges
+        return () if self.__node is None else self.__node.next_functions
 
     @property
-    def metadata(self) -> dict[Any, Any]:
+    def metadata(self) -> Metadata:
         """A dictionary for whatever users want to attach to the node."""
-        found: dict[Any, Any] = self.__node.metadata
-        return found
+        return self.__node.metadata
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` when the node has run; a tuple it returns replaces `grad_inputs`."""
-        handle: RemovableHandle = self.__node.register_hook(hook)
-        return handle
+        return self.__node.register_hook(hook)
 
     def register_prehook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a tuple it returns replaces `grad_outputs`."""
-        handle: RemovableHandle = self.__node.register_prehook(hook)
-        return handle
+        return self.__node.register_prehook(hook)
 
     def __getattr__(self, name: str) -> Tensor:
         node = self.__node
@@ -138,6 +124,12 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<ctx of {self.name()} at {hash(self):#x}>"
+
+
+def _check_tensors(values: tuple[object, ...], error: type[Exception], text: str, optional: bool = False) -> None:
+    for i, value in enumerate(values):
+        if not isinstance(value, Tensor) and not (optional and value is None):
+            raise error(text.format(i, type(value).__name__))
 
 
 def _deprecate(message: str) -> None:

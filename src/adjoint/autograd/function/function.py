@@ -145,7 +145,7 @@ class Function(metaclass=FunctionMeta):
         node = cls._backward_cls(args)
         ctx = Context(node)
         with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():
-            result = _apply_by_tracer(cls, args) if special else NotImplemented
+            result = mode.tracer.apply_function(cls, args) if special and mode.tracer is not None else NotImplemented
             if result is NotImplemented:
                 result = cls.forward(*args) if separate else cls.forward(ctx, *args)
             if separate:
@@ -191,11 +191,6 @@ class _Call(NamedTuple):
 def has_setup_context(function: type[Function]) -> bool:
     """Return whether its `forward` takes no ctx."""
     return function.setup_context is not Function.setup_context
-
-
-def _apply_by_tracer(function: type[Function], args: tuple[Any, ...]) -> Any:
-    """Return the tracer's result of `forward` for a batch; NotImplemented if its ops are to be called."""
-    return NotImplemented if mode.tracer is None else mode.tracer.apply_function(function, args)
 
 
 def _bind_positionally(

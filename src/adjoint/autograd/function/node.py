@@ -175,25 +175,20 @@ class BackwardCFunction(GraphNode):
         if not isinstance(g, Tensor):
             raise RuntimeError(f"{self.name()}: expected Variable or None (got {type(g).__name__})")
         parent = self.parents[i]
-        if parent is not None and not _can_sum_to(g.array.shape, parent.shape):
+        if parent is None:
+            return
+        have, want = g.array.shape, parent.shape
+        if len(have) < len(want) or any(n not in (1, m) for n, m in zip(want[::-1], have[::-1], strict=False)):
             raise RuntimeError(
-                f"Function {self.name()} returned an invalid gradient at index {i} - got {list(g.array.shape)} but "
-                f"expected shape compatible with {list(parent.shape)}"
+                f"Function {self.name()} returned an invalid gradient at index {i} - got {list(have)} but expected "
+                f"shape compatible with {list(want)}"
             )
-        if parent is not None and g.array.dtype.kind == "c" and parent.dtype.kind != "c":
+        if g.array.dtype.kind == "c" and parent.dtype.kind != "c":
             raise RuntimeError(
                 f"Function {self.name()} returned an invalid gradient at index {i} - expected a real one, as the input "
                 f"is, but got {g.dtype}"
             )
 
 
-NODE_ATTRIBUTES = frozenset(
-    {*BackwardCFunction.__slots__, "saved"}
-)  # names of the node itself; all others are the users'
-
-
-def _can_sum_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Return whether a gradient of `shape` can be summed to `target`."""
-    if len(shape) < len(target):
-        return False
-    return all(want in (1, have) for want, have in zip(target[::-1], shape[::-1], strict=False))
+# names of the node itself; all others are the users'
+NODE_ATTRIBUTES = frozenset({*BackwardCFunction.__slots__, "saved"})

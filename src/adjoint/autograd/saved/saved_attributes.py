@@ -13,7 +13,7 @@ from adjoint.autograd.saved.saved_tensor import saved_tensor
 from adjoint.core.dtype.device import CPU, device
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.hooks import HookableNode
-from adjoint.core.graph.node import Leaf, Node
+from adjoint.core.graph.node import GraphNode, Leaf, Node
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
@@ -62,20 +62,15 @@ def transpose_dim(i: int) -> Callable[[Node], int]:
     return find
 
 
-def slice_bound(i: int) -> Callable[[Node], Any]:
-    """Start, stop and step of a slice in the one dimension that it cuts."""
+def slice_bound(i: int) -> Callable[[Node], int]:
+    """Return the source of a slice's start (0), stop (1), step (2), or the one dimension that it cuts (3)."""
 
-    def find(node: Node) -> Any:
-        d, bounds = _sliced_dimension(node)
-        return d if i == 3 else bounds[i]
+    def find(node: Node) -> int:
+        whole, bounds = input_shape(0)(node), _parameter(node, "bounds")
+        d = next((d for d, bound in enumerate(bounds) if bound != (0, whole[d], 1)), 0)
+        return d if i == 3 else bounds[d][i]
 
     return find
-
-
-def _sliced_dimension(node: Node) -> tuple[int, tuple[int, int, int]]:
-    whole = input_shape(0)(node)
-    bounds = _parameter(node, "bounds")
-    return next(((d, b) for d, b in enumerate(bounds) if b != (0, whole[d], 1)), (0, bounds[0]))
 
 
 CONSTANT_ONE: SavedSource = lambda node: 1  # noqa: E731  PyTorch's alpha and beta, which are folded into other ops here
@@ -95,7 +90,7 @@ NAMES_BY_OP: dict[str, dict[str, SavedSource]] = {
     "log_softmax": {"dim": "axis"},
     "mm": {"self": 0, "mat2": 1} | sizes_of("self", "mat2"),
     "bmm": {"self": 0, "mat2": 1},
-    "addmm": {f"{name}_sym_sizes": input_shape(i) for i, name in enumerate(("self", "mat1", "mat2"))},
+    "addmm": sizes_of("self", "mat1", "mat2"),
     "linear": {"mat1": 0, "mat2": 1, "alpha": CONSTANT_ONE, "beta": CONSTANT_ONE} | sizes_of("mat1", "mat2"),
     "permute": {"dims": "axes", "dim0": transpose_dim(0), "dim1": transpose_dim(1)},
     "flip": {"dims": "axes"},
@@ -176,15 +171,11 @@ def get_saved_attribute(self: Node, name: str) -> Any:
     stem = name.removeprefix("_raw")
     if not stem.startswith("_saved_"):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-    from adjoint.autograd.saved.saved_attributes import read_saved
-
     return read_saved(self, stem.removeprefix("_saved_"), raw=stem != name)
 
 
 def list_attributes(self: Node) -> list[str]:
     """Every attribute, those named `_saved_…` among them."""
-    from adjoint.autograd.saved.saved_attributes import saved_names
-
     return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in saved_names(self))})
 
 
@@ -212,17 +203,16 @@ def call_as_function(self: Any, *gradients: Tensor | None) -> Any:
     return _unwrap_single([None if d is UNDEFINED else walk.wrap_gradient(d) for d in pulled])
 
 
-def _unwrap_single(pulled: list[Tensor | None]) -> Any:
+def _unwrap_single(pulled: list[Tensor | None]) -> Tensor | tuple[Tensor | None, ...] | None:
     return pulled[0] if len(pulled) == 1 else tuple(pulled)
 
 
-def sequence_number(self: Any) -> int:
+def sequence_number(self: GraphNode | Leaf) -> int:
     """Return the node's place in the order in which nodes were made."""
-    order: int = self.order
-    return order
+    return self.order
 
 
-def set_sequence_number(self: Any, order: int) -> None:
+def set_sequence_number(self: GraphNode | Leaf, order: int) -> None:
     """Move the node in the order in which a backward pass runs those that are ready: the highest first."""
     self.order = order
 
@@ -235,7 +225,7 @@ def input_metadata(self: Any) -> list[InputMetadata]:
     return [InputMetadata(Size(shape), DTYPES[self.dtype]) for shape in shapes]
 
 
-def register_hook_dict(self: Any, tensor: Tensor) -> None:
+def register_hook_dict(self: HookableNode, tensor: Tensor) -> None:
     """Do nothing: the hooks of a tensor are with its node from the start."""
 
 

@@ -197,18 +197,13 @@ def promote(operands: Iterable[Any]) -> NumpyDtype:
         before = tiers[tier]
         tiers[tier] = kind if before is None else _promote_pair(before, kind)
     result: NumpyDtype | None = None
-    for kind in (tiers[0], tiers[1], tiers[2]):
-        if kind is not None and (result is None or DTYPES[kind].rank > DTYPES[result].rank):
-            result = kind if result is None else _promote_category(result, kind)
+    for kind in tiers:
+        if result is None:
+            result = kind
+        elif kind is not None and DTYPES[kind].rank > DTYPES[result].rank:  # a float keeps its precision as complex
+            result = complex_type(result) if DTYPES[result].is_floating_point else kind
     assert result is not None, "promote needs an operand"
     return result
-
-
-def _promote_category(kind: NumpyDtype, higher: NumpyDtype) -> NumpyDtype:
-    """Return `kind` in the category of `higher`: a float that meets a complex number keeps its precision."""
-    if DTYPES[kind].is_floating_point:
-        return (complex128 if kind == np.float64 else complex64).numpy
-    return higher
 
 
 def _number_dtype(number: complex | str) -> NumpyDtype:

@@ -6,20 +6,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import DTYPES, dtype
+from adjoint.core.dtype.dtype import DTYPES, dtype, float16, float32, float64
+from adjoint.core.dtype.dtype_info import NAMES
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.tensor_like import TensorLike
 from adjoint.core.typing import NumpyDtype
 
 ANY_DTYPE = np.dtype(object)  # as the type of a leaf: gradients come to rest in the type in which they arrive
 _requested_dtypes: WeakKeyDictionary[Leaf, NumpyDtype] = WeakKeyDictionary()
-_SCALAR_TYPE_NAMES = {
-    "float16": "Half",
-    "float32": "Float",
-    "float64": "Double",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
 
 
 def leaf_grad_dtype(leaf: Leaf, own: NumpyDtype) -> NumpyDtype:
@@ -75,4 +69,4 @@ def _leaf_of(tensor: TensorLike) -> Leaf | None:
 
 
 def _scalar_type_name(kind: dtype) -> str:
-    return _SCALAR_TYPE_NAMES.get(kind.name, kind.name)
+    return NAMES[kind.name] if kind.is_complex or kind in (float16, float32, float64) else kind.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from itertools import count
-from types import BuiltinMethodType, TracebackType
+from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from adjoint.core.runtime.mode import guard_on, mode, nondefault
@@ -56,9 +56,7 @@ class RemovableHandle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
 
@@ -92,13 +90,13 @@ class NodeHooks:
     """
 
     __slots__ = (
-        "post_accumulate_hooks",
         "after",
         "before",
         "metadata",
-        "tensor_pre_hooks",
         "outputs",
+        "post_accumulate_hooks",
         "retaining_tensor",
+        "tensor_pre_hooks",
     )
 
     def __init__(self) -> None:
@@ -163,5 +161,4 @@ def hooks_of(node: Any) -> NodeHooks:
         node.hooks = NodeHooks()
         if not node.parents:
             hooked_leaves.add(node)
-    hooks: NodeHooks = node.hooks
-    return hooks
+    return node.hooks

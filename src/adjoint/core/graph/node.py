@@ -215,3 +215,15 @@ def edge(parent: Vertex | None) -> Edge:
 Vertex: TypeAlias = GraphNode | OutputSlot | Leaf
 Parents: TypeAlias = tuple[Vertex | None, ...]  # of an application, None where no gradient is wanted
 Edge: TypeAlias = tuple[GraphNode | Leaf | None, int]  # a vertex as PyTorch shows it: node, output number
+
+
+def reachable(roots: Iterable[Vertex], neighbours: Callable[[Vertex], Iterable[Vertex | None]]) -> set[Vertex]:
+    """Return the roots and all vertices that lead on from them."""
+    found = set(roots)
+    stack = list(found)
+    while stack:
+        for vertex in neighbours(stack.pop()):
+            if vertex is not None and vertex not in found:
+                found.add(vertex)
+                stack.append(vertex)
+    return found

@@ -23,9 +23,8 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-InstructionLocation = tuple[
-    CodeType, int
-]  # a code, and the offset of an instruction in it: a `Site` that nobody has asked for yet
+# A code, and the offset of an instruction in it: a `Site` that nobody has asked for yet.
+InstructionLocation = tuple[CodeType, int]
 
 
 class _LibraryFiles(dict[str, bool]):

@@ -128,7 +128,8 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
     mixed = nondefault.inferred and not mode.transformed and not all(nodes) and any(is_inference(x) for x in inputs)
     if mixed:
         nodes = tuple(
-            x.memory.leaf if n is None and _is_inference_leaf(x) else n for x, n in zip(inputs, nodes, strict=True)
+            x.memory.leaf if n is None and isinstance(x, Tensor) and type(x.memory) is InferenceLeaf else n
+            for x, n in zip(inputs, nodes, strict=True)
         )
     data = out.array
     if data.dtype.kind not in FLOATING:
@@ -136,7 +137,10 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
     parents = nodes
     for i in op.inputs_without_rule:
         if op.variadic or nodes[i] is not None:
-            parents = _mark_missing_rules(op, nodes, arrays)
+            parents = tuple([
+                n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i])
+                for i, n in enumerate(nodes)
+            ])  # fmt: skip
             break
     saved = None
     if op.saves:
@@ -156,16 +160,6 @@ INFERENCE_SAVED_ERROR = (
     "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
     "autograd, or use `no_grad()` instead of `inference_mode()`."
 )
-
-
-def _mark_missing_rules(op: Op, nodes: Parents, arrays: Operands) -> Parents:
-    return tuple([
-        n if n is None or op.rule(i) is not None else Undifferentiable(op, n, arrays[i]) for i, n in enumerate(nodes)
-    ])  # fmt: skip
-
-
-def _is_inference_leaf(x: Operand) -> bool:
-    return isinstance(x, Tensor) and type(x.memory) is InferenceLeaf
 
 
 def make_node(

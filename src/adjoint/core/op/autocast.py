@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import wraps
-from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from adjoint.core.dtype.dtype import as_dtype, bfloat16, dtype, float16, float32
@@ -76,9 +75,7 @@ class autocast:
         elif enabled and self.fast_dtype not in SUPPORTED:
             warn_user(
                 f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
-                f"{device_type.upper()} Autocast only supports dtypes of "
-                + ", ".join(map(repr, SUPPORTED))
-                + " currently.",
+                f"{device_type.upper()} Autocast only supports dtypes of {', '.join(map(repr, SUPPORTED))} currently."
             )
             self._enabled = False
         self._before = []
@@ -90,9 +87,7 @@ class autocast:
         self._set(self._enabled, self.fast_dtype, self._cache_enabled)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         settings.depth -= 1
         if settings.depth == 0:
             clear_autocast_cache()

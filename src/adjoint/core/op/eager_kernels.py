@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,9 +34,7 @@ def _decline(*operands: object) -> None:
 
 import_provider: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _decline)
 routine_slot: Slot[Callable[[str], Function | None]] = Slot("routine", _decline)  # by name
-make_sampler: Slot[Callable[[Any], Any]] = Slot(
-    "drawer", _decline
-)  # from a random stream's state; comes with the maker
+make_sampler: Slot[Callable[[Array], Any]] = Slot("drawer", _decline)  # from a random stream's state
 
 
 class KernelOperand(NamedTuple):
@@ -132,12 +129,7 @@ class KernelFunction:
                 return True
         return False
 
-    def _make(
-        self,
-        exact: tuple[object, ...],
-        key: list[object],
-        params: Params,
-    ) -> None:
+    def _make(self, exact: tuple[object, ...], key: list[object], params: Params) -> None:
         if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
             self.kernels[exact] = kernel_provider.maker(self, key, params)
 
@@ -185,9 +177,7 @@ class eager_kernels:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         kernel_provider.enabled = self.before
 
 

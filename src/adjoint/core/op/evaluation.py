@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,15 +50,11 @@ def target_dtype(op: Op, operands: Operands) -> NumpyDtype | None:
 
 def _promote_operands(op: Op, arrays: Operands) -> Operands:
     """Convert the operands to the type in which the op computes."""
-    target = target_dtype(op, arrays)
-    return tuple(
-        [
-            (x if x.dtype == target else x.astype(target)) if hasattr(x, "dtype") else _convert_number(x, target)
-            for x in arrays
-        ]
-    )
-
-
-def _convert_number(number: Operand, target: Operand) -> Operand:
-    """Convert a Python number where NumPy would refuse it or widen the result; else leave it to NumPy."""
-    return np.asarray(number).astype(target) if target.kind in "iub" else number
+    target: Any = target_dtype(op, arrays)
+    operands = []
+    for x in arrays:
+        if hasattr(x, "dtype"):
+            operands.append(x if x.dtype == target else x.astype(target))
+        else:  # a Python number: NumPy would refuse some as integers, or widen the result
+            operands.append(np.asarray(x).astype(target) if target.kind in "iub" else x)
+    return tuple(operands)

@@ -131,8 +131,7 @@ def op_of(function: Function) -> Op:
     Declarations are typed as plain callables, since mypy finds no other type for a function that its own gradient rule
     names; this function knows that they carry their op.
     """
-    op: Op = vars(function)["op"]
-    return op
+    return vars(function)["op"]
 
 
 def _make_node_class(name: str, node: str | Callable[..., str] | None) -> Callable[..., str]:

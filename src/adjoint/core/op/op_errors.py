@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.op.spec import broadcast_shapes, describe
-from adjoint.core.typing import Function, Operands, Params
+from adjoint.core.typing import Function, Operand, Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-from functools import wraps
-
-from adjoint.core.op.signature import with_parameters_of
-from adjoint.core.typing import Operand
-
-EVALUATION_ERRORS = (
-    RuntimeWarning,
-    FloatingPointError,
-    ValueError,
-    TypeError,
-    IndexError,
-    OverflowError,
-)  # of NumPy functions
+# of NumPy functions
+EVALUATION_ERRORS = (RuntimeWarning, FloatingPointError, ValueError, TypeError, IndexError, OverflowError)
 
 
 def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Operand:
@@ -69,9 +60,8 @@ def make_kind_check(name: str, unsupported_kinds: str) -> Function:
         for x in operands:
             kind = getattr(x, "dtype", None)
             if kind is not None and kind.kind in unsupported_kinds:
-                other = {"b": "convert with int() or float()", "c": "take real, imag or abs"}.get(
-                    kind.kind, "convert with long()"
-                )
+                advice = {"b": "convert with int() or float()", "c": "take real, imag or abs"}
+                other = advice.get(kind.kind, "convert with long()")
                 raise NotImplementedError(
                     (kind.kind == "b" and BOOL_ERRORS.get(name))
                     or f"{name} is not implemented for tensors of type {kind.name}, given {describe(x)}: {other} first"

@@ -25,12 +25,7 @@ Shapes = tuple[tuple[int, ...], ...] | None
 
 
 def record_output(
-    data: Array,
-    op: Op,
-    parents: Parents,
-    params: Params | None,
-    shapes: Shapes,
-    saved: tuple[Operand, ...] | None,
+    data: Array, op: Op, parents: Parents, params: Params | None, shapes: Shapes, saved: tuple[Operand, ...] | None
 ) -> Tensor:
     """Return a tensor of the array `data` with a node of `op` that names the user's line."""
     node = Node()  # 49 ns, where `object.__new__(Node)` takes 75
@@ -56,12 +51,7 @@ def record_output(
 
 
 def attach_node(
-    out: Tensor,
-    op: Op,
-    parents: Parents,
-    params: Params | None,
-    shapes: Shapes,
-    saved: tuple[Operand, ...] | None,
+    out: Tensor, op: Op, parents: Parents, params: Params | None, shapes: Shapes, saved: tuple[Operand, ...] | None
 ) -> Node:
     """Give the tensor `out` its node, as `record_output` does, and return it."""
     data = out.array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class Generator(RandomStream):
         """
         sizes, kind = _check_sizes(shape), _check_floating_dtype("uniform", dtype)
         if kind.itemsize == 2:
-            return _exclude_open_end(self.uniform(sizes, np.float32, low, high).astype(kind), low, high)
+            sample = self.uniform(sizes, np.float32, low, high).astype(kind)
+            sample[sample == kind.type(high)] = kind.type(low)  # rounding may reach the open end
+            return sample
         if low == 0 and high == 1:
             with self._lock:
                 return self._draw_uniforms(math.prod(sizes), kind).reshape(sizes)
@@ -88,7 +90,7 @@ class Generator(RandomStream):
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
         with self._lock:
             unit = self._draw_uniforms(math.prod(sizes), np.dtype(np.float64))
-        return _cast(-1.0 / lambd * apply_libm(math.log1p, -unit), kind).reshape(sizes)
+        return cast_sample(-1.0 / lambd * apply_libm(math.log1p, -unit), kind).reshape(sizes)
 
     def bernoulli(self, shape: Shape, p: float | Array, dtype: DTypeLike) -> Array:
         """1 where u < p, else 0, with u uniform on [0, 1).
@@ -106,7 +108,8 @@ class Generator(RandomStream):
             if outside.any():
                 raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p[outside][0]:g} in an array p")
         else:
-            _check_probability(p)
+            if not 0 <= p <= 1:
+                raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
             unit_kind = np.dtype(np.float64)
         with self._lock:
             unit = self._draw_uniforms(math.prod(sizes), unit_kind)
@@ -134,10 +137,10 @@ class Generator(RandomStream):
         with self._lock:
             native = self._native_sampler(count * SECONDS_PER_INTEGER) if count and span < 2**28 else None
             if native is not None:
-                return _cast(native.integers(count, low, span), kind).reshape(sizes)
+                return cast_sample(native.integers(count, low, span), kind).reshape(sizes)
             words = self._stream.double_words(count) if span >= 2**28 else self._stream.words(count)
         numbers = words if span == 2**64 else words % np.uint64(span) + np.uint64(low % 2**64)
-        return _cast(numbers.view(np.int64), kind).reshape(sizes)
+        return cast_sample(numbers.view(np.int64), kind).reshape(sizes)
 
     def random(self, shape: Shape, dtype: DTypeLike) -> Array:
         """Integers from 0 to the largest of the dtype, or to 2**24 for float32 and 2**53 for float64 (`random_`)."""
@@ -147,7 +150,7 @@ class Generator(RandomStream):
         with self._lock:
             draw = self._stream.double_words if kind.itemsize == 8 else self._stream.words
             words = draw(math.prod(sizes))
-        return _cast((words % np.uint64(largest_exact_integer(kind) + 1)).view(np.int64), kind).reshape(sizes)
+        return cast_sample((words % np.uint64(largest_exact_integer(kind) + 1)).view(np.int64), kind).reshape(sizes)
 
     def randperm(self, n: int, dtype: DTypeLike = np.int64) -> Array:
         """A permutation of 0 to n - 1, (n,): Fisher and Yates from the front, a word for each place but the last."""
@@ -162,7 +165,7 @@ class Generator(RandomStream):
         with self._lock:
             native = self._native_sampler(swaps * SECONDS_PER_SWAP) if swaps else None
             if native is not None:
-                return _cast(native.permutation(n), kind)
+                return cast_sample(native.permutation(n), kind)
             words = self._stream.words(swaps)
         order = list(range(n))
         # Each swap needs the one before it, and a list swaps faster than an array.
@@ -174,7 +177,7 @@ class Generator(RandomStream):
     def __repr__(self) -> str:
         return f"Generator(device='{self.device}', initial_seed={self._seed})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_generator, (self.place(),)
 
 
@@ -198,13 +201,6 @@ def _check_floating_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     return kind
 
 
-def _exclude_open_end(sample: Array, low: float, high: float) -> Array:
-    """`sample` with `low` where rounding reached the open end."""
-    first, last = (sample.dtype.type(bound) for bound in (low, high))
-    sample[sample == last] = first
-    return sample
-
-
 def _check_discrete_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     kind = np.dtype(dtype)
     if kind.char in "lfd":  # as most are
@@ -214,18 +210,11 @@ def _check_discrete_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     raise NotImplementedError(f"{name}: the dtype must be bool, an integer up to int64 or floating, but got {kind}")
 
 
-def _cast(sample: Array, kind: NumpyDtype) -> Array:
-    """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
+def cast_sample(sample: Array, kind: NumpyDtype) -> Array:
+    """Return `sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
     through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample
     return through.astype(kind, copy=False)
 
 
-def _check_probability(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-
-
 default_generator = Generator()
-default_generator._start_seed(
-    entropy_seed()
-)  # not `seed()`, which would be refused if a step being traced brought this here
+default_generator._start_seed(entropy_seed())  # `seed()` would be refused if a step being traced brought this here

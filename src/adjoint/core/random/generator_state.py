@@ -25,15 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_SEED = 67280421310721
-NUMPY_SECONDS_BEFORE_NATIVE = (
-    0.05  # seconds: native code is loaded once NumPy has taken as long for what it could have drawn
-)
-SECONDS_PER_UNIFORM, SECONDS_PER_NORMAL, SECONDS_PER_INTEGER, SECONDS_PER_SWAP = (
-    5e-9,
-    2.5e-7,
-    7e-9,
-    1e-7,
-)  # seconds that NumPy, or Python, takes for a number
+NUMPY_SECONDS_BEFORE_NATIVE = 0.05  # native code is loaded once NumPy has drawn as long what that could have drawn
+# Seconds that NumPy, or Python, takes for a number.
+SECONDS_PER_UNIFORM, SECONDS_PER_NORMAL, SECONDS_PER_INTEGER, SECONDS_PER_SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
@@ -99,7 +93,7 @@ class RandomStream:
         """Refused with NotImplementedError, as PyTorch refuses it for a CPU."""
         raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
 
-    def graphsafe_set_state(self, state: Any) -> None:
+    def graphsafe_set_state(self, state: object) -> None:
         """Refused with NotImplementedError, as PyTorch refuses it for a CPU."""
         raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
 
@@ -207,8 +201,7 @@ class RandomStream:
     def _draw_uniforms(self, count: int, kind: NumpyDtype) -> Array:
         native = self._native_sampler(count * SECONDS_PER_UNIFORM)
         if native is not None:
-            units: Array = native.uniforms(count, kind)
-            return units
+            return native.uniforms(count, kind)
         if kind == np.float32:
             words = self._stream.words(count) & np.uint64(2**24 - 1)
             return words.astype(np.float32) * np.float32(2.0**-24)
@@ -226,13 +219,9 @@ class RandomStream:
         whole = count - count % BLOCK
         native = self._native_sampler(count * SECONDS_PER_NORMAL)
         if native is not None and kind.itemsize > 2:
-            drawn: Array = native.normals(count, kind)
-            return drawn
-        if kind.itemsize == 2:
-            kind = np.dtype(np.float32)
-            unit = self._draw_uniforms(whole, kind)
-        else:
-            unit = self._draw_uniforms(count, kind)
+            return native.normals(count, kind)
+        narrow, kind = kind.itemsize == 2, np.dtype(np.float32) if kind.itemsize == 2 else kind
+        unit = self._draw_uniforms(whole if narrow else count, kind)
         normals = np.empty(count, kind)
         normals[:whole] = normal_blocks(unit[:whole])
         if whole < count:

@@ -12,10 +12,8 @@ import numpy as np
 
 from adjoint.core.typing import NumpyDtype, Operand
 
-Kind = NumpyDtype
 
-
-def representable_range(kind: Kind, low: int, high: int) -> tuple[int, int]:
+def representable_range(kind: NumpyDtype, low: int, high: int) -> tuple[int, int]:
     """[low, high) without the ends that the dtype would round out of it. Raises RuntimeError for an empty range.
 
     Warns where a floating dtype has gaps between the integers.
@@ -33,7 +31,7 @@ def representable_range(kind: Kind, low: int, high: int) -> tuple[int, int]:
     return low, high
 
 
-def range_to_largest(kind: Kind, low: int) -> tuple[int, int]:
+def range_to_largest(kind: NumpyDtype, low: int) -> tuple[int, int]:
     """[low, high) with the largest integer of the dtype as the last. Raises RuntimeError for a lower bound beyond."""
     last = largest_exact_integer(kind)
     if low == -(2**63):
@@ -54,7 +52,7 @@ def range_to_largest(kind: Kind, low: int) -> tuple[int, int]:
 
 
 @cache
-def largest_exact_integer(kind: Kind) -> int:
+def largest_exact_integer(kind: NumpyDtype) -> int:
     """The largest integer up to which the dtype has no gaps, that of int64 at most."""
     if kind == np.bool_:
         return 1
@@ -62,18 +60,18 @@ def largest_exact_integer(kind: Kind) -> int:
 
 
 @cache
-def _smallest_exact_integer(kind: Kind) -> int:
+def _smallest_exact_integer(kind: NumpyDtype) -> int:
     return -largest_exact_integer(kind) if kind.kind in "fV" else 0 if kind == np.bool_ else int(np.iinfo(kind).min)
 
 
-def _check(kind: Kind, low: int, last: int) -> None:
+def _check(kind: NumpyDtype, low: int, last: int) -> None:
     smallest, exact = _smallest_exact_integer(kind), largest_exact_integer(kind)
     if smallest <= low and last <= exact:
         return
     for name, value in (("from", low), ("to - 1", last)):
         if smallest <= value <= exact:
             continue
-        if kind.kind not in "fV" or abs(value) > _largest_finite(kind):
+        if kind.kind not in "fV" or abs(value) > (2.0**128 if kind.kind == "V" else float(np.finfo(kind).max)):
             raise RuntimeError(f"{name} is out of bounds for {kind}: the range is from {low} to {last}")
         warnings.warn(
             f"{name} is out of bounds [-(2^{_digits(kind)}), 2^{_digits(kind)}]. Due to precision limitations {kind} "
@@ -84,27 +82,23 @@ def _check(kind: Kind, low: int, last: int) -> None:
         )
 
 
-def _digits(kind: Kind) -> int:
+def _digits(kind: NumpyDtype) -> int:
     return 8 if kind.kind == "V" else int(np.finfo(kind).nmant) + 1
 
 
-def _largest_finite(kind: Kind) -> float:
-    return 2.0**128 if kind.kind == "V" else float(np.finfo(kind).max)
-
-
-def _first_representable(kind: Kind, low: int) -> int:
+def _first_representable(kind: NumpyDtype, low: int) -> int:
     """The lowest number of a floating dtype from `low` on, where low + 1 is rounded below it."""
     rounded = _round_through_dtype(kind, low + 1)
     return low if rounded >= low else rounded + (1 << abs(low + 1).bit_length() - _digits(kind))
 
 
-def _end_representable(kind: Kind, high: int) -> int:
+def _end_representable(kind: NumpyDtype, high: int) -> int:
     """The highest number of a floating dtype below `high`, where high - 1 is rounded to it or above."""
     rounded = _round_through_dtype(kind, high - 1)
     return high if rounded < high else rounded - (1 << abs(high - 1).bit_length() - _digits(kind))
 
 
-def _round_through_dtype(kind: Kind, value: int) -> int:
+def _round_through_dtype(kind: NumpyDtype, value: int) -> int:
     """An integer through the dtype; the smallest of int64, as C has it, for what int64 has not."""
     with np.errstate(over="ignore"):
         through = float(np.array(value, np.int64).astype(np.float32 if kind.itemsize == 2 else kind).astype(kind))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.random import rejection_sampling
-from adjoint.core.random.generator import Generator
+from adjoint.core.random.generator import Generator, cast_sample
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
 from adjoint.core.typing import Array, NumpyDtype
 
@@ -25,19 +25,21 @@ def cauchy(generator: Generator, shape: Shape, dtype: NumpyDtype, median: float,
         sample = angle + median
     else:
         sample = fused_multiply_add(apply_libm(math.tan, angle), np.float64(sigma), np.float64(median))
-    return _cast(sample, dtype).reshape(shape)
+    return cast_sample(sample, dtype).reshape(shape)
 
 
 def serial_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:
     """z std + mean, with z standard normal in float64."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    return _cast(_normal(generator, shape, mean, std), dtype).reshape(shape)
+    return cast_sample(_normal(generator, shape, mean, std), dtype).reshape(shape)
 
 
 def log_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:
     """exp(z std + mean), with z standard normal in float64."""
-    return _cast(apply_libm(_exp, _normal(generator, shape, mean, std)), dtype).reshape(shape)
+    normal = _normal(generator, shape, mean, std)
+    sample = apply_libm(lambda x: math.exp(x) if x < 709 else float(np.exp(x)), normal)  # beyond, `math` raises
+    return cast_sample(sample, dtype).reshape(shape)
 
 
 def geometric(generator: Generator, shape: Shape, dtype: NumpyDtype, p: float) -> Array:
@@ -46,7 +48,7 @@ def geometric(generator: Generator, shape: Shape, dtype: NumpyDtype, p: float) -
     trials = np.ceil(apply_libm(rejection_sampling.log, unit) / math.log1p(-p))
     if np.dtype(dtype).kind in "iu":
         trials = trials.astype(np.int64)
-    return _cast(trials, dtype).reshape(shape)
+    return cast_sample(trials, dtype).reshape(shape)
 
 
 def poisson(generator: Generator, rate: Array) -> Array:
@@ -55,7 +57,7 @@ def poisson(generator: Generator, rate: Array) -> Array:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     with generator.numbers() as (uniform, _):
         sample = [rejection_sampling.poisson(float(x), uniform) for x in rate.ravel().tolist()]
-    return _cast(np.array(sample, np.float64), rate.dtype).reshape(rate.shape)
+    return cast_sample(np.array(sample, np.float64), rate.dtype).reshape(rate.shape)
 
 
 def binomial(generator: Generator, count: Array, chance: Array) -> Array:
@@ -126,16 +128,5 @@ def _normal(generator: Generator, shape: Shape, mean: float, std: float) -> Arra
     return fused_multiply_add(normal, np.float64(std), np.float64(mean)) if normal.size else normal
 
 
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else float(np.exp(x))
-
-
 def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize == 2 else x
-
-
-def _cast(sample: Array, dtype: NumpyDtype) -> Array:
-    """`sample` in another dtype; on its way to one of 16 bits it is rounded to float32."""
-    kind = np.dtype(dtype)
-    through = sample.astype(np.float32) if kind.kind in "fV" and kind.itemsize == 2 else sample
-    return through.astype(kind, copy=False)

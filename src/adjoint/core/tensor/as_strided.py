@@ -31,7 +31,7 @@ class StridedInterface:
 def owner(array: Operand) -> Operand:
     """Return the array that owns the memory of `array`."""
     while True:
-        base: Any = getattr(array, "base", None)
+        base = getattr(array, "base", None)
         if type(base) is np.ndarray:
             array = base
         elif type(base) is StridedInterface:
@@ -44,8 +44,7 @@ def owner(array: Operand) -> Operand:
 
 def address(array: Array) -> int:
     """Return the address of the first element."""
-    found: int = array.__array_interface__["data"][0]
-    return found
+    return array.__array_interface__["data"][0]
 
 
 def offset(array: Array) -> int:

@@ -179,8 +179,7 @@ class AutogradMeta(DataAccess):
     @property
     def data(self) -> TensorLike:
         """The same memory without history; assigning replaces the memory and keeps the history."""
-        twin: TensorLike = self.detach()
-        return twin
+        return self.detach()
 
     @data.setter
     def data(self, value: TensorLike) -> None:
@@ -199,10 +198,8 @@ class AutogradMeta(DataAccess):
         own: Any = self
         own.memory, own.array = make_replacement_storage(self), value.array
         if type(self.node) is Leaf:
-            self.node.shape, self.node.dtype = (
-                value.array.shape,
-                grad_types.leaf_grad_dtype(self.node, value.array.dtype),
-            )
+            self.node.shape = value.array.shape
+            self.node.dtype = grad_types.leaf_grad_dtype(self.node, value.array.dtype)
         if value.memory is not None or not value.is_leaf:
             share_storage(value, self)
 

@@ -23,20 +23,19 @@ def as_array(data: Any, dtype: DtypeLike = None) -> Array:
     if hasattr(data, "refuse"):  # a symbolic value of a step being traced
         return data
     given = isinstance(data, (np.ndarray, np.generic))
-    kinds: set[Any] = set()
+    kinds: set[object] = set()
     try:
         array = _array(_untensor(data, kinds))
     except RecursionError:
         raise TypeError("new(): self-referential lists are incompatible") from None
     if array.dtype.kind == "O" and kinds <= PYTHON_NUMBERS:
-        array = _convert_large_integers(array, dtype)
+        if dtype is None or numpy_dtype(dtype).kind in "iu":  # integers beyond 64 bits
+            raise ValueError("Overflow when unpacking long long")
+        array = array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
     if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
         if array.dtype.kind in "US":
             raise TypeError(f"new(): invalid data type '{'str' if array.dtype.kind == 'U' else 'bytes'}'")
-        raise TypeError(
-            f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
-            + ", ".join(map(repr, DTYPES.values()))
-        )
+        raise _element_type_error(data, array)
     if dtype is not None:
         if array.dtype.kind == "f" and not given and numpy_dtype(dtype) == np.uint64:
             with suppress(OverflowError):  # NumPy made floats of integers beyond int64 among others
@@ -53,12 +52,16 @@ def as_array(data: Any, dtype: DtypeLike = None) -> Array:
     if DTYPES.find(array.dtype) is None:
         native = array.dtype.newbyteorder("=")
         if native not in DTYPES:
-            raise TypeError(
-                f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
-                + ", ".join(map(repr, DTYPES.values()))
-            )
+            raise _element_type_error(data, array)
         array = array.astype(native)
     return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
+
+
+def _element_type_error(data: object, array: Array) -> TypeError:
+    return TypeError(
+        f"can't convert {type(data).__name__} with elements of type {array.dtype} to a tensor; the types are "
+        + ", ".join(map(repr, DTYPES.values()))
+    )
 
 
 def array_from_constructor(given: Operands) -> Array:
@@ -82,14 +85,7 @@ def array_from_constructor(given: Operands) -> Array:
         return array.astype(kind, copy=False)
 
 
-def _convert_large_integers(array: Array, dtype: DtypeLike) -> Array:
-    """Convert integers beyond 64 bits to a floating type. Raises ValueError for other objects."""
-    if dtype is None or numpy_dtype(dtype).kind in "iu":
-        raise ValueError("Overflow when unpacking long long")
-    return array.astype(np.bool_ if numpy_dtype(dtype).kind == "b" else np.float64)
-
-
-def _array(data: Any) -> Array:
+def _array(data: object) -> Array:
     try:
         return np.asarray(data)
     except ValueError as error:
@@ -99,7 +95,7 @@ def _array(data: Any) -> Array:
         raise found from error
 
 
-def _ragged_error(level: list[Any], dim: int) -> Exception | None:
+def _ragged_error(level: list[Operand], dim: int) -> Exception | None:
     """Return the error for nested lists and arrays that form no rectangle; None if they do."""
     lengths = [len(x) if isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim) else None for x in level]
     for length in lengths:
@@ -113,22 +109,16 @@ def _ragged_error(level: list[Any], dim: int) -> Exception | None:
 def _as_type(array: Array, kind: NumpyDtype, checked: bool) -> Array:
     """Convert `array` to type `kind`. Raises RuntimeError if a Python integer does not fit and these are `checked`."""
     out = array.astype(kind, copy=False)
-    if (
-        checked
-        and kind.kind in "iu"
-        and array.dtype.kind in "iu"
-        and np.any((out != array) & ~_wraps_around(array, kind))
-    ):
-        raise RuntimeError(f"value cannot be converted to type {DTYPES[kind].name} without overflow")
+    if checked and kind.kind in "iu" and array.dtype.kind in "iu":
+        lost = out != array
+        if kind.kind == "u" and array.dtype.kind == "i":  # as in PyTorch, negative numbers whose magnitude fits wrap
+            lost = lost & ((array >= 0) | (array < -np.iinfo(kind).max))
+        if np.any(lost):
+            raise RuntimeError(f"value cannot be converted to type {DTYPES[kind].name} without overflow")
     return out
 
 
-def _wraps_around(array: Array, kind: NumpyDtype) -> Operand:
-    """Return whether negative numbers wrap around to an unsigned type, as in PyTorch: if their magnitude fits."""
-    return (array < 0) & (array >= -np.iinfo(kind).max) if kind.kind == "u" and array.dtype.kind == "i" else np.False_
-
-
-def _untensor(data: Any, kinds: set[Any]) -> Any:
+def _untensor(data: Any, kinds: set[object]) -> object:
     """Replace the tensors in nested lists by their arrays, and collect the types of the elements in `kinds`."""
     if hasattr(data, "numpy_view"):
         data = data.numpy_view("tensor()")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.graph.node import next_sequence_nr
+from adjoint.core.graph.node import GraphNode, next_sequence_nr
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.tensor.as_strided import owner
 from adjoint.core.typing import Array, Operand
@@ -39,8 +39,8 @@ class Checksum:
 def _checksum(array: Array) -> int:
     from zlib import crc32  # few programs need it
 
-    bytes_of: Any = np.ascontiguousarray(array)
-    return crc32(bytes_of)
+    contiguous: Any = np.ascontiguousarray(array)
+    return crc32(contiguous)
 
 
 class WrittenRegion:
@@ -169,7 +169,7 @@ class MutationLog:
 mutation_log = MutationLog()
 
 
-def check_version(array: Operand, node: Any) -> None:
+def check_version(array: Operand, node: GraphNode) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` saved, was written in place since."""
     write = mutation_log.last_write_after(array, node.order)
     if write is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAD = "tensor("
 
-Text = Callable[[Any], str]
+Text = Callable[[Operand], str]
 
 
 class PrintOptions:
@@ -103,8 +103,12 @@ def _properties(tensor: TensorLike, array: Operand) -> list[str]:
 
 
 def _elements(array: Array, indent: int) -> str:
-    summary = array.size > options.threshold
-    text, width = _style(array[_summary_indices(array)] if summary else array)
+    summary, edge = array.size > options.threshold, options.edge
+    shown = array
+    if summary:
+        ends = [np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape]
+        shown = array[np.ix_(*ends)]
+    text, width = _style(shown)
     if array.ndim == 0:
         return text(array[()])
     return _rows(array, indent, text, width, summary)
@@ -153,26 +157,15 @@ def _number(scientific: bool, whole: bool, precision: int) -> Text:
     return lambda v: f"{v:.{precision}f}"
 
 
-def _summary_indices(array: Array) -> tuple[Array, ...]:
-    """Return the indices of the elements that a summary shows."""
-    edge = options.edge
-    return np.ix_(*[np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape])
-
-
 def _rows(array: Array, indent: int, text: Text, width: int, summary: bool) -> str:
     n, edge = len(array), options.edge
     cut = summary and n > 2 * edge
     chosen = [*range(edge), None, *range(n - edge, n)] if cut else list(range(n))
     if array.ndim == 1:
         texts = [" ..."[not edge :] if i is None else text(array[i]) for i in chosen]
-        return "[" + _break_lines(texts, indent + 1, width) + "]"
+        per_line = max(1, (options.width - indent) // (width + 2))
+        lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     parts = ["..." if i is None else _rows(array[i], indent + 1, text, width, summary) for i in chosen]
     gap = ",\n" + "\n" * (array.ndim - 2) + " " * (indent + 1)
     return "[" + gap.join(parts) + "]"
-
-
-def _break_lines(texts: list[str], indent: int, width: int) -> str:
-    """Join elements by commas, in lines of at most `options.width` characters."""
-    per_line = max(1, (options.width - indent + 1) // (width + 2))
-    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
-    return (",\n" + " " * indent).join(lines)

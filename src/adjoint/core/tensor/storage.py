@@ -214,10 +214,8 @@ def share_view(
     if around is None:
         base, path = source, (step,)
     else:
-        base, path = (
-            around.base,
-            (*around.path, step) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, step),
-        )
+        base = around.base
+        path = (*around.path, step) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, step)
         if made is DEFAULT_CREATION:
             made = around.made
     alias.memory = make_view(storage, base, path, made)

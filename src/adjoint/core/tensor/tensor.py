@@ -65,7 +65,9 @@ class Tensor(AutogradMeta):
         self.memory = None
         if len(given) == 1 and isinstance(given[0], Tensor):
             if given[0].node is not None:
-                _take_alias(self, given[0].as_subclass(Tensor))  # type: ignore[attr-defined]
+                alias = given[0].as_subclass(Tensor)  # type: ignore[attr-defined]
+                self.array, self.node, self.memory = alias.array, alias.node, alias.memory
+                storage_of(self).add(self)
             elif given[0].array is self.array:
                 share_storage(given[0], self)
         elif len(given) == 1:
@@ -320,12 +322,6 @@ def constant(array: Operand) -> Tensor:
     if mode.inference:
         out._cut, out.memory = mode.cut, INFERENCE
     return out
-
-
-def _take_alias(tensor: Tensor, alias: Tensor) -> None:
-    """Make `tensor` the view that `alias` is, through which gradients flow."""
-    tensor.array, tensor.node, tensor.memory = alias.array, alias.node, alias.memory
-    storage_of(tensor).add(tensor)
 
 
 def detach(x: Tensor) -> Tensor:

@@ -130,9 +130,8 @@ def has_own_torch_function(kind: type) -> bool:
     found = getattr(kind, "__torch_function__", None)
     if found is None or found is disabled_torch_function_impl:
         return False
-    return (
-        kind in _subclasses or getattr(found, "__func__", None) is not default_torch_function
-    )  # Tensor has the answer, and gives none
+    # Tensor has the answer, and gives none
+    return kind in _subclasses or getattr(found, "__func__", None) is not default_torch_function
 
 
 def dispatch(
@@ -187,7 +186,8 @@ _root: list[type] = []
 def register_subclass(kind: Any, root: type) -> None:
     """Make the methods of the new subclass `root` of Tensor dispatch."""
     _root[:] = [root]
-    if _is_ours(kind) or kind.__torch_function__ is disabled_torch_function_impl:
+    ours = kind.__module__.partition(".")[0] == "adjoint" or kind in _root
+    if ours or kind.__torch_function__ is disabled_torch_function_impl:
         return
     patch_functions()
     _subclasses.add(kind)
@@ -276,10 +276,6 @@ def _is_from_root(kind: type, name: str) -> bool:
     return False
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "adjoint" or kind in _root
-
-
 def _convert_to_subclass(found: Any, cls: Any) -> Any:
     if isinstance(found, _root[0]):
         if cls is _root[0] or isinstance(found, cls) or type(found) in _subclasses:
@@ -292,9 +288,7 @@ def _convert_to_subclass(found: Any, cls: Any) -> Any:
     return found
 
 
-_patched_names: list[
-    tuple[dict[str, Any], str, Any]
-] = []  # what was replaced: of a module the names, one, and its value
+_patched_names: list[tuple[dict[str, Any], str, object]] = []  # what was replaced: a module's names, one, its value
 
 
 def patch_functions() -> None:
