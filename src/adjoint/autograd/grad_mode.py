@@ -6,7 +6,7 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial, wraps
 from typing import Any, Self, TypeVar
 
@@ -14,9 +14,11 @@ from adjoint.core.runtime.mode import ModeScope, enter_modes, mode, restore_mode
 from adjoint.core.tensor.detach_record import DetachRecord, detach_record_at, detach_record_here
 from adjoint.core.tensor.storage import INFERENCE
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Modes = dict[str, Any]
+Decorated = TypeVar("Decorated", bound=Function)
+Modes = dict[str, object]
+Steps = Generator[Any, Any, Any]
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
 
@@ -56,14 +58,14 @@ class _GradMode:
         enter_modes(self.modes(detach_record_here(self.called)), self._before)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         restore_modes(self._before)
 
     def clone(self) -> Self:
         """Another context of the same kind."""
         return type(self)()
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function: Decorated) -> Decorated:
         if inspect.isclass(function):
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions. Decorate functions and "
@@ -97,35 +99,35 @@ class _GradModeBlock:
         return ModeScope(**self.kind.modes(self.cut))
 
 
-def _wrap_function(function: Any, block: _GradModeBlock) -> Any:
+def _wrap_function(function: Function, block: _GradModeBlock) -> Function:
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         with block():
             return function(*args, **kwargs)
 
     return call
 
 
-def _wrap_generator(function: Any, block: _GradModeBlock) -> Any:
+def _wrap_generator(function: Function, block: _GradModeBlock) -> Function:
     @wraps(function)
-    def generate(*args: Any, **kwargs: Any) -> Any:
+    def generate(*args: object, **kwargs: object) -> Any:
         return (yield from _drive_steps(function(*args, **kwargs), block))
 
     return generate
 
 
-def _wrap_coroutine(function: Any, block: _GradModeBlock) -> Any:
+def _wrap_coroutine(function: Function, block: _GradModeBlock) -> Function:
     @wraps(function)
-    async def call(*args: Any, **kwargs: Any) -> Any:
+    async def call(*args: object, **kwargs: object) -> Any:
         return await _AwaitableSteps(_drive_steps(function(*args, **kwargs), block))
 
     return call
 
 
-def _wrap_async_generator(function: Any, block: _GradModeBlock) -> Any:
+def _wrap_async_generator(function: Function, block: _GradModeBlock) -> Function:
     @wraps(function)
-    async def generate(*args: Any, **kwargs: Any) -> Any:
-        items: AsyncGenerator[Any, Any] = function(*args, **kwargs)
+    async def generate(*args: object, **kwargs: object) -> Any:
+        items = function(*args, **kwargs)
         sent = None
         try:
             while True:
@@ -153,18 +155,16 @@ def _wrap_async_generator(function: Any, block: _GradModeBlock) -> Any:
 class _AwaitableSteps:
     """Awaitable around an iterator."""
 
-    def __init__(self, steps: Generator[Any, Any, Any]) -> None:
+    def __init__(self, steps: Steps) -> None:
         self.steps = steps
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Steps:
         return self.steps
 
 
-def _drive_steps(
-    steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any], block: _GradModeBlock
-) -> Generator[Any, Any, Any]:
+def _drive_steps(steps: Steps | Coroutine[Any, Any, Any], block: _GradModeBlock) -> Steps:
     """Run a generator or coroutine, each time it is resumed within a block of its own."""
-    resume: Callable[[], Any] = partial(steps.send, None)
+    resume: Callable[[], object] = partial(steps.send, None)
     try:
         while True:
             try:
@@ -228,35 +228,42 @@ class enable_grad(_FixedMode):
         return _enabled_modes()
 
 
-class set_grad_enabled(_GradMode):
+class _SwitchedMode(_GradMode):
+    """A mode that is switched when the object is made; as a context, until the end of the block."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def clone(self) -> Self:
+        """Return another one, which switches now."""
+        return type(self)(self.mode)
+
+
+class set_grad_enabled(_SwitchedMode):
     """Switch recording on or off at once; as a context, until the end of the block."""
 
     def __init__(self, mode: bool) -> None:
         if type(mode) is not bool:
             raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
-        super().__init__()
-        self.mode = mode
+        super().__init__(mode)
         self.called = f"set_grad_enabled({mode})"
         self.before = _current_modes()
         set_modes(**self.modes(detach_record_here(self.called)))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         set_modes(**self.before)
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function: Decorated) -> Decorated:
         set_modes(**self.before)  # a decorator changes nothing now
         return super().__call__(function)
 
     def modes(self, cut: DetachRecord) -> Modes:
         """Recording is as it was asked for."""
         return _enabled_modes() if self.mode else _disabled_modes(cut)
-
-    def clone(self) -> Self:
-        """Return another one, which switches now."""
-        return type(self)(self.mode)
 
 
 class inference_mode(_GradMode):
@@ -316,29 +323,21 @@ class _Multithreading(threading.local):
 _multithreading = _Multithreading()
 
 
-class set_multithreading_enabled(_GradMode):
+class set_multithreading_enabled(_SwitchedMode):
     """Kept for programs that set it: a backward pass runs in the thread that called it, whatever is set here."""
 
     called = "set_multithreading_enabled()"
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
-        self.mode, self.before = mode, _multithreading.enabled
-        _multithreading.enabled = mode
+        super().__init__(mode)
+        self.before, _multithreading.enabled = _multithreading.enabled, mode
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         _multithreading.enabled = self.before
 
     def modes(self, cut: DetachRecord) -> Modes:
         """Return no modes: the setting is kept apart."""
         return {}
-
-    def clone(self) -> Self:
-        """Return another one, which switches now."""
-        return type(self)(self.mode)
 
 
 def is_multithreading_enabled() -> bool:

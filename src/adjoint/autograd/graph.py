@@ -10,8 +10,8 @@ from adjoint.autograd.function.context import Context
 from adjoint.autograd.hooks import register_multi_grad_hook
 from adjoint.autograd.saved.copy_on_write import allow_mutation_on_saved_tensors
 from adjoint.autograd.saved.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from adjoint.core.graph.hooks import Hook, HookableNode, RemovableHandle
-from adjoint.core.graph.node import Leaf, edge
+from adjoint.core.graph.hooks import Hook, HookableNode, Metadata, RemovableHandle
+from adjoint.core.graph.node import Edge, Leaf, edge
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -80,12 +80,12 @@ class Node(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[Edge, ...]:
         """Return for each input the node that made it and the number of its output."""
 
     @property
     @abc.abstractmethod
-    def metadata(self) -> dict[Any, Any]:
+    def metadata(self) -> Metadata:
         """A dictionary for whatever users want to attach."""
 
     @abc.abstractmethod

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary, ref
 from adjoint.autograd.engine.engine import running_pass
 from adjoint.autograd.engine.graph_task import GraphTask
 from adjoint.core.graph.hooks import RemovableHandle, add_hook, hooks_of
-from adjoint.core.graph.node import Leaf, OutputSlot
+from adjoint.core.graph.node import Leaf, OutputSlot, Vertex
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.tensor.tensor import Tensor, method
 
 _lock = reset_after_fork(Lock())
-_reached: WeakKeyDictionary[GraphTask, set[Any]] = WeakKeyDictionary()
+_reached: WeakKeyDictionary[GraphTask, set[Vertex]] = WeakKeyDictionary()
 
 
 def register_multi_grad_hook(
@@ -35,7 +35,7 @@ def register_multi_grad_hook(
     for i, tensor in enumerate(tensors):
         if tensor.node is None:
             raise RuntimeError(f"register_multi_grad_hook: tensor {i} does not require grad")
-    gathering = _AllGradientsHook(fn, [tensor.node for tensor in tensors])
+    gathering = _AllGradientsHook(fn, [tensor.node for tensor in tensors if tensor.node is not None])
     hooks = [gathering.make_hook(i) for i in range(len(tensors))]
     return Handles([t.register_hook(h) for t, h in zip(tensors, hooks, strict=True)])
 
@@ -77,7 +77,7 @@ class _AllGradientsHook:
 
     __slots__ = ("fn", "nodes", "passes")
 
-    def __init__(self, fn: Callable[[Sequence[Tensor | None]], None], nodes: list[Any]) -> None:
+    def __init__(self, fn: Callable[[Sequence[Tensor | None]], None], nodes: list[Vertex]) -> None:
         self.fn = fn
         self.nodes = list(map(ref, nodes))  # the nodes hold the hooks, and these hold this
         self.passes: WeakKeyDictionary[GraphTask, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
@@ -110,11 +110,11 @@ def _current_pass() -> GraphTask:
     return walk
 
 
-def _nodes_to_run(walk: GraphTask, node: Any) -> set[Any]:
+def _nodes_to_run(walk: GraphTask, node: Vertex | None) -> set[Vertex]:
     """Return the nodes that the pass has still to run, `node` the one that is running."""
     reached = _reached.get(walk)
     if reached is None:
-        reached = _reached[walk] = {node, *walk.input_buffers}
+        reached = _reached[walk] = {vertex for vertex in (node, *walk.input_buffers) if vertex is not None}
         useful, stack = walk.needed_nodes, list(reached)
         while stack:
             for parent in stack.pop().parents:
@@ -152,7 +152,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
 
 @method
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(tensor)` each time after a gradient was added to the `.grad` of this leaf.
 
     Raises RuntimeError for a tensor that does not require grad, or is no leaf.

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.engine.graph_task import GraphTask
-from adjoint.core.graph.node import FREED, Node, PackedValue, SavedValues
+from adjoint.core.graph.node import FREED, Node, PackedValue, SavedValues, freed_error
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.tensor.mutation_log import check_version, mutation_log
 from adjoint.core.tensor.tensor import restore_saved
@@ -57,12 +57,7 @@ class CachedUnpack(PackedValue):
 def check_saved(node: Node) -> tuple[Operand, ...] | SavedValues | None:
     """Return the saved values. Raises RuntimeError if they were freed, or written in place since."""
     if node.saved is FREED:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
-            f"you need to access saved tensors after calling backward. (At {node.name()}, recorded at {node.site}.)"
-        )
+        raise freed_error(node, "recorded")
     if node.order < mutation_log.last:
         for value in node.saved or ():
             for array in value.arrays() if isinstance(value, PackedValue) else (value,):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.saved.hooks import SavedTensorPacker
-from adjoint.autograd.saved.saved_tensor import SavedTensor, check_hook_pair
-from adjoint.core.graph.node import FREED, Leaf, PackedValue
+from adjoint.autograd.saved.saved_tensor import SavedTensor, saved_tensor
+from adjoint.core.graph.node import FREED, Leaf, PackedValue, freed_error
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased
 from adjoint.core.tensor.mutation_log import check_version
@@ -18,8 +18,7 @@ from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, with_node, wrap
 from adjoint.core.typing import Operand
 
-new = object.__new__
-CLEARED: Any = type("Cleared", (), {"__slots__": (), "__repr__": lambda self: "<cleared>"})()
+CLEARED = type("Cleared", (), {"__slots__": (), "__repr__": lambda self: "<cleared>"})()
 
 
 class SavedVariable:
@@ -106,7 +105,7 @@ def raw_saved_tensors(node: Any) -> tuple[SavedTensor, ...]:
     """Return the slots in which `node` saves tensors, for hooks of their own."""
     if node.context.kept is CLEARED:
         return ()
-    return tuple(_make_saved_tensor(node, i) for i in range(len(_saved_variables(node))))
+    return tuple(saved_tensor(node, i, _FunctionSavedTensor) for i in range(len(_saved_variables(node))))
 
 
 def _saved_variables(node: Any) -> tuple[Any, ...]:
@@ -117,56 +116,24 @@ def _saved_variables(node: Any) -> tuple[Any, ...]:
             "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
         )
     if kept is FREED:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
-            f"you need to access saved tensors after calling backward. (At {node.name()}, applied at {node.site}.)"
-        )
+        raise freed_error(node, "applied")
     return kept or ()
 
 
 class _FunctionSavedTensor(SavedTensor):
     __slots__ = ()
-
-    @property
-    def data(self) -> Tensor | None:
-        value = _saved_variables(self.node)[self.place]
-        return getattr(value.packed, "data", None) if type(value) is PackedVariable else self.unpack()
-
-    @property
-    def unpack_hook(self) -> Any:
-        value = _saved_variables(self.node)[self.place]
-        return getattr(value.packed, "unpack_hook", None) if type(value) is PackedVariable else None
+    _packable = SavedVariable
 
     def unpack(self) -> Operand:
         value = _saved_variables(self.node)[self.place]
         return None if value is None else value.open(self.node)
 
-    def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
-        pack_hook, unpack_hook = check_hook_pair(hooks)
-        if self.node.saved is FREED:
-            raise RuntimeError(
-                f"Calling register_hooks on a saved tensor after it has been freed: {self.node.name()} let its values "
-                "go in backward(). Specify retain_graph=True to keep them."
-            )
-        kept = _saved_variables(self.node)
-        value = kept[self.place]
-        if value is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if type(value) is PackedVariable:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
-                "hooks is allowed at a time."
-            )
-        tensor = value.open(self.node)
-        plain = shallow_copy(tensor)  # without its history: what the hook returns may not lead here
-        packed = PackedVariable(SavedTensorPacker(pack_hook, unpack_hook).pack(plain), value.node, value.number)
-        self.node.context.kept = (*kept[: self.place], packed, *kept[self.place + 1 :])
+    def _stored_value(self) -> Any:
+        value = _saved_variables(self.node)[self.place]
+        return value.packed if type(value) is PackedVariable else value
 
-
-def _make_saved_tensor(node: Any, place: int) -> _FunctionSavedTensor:
-    found = new(_FunctionSavedTensor)
-    found.node = node
-    found.place = place
-    return found
+    def _pack(self, value: SavedVariable, packer: SavedTensorPacker) -> None:
+        plain = shallow_copy(value.open(self.node))  # without its history: what the hook returns may not lead here
+        packed = PackedVariable(packer.pack(plain), value.node, value.number)
+        kept, place = _saved_variables(self.node), self.place
+        self.node.context.kept = (*kept[:place], packed, *kept[place + 1 :])

@@ -217,7 +217,7 @@ def set_sequence_number(self: GraphNode | Leaf, order: int) -> None:
     self.order = order
 
 
-def input_metadata(self: Any) -> list[InputMetadata]:
+def input_metadata(self: GraphNode | Leaf) -> list[InputMetadata]:
     """Shape and type of each output."""
     if isinstance(specs := getattr(self, "_specs", None), list):
         return [InputMetadata(Size(spec[0]), DTYPES[spec[1]]) for spec in specs if spec is not None]

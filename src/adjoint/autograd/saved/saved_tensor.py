@@ -26,10 +26,11 @@ class SavedTensor:
     """A place among the values that a node keeps; nodes hand them out, nobody makes one."""
 
     __slots__ = ("node", "place")
+    _packable: type = np.ndarray  # the type of a value that hooks may pack
     node: Any
     place: int
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise RuntimeError(
             "Trying to create a SavedTensor object from Python is forbidden: read one from a node, as in "
             "`y.grad_fn._raw_saved_self`"
@@ -38,13 +39,13 @@ class SavedTensor:
     @property
     def data(self) -> Operand:
         """Return the saved value: the result of the pack hook, the tensor itself, or None."""
-        value = self._value()
+        value = self._stored_value()
         return value.data if isinstance(value, PackedByHook) else self.unpack()
 
     @property
     def unpack_hook(self) -> Callable[[Any], Tensor] | None:
         """The hook that makes the tensor of `data`, if there is one."""
-        value = self._value()
+        value = self._stored_value()
         return value.unpack_hook if isinstance(value, PackedByHook) else None
 
     def unpack(self) -> Tensor:
@@ -52,19 +53,17 @@ class SavedTensor:
 
         Raises RuntimeError if it was freed, or written in place since.
         """
-        value, node = self._value(), self.node
+        value, node = self._stored_value(), self.node
         if type(value) is np.ndarray:
             check_version(value, node)
         made_it = (*node.parents, node)[self.place]
-        alive = (
-            _find_live_tensor(value, made_it) if type(value) is np.ndarray else None
-        )  # looked for before there is another
+        # looked for before there is another
+        alive = _find_live_tensor(value, made_it) if type(value) is np.ndarray else None
         if alive is not None and made_it is not node:
             return alive
         tensor = restore_saved(value, made_it)
-        if alive is None:
-            return tensor
-        share_storage(alive, tensor)  # an output is never its own tensor, but counts writes with it
+        if alive is not None:
+            share_storage(alive, tensor)  # an output is never its own tensor, but counts writes with it
         return tensor
 
     def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
@@ -74,24 +73,28 @@ class SavedTensor:
         unless there are two functions.
         """
         pack_hook, unpack_hook = check_hook_pair(hooks)
-        node, place = self.node, self.place
-        if node.saved is FREED:
+        if self.node.saved is FREED:
             raise RuntimeError(
-                f"Calling register_hooks on a saved tensor after it has been freed: {node.name()} let its values go in "
-                "backward(). Specify retain_graph=True to keep them."
+                f"Calling register_hooks on a saved tensor after it has been freed: {self.node.name()} let its values "
+                "go in backward(). Specify retain_graph=True to keep them."
             )
-        value = node.saved[place]
+        value = self._stored_value()
         if isinstance(value, PackedValue):
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
                 "hooks is allowed at a time."
             )
-        if type(value) is not np.ndarray:
+        if type(value) is not self._packable:
             raise RuntimeError(f"Calling register_hooks on a saved tensor with value {value!r} is forbidden")
-        packed = SavedTensorPacker(pack_hook, unpack_hook).pack(shallow_copy(restore_saved(value, None)))
-        node.saved = SavedValues((*node.saved[:place], packed, *node.saved[place + 1 :]))
+        self._pack(value, SavedTensorPacker(pack_hook, unpack_hook))
 
-    def _value(self) -> Any:
+    def _pack(self, value: Operand, packer: SavedTensorPacker) -> None:
+        packed = packer.pack(shallow_copy(restore_saved(value, None)))
+        saved, place = self.node.saved, self.place
+        self.node.saved = SavedValues((*saved[:place], packed, *saved[place + 1 :]))
+
+    def _stored_value(self) -> Any:
+        """Return the value, or what hooks made of it."""
         if self.node.saved is FREED:
             raise RuntimeError(
                 f"{self.node.name()}: its saved values were freed by backward(). Trying to backward through the graph "
@@ -104,7 +107,7 @@ class SavedTensor:
         return f"<SavedTensor {self.place} of {self.node!r}>"
 
 
-def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def check_hook_pair(hooks: Sequence[Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """Return the two hooks. Raises TypeError for anything but two functions."""
     if len(hooks) != 2 or not all(map(callable, hooks)):
         given = ", ".join(type(hook).__name__ for hook in hooks)
@@ -115,9 +118,9 @@ def check_hook_pair(hooks: Sequence[Any]) -> tuple[Callable[[Any], Any], Callabl
     return hooks[0], hooks[1]
 
 
-def saved_tensor(node: GraphNode, place: int) -> SavedTensor:
+def saved_tensor(node: GraphNode, place: int, kind: type[SavedTensor] = SavedTensor) -> SavedTensor:
     """Return a saved value of `node`: at `place` an input, by its number, or the output, which comes last."""
-    found = new(SavedTensor)
+    found = new(kind)
     found.node = node
     found.place = place
     return found

@@ -61,9 +61,8 @@ class device:
         self._blocks.pop().__exit__(*error)
 
     def __repr__(self) -> str:
-        return (
-            f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
-        )
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{index})"
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -89,10 +88,9 @@ def is_meta(spec: device | str | int | None) -> bool:
     if spec is None or spec is CPU:
         return False
     named = spec if isinstance(spec, device) else device(spec)
-    if named.type == "meta":
-        return True
-    require_cpu(named)
-    return False
+    if named.type != "meta":
+        require_cpu(named)
+    return named.type == "meta"
 
 
 CPU = device()

@@ -35,6 +35,16 @@ class FreedMarker:
 FREED = FreedMarker()
 
 
+def freed_error(node: GraphNode, made: str) -> RuntimeError:
+    """Return the error of a read of values that were freed; `made`: what happened at the node's line."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        f"saved tensors after calling backward. (At {node.name()}, {made} at {node.site}.)"
+    )
+
+
 class PackedValue:
     """A saved value that went through `saved_tensors_hooks`, or that carries more than an array.
 

@@ -78,7 +78,11 @@ def _make_float32_variant(op: Op) -> Op:
         return downcast(out) if _is_result_bfloat16(operands) else out
 
     def composite(*inputs: Operand, **params: object) -> Operand:
-        kinds = [_cast_to(x, bfloat16.numpy) if _is_brought_to_bfloat16(op, x) else x for x in inputs]
+        kinds = list(inputs)
+        if op.promotion is not None:  # arrays of other types come to the promoted one first
+            arrays = [getattr(x, "array", x) for x in inputs]
+            others = [hasattr(array, "dtype") and not is_bfloat16_array(array) for array in arrays]
+            kinds = [_cast_to(x, bfloat16.numpy) if other else x for x, other in zip(inputs, others, strict=True)]
         out = op.public(*map(upcast, kinds), **params)
         return downcast(out) if _is_result_bfloat16(kinds) else out
 
@@ -89,12 +93,6 @@ def _make_float32_variant(op: Op) -> Op:
     twin.evaluate, twin.composite, twin.native, twin.wide = evaluate, composite, None, twin
     twin.rules = tuple([None if rule is None else _upcast_rule(rule) for rule in op.rules])
     return twin
-
-
-def _is_brought_to_bfloat16(op: Op, x: Operand) -> bool:
-    """Return whether the op first converts this tensor or array to bfloat16, the promoted type."""
-    array = getattr(x, "array", x)
-    return op.promotion is not None and hasattr(array, "dtype") and not is_bfloat16_array(array)
 
 
 def _is_result_bfloat16(operands: Operands | list[Operand]) -> bool:

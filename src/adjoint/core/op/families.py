@@ -15,7 +15,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
 from adjoint.core.op.evaluation import evaluate
-from adjoint.core.op.op import Op, Rule
+from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import (
     EVALUATION_ERRORS,
     make_kind_check,
@@ -31,7 +31,7 @@ from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function, Operand, Params
+from adjoint.core.typing import Function, Operand
 
 ndarray = np.ndarray
 new = object.__new__
@@ -44,6 +44,13 @@ FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
     "leading", "native", "holomorphic", "keeps_order",
 }  # fmt: skip
+
+
+def _make_op(function: Function, *, family: str, spec: Callable[..., Spec], **facets: Any) -> Op:
+    """Make an op with these facets, of which those not in `FACETS` are its gradient rules: `dx=`, `dy=`, …."""
+    rules = {k: v for k, v in facets.items() if k not in FACETS}
+    others = {k: v for k, v in facets.items() if k in FACETS}
+    return Op(function, rules, call=apply, family=family, spec=spec, **others)
 
 
 def _elementwise_spec(bool_result: bool, check: Function, real_result: bool = False) -> Callable[..., Spec]:
@@ -70,14 +77,11 @@ def unary(
     `bool_result`: the result is bool. `real_result`: of complex numbers it is real. `unsupported_kinds`: the kinds of
     elements, as NumPy has them, that f is not defined for.
     """
-    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
         check = make_kind_check(function.__name__, unsupported_kinds)
-        op = Op(
+        op = _make_op(
             with_operand_check(function, check) if unsupported_kinds else function,
-            rules,
-            call=apply,
             family="unary",
             spec=_elementwise_spec(bool_result, check, real_result),
             promotion=promotion,
@@ -144,14 +148,11 @@ def binary(
     `ufunc`: the NumPy function to which f is equal. It is called directly, which saves 60 ns a call.
     `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for.
     """
-    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
         check = make_kind_check(function.__name__, unsupported_kinds)
-        op = Op(
+        op = _make_op(
             with_operand_check(function, check) if unsupported_kinds else function,
-            rules,
-            call=apply,
             family="binary",
             spec=_elementwise_spec(bool_result, check),
             promotion=promotion,
@@ -269,10 +270,9 @@ def movement_op(
 
     `index` maps the loads of a fused kernel; `view`: the NumPy function returns a view where it can.
     """
-    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
-        op = Op(function, rules, call=apply, family="movement", spec=spec, index=index, linear=True, **facets)
+        op = _make_op(function, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Operand, **params: object) -> Tensor:
             array = x.array if isinstance(x, Tensor) else None
@@ -315,10 +315,9 @@ def _is_view_result(x: Tensor, result: Operand, source: Operand, op: Op) -> bool
 
 def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any) -> Declaration:
     """Declare any other op: tensors by position, configuration by keyword."""
-    rules, facets = _split_facets(facets)
 
     def declare(function: Function) -> Function:
-        op = Op(function, rules, call=apply, family=family, spec=spec, **facets)
+        op = _make_op(function, family=family, spec=spec, **facets)
         quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
         return publish(make_one_input_call(op) if quick else op.public, op)
 
@@ -335,12 +334,6 @@ def with_eager_fast_path(*, composite: Function, **facets: Any) -> Declaration:
         raise AssertionError("a fused function is never traced itself")
 
     return primitive(spec=no_spec, family="fused", composite=composite, **facets)
-
-
-def _split_facets(facets: Params) -> tuple[dict[str, Rule], Params]:
-    """Split declared facets into gradient rules (`dx=`, `dy=`, …) and the others."""
-    rules = {k: v for k, v in facets.items() if k not in FACETS}
-    return rules, {k: v for k, v in facets.items() if k in FACETS}
 
 
 def restrict_scalars(numbers: str, *calls: Function) -> tuple[Function, ...]:

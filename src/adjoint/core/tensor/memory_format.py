@@ -12,8 +12,8 @@ from adjoint.core.runtime.package_name import display_name
 from adjoint.core.typing import Array, Operand
 
 
-class layout:
-    """A layout: `adjoint.strided` is the only one that tensors have; others can be named."""
+class _Named:
+    """A value of the package by its name there."""
 
     __slots__ = ("name",)
 
@@ -27,20 +27,20 @@ class layout:
         return self.name
 
 
-class memory_format:
+class layout(_Named):
+    """A layout: `adjoint.strided` is the only one that tensors have; others can be named."""
+
+    __slots__ = ()
+
+
+class memory_format(_Named):
     """An order of dimensions in memory: `contiguous_format`, `preserve_format`, `channels_last`, `channels_last_3d`."""
 
-    __slots__ = ("name", "order")
+    __slots__ = ("order",)
 
     def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
-        self.name = name
+        super().__init__(name)
         self.order = order  # of dimensions, the slowest first; empty for the order they are in
-
-    def __repr__(self) -> str:
-        return f"{display_name.package}.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
 
 
 strided = layout("strided")

@@ -18,7 +18,7 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Params
 
 NEVER_DISPATCHED = frozenset({"is_storage", "is_tensor", "manual_seed", "typename"})
 # The methods that Python's operators come to, for which `__torch_function__` is asked.
@@ -90,7 +90,7 @@ class DispatchedFunction:
                 return dispatch(self, asked, args, kwargs)
         return self.function(*args, **kwargs)
 
-    def __get__(self, holder: Any, kind: Any = None) -> Any:
+    def __get__(self, holder: object, kind: object = None) -> Any:
         return self if holder is None else MethodType(self, holder)
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +106,7 @@ class DispatchedFunction:
         return repr(self.function)
 
 
-def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
+def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[object]:
     """Yield the arguments, and the elements of lists and tuples among them."""
     for x in (*args, *kwargs.values()) if kwargs else args:
         if type(x) in (list, tuple):
@@ -115,7 +115,7 @@ def _flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterabl
             yield x
 
 
-def overriding_arguments(given: Iterable[Any]) -> list[Any]:
+def overriding_arguments(given: Iterable[object]) -> list[Any]:
     """Return the arguments that override functions, one of each type, subclasses before their bases."""
     asked: list[Any] = []
     for x in given:
@@ -135,7 +135,7 @@ def has_own_torch_function(kind: type) -> bool:
 
 
 def dispatch(
-    function: Any, asked: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], otherwise: Any = None
+    function: object, asked: list[Any], args: tuple[object, ...], kwargs: dict[str, Any], otherwise: object = None
 ) -> Any:
     """Return the first result that is not NotImplemented, of the innermost mode or of an argument.
 
@@ -162,7 +162,9 @@ def dispatch(
     )
 
 
-def default_torch_function(cls: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def default_torch_function(
+    cls: type, function: Function, types: Iterable[type], args: Iterable[Any] = (), kwargs: Params | None = None
+) -> Any:
     """Call the function, and convert the tensors of its result to the subclass: the default of subclasses."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
@@ -172,7 +174,9 @@ def default_torch_function(cls: Any, function: Any, types: Any, args: Any = (), 
     return found if getattr(name, "__name__", "") in ("grad", "_grad", "_base") else _convert_to_subclass(found, cls)
 
 
-def disabled_torch_function_impl(function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def disabled_torch_function_impl(
+    function: Function, types: Iterable[type], args: Iterable[Any] = (), kwargs: Params | None = None
+) -> Any:
     """Call the function as for plain tensors: for subclasses that override nothing."""
     with DisableTorchFunctionGuard():
         return function(*args, **(kwargs or {}))
@@ -201,11 +205,11 @@ def register_subclass(kind: Any, root: type) -> None:
         kind.__setattr__ = _set
 
 
-def _operator(name: str, function: Any) -> Any:
+def _operator(name: str, function: Function) -> Function:
     own = getattr(_root[0], name)
     shown = _dispatched_method(function, name)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, *args: object, **kwargs: object) -> Any:
         if not state.subclasses_enabled and not state.modes:
             return own(self, *args, **kwargs)
         asked = overriding_arguments((self, *args)) if state.subclasses_enabled else []
@@ -219,7 +223,7 @@ def _operator(name: str, function: Any) -> Any:
     return call
 
 
-def _get(self: Any, name: str) -> Any:
+def _get(self: object, name: str) -> Any:
     """Get an attribute of a tensor of a subclass; methods and properties of Tensor dispatch."""
     kind = type(self)
     if name in TENSOR_SLOTS and kind in _shadowing and _called_by_us():
@@ -235,7 +239,7 @@ def _get(self: Any, name: str) -> Any:
     return object.__getattribute__(self, name)
 
 
-def _set(self: Any, name: str, value: Any) -> None:
+def _set(self: object, name: str, value: object) -> None:
     """Set an attribute, for a subclass that has attributes under the names of Tensor's own."""
     if name in TENSOR_SLOTS and _called_by_us():
         vars(_root[0])[name].__set__(self, value)
@@ -248,10 +252,10 @@ def _called_by_us() -> bool:
     return module.startswith("adjoint.")
 
 
-_methods: dict[Any, DispatchedFunction] = {}
+_methods: dict[Function, DispatchedFunction] = {}
 
 
-def _dispatched_method(function: Any, name: str) -> DispatchedFunction:
+def _dispatched_method(function: Function, name: str) -> DispatchedFunction:
     """Return the method under which overrides see the call; operators have their own."""
     if isinstance(function, DispatchedFunction):
         return function
@@ -276,7 +280,7 @@ def _is_from_root(kind: type, name: str) -> bool:
     return False
 
 
-def _convert_to_subclass(found: Any, cls: Any) -> Any:
+def _convert_to_subclass(found: Any, cls: type) -> Any:
     if isinstance(found, _root[0]):
         if cls is _root[0] or isinstance(found, cls) or type(found) in _subclasses:
             return found
@@ -345,7 +349,7 @@ def pop_mode() -> None:
 
 _methods_lock = reset_after_fork(threading.Lock())
 _pushed_modes: list[Any] = []
-_original_methods: list[tuple[type, str, Any]] = []
+_original_methods: list[tuple[type, str, object]] = []
 
 
 def dispatch_on_operands() -> None:
@@ -370,11 +374,11 @@ def _replace_methods() -> None:
                 setattr(base, name, _operator_of_all(name, held, shown) if name in OPERATORS else shown)
 
 
-def _operator_of_all(name: str, held: Any, shown: DispatchedFunction) -> Any:
+def _operator_of_all(name: str, held: Function, shown: DispatchedFunction) -> Function:
     seen_as = getattr(_root[0], OPERATORS[name], held)
     named = _dispatched_method(seen_as, name)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, *args: object, **kwargs: object) -> Any:
         if not state.modes:
             found = held(self, *args, **kwargs)
             asked = overriding_arguments(args) if found is NotImplemented and state.subclasses_enabled else []
