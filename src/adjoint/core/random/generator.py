@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER
 from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
 from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
 from adjoint.core.typing import Array, NumpyDtype
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
 
 Shape = int | Sequence[int]
 
@@ -29,7 +25,7 @@ class Generator(RandomStream):
     pickles continue from the same place on their own.
     """
 
-    def uniform(self, shape: Shape, dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Array:
+    def uniform(self, shape: Shape, dtype: NumpyDtype | type | str, low: float = 0.0, high: float = 1.0) -> Array:
         """u (high - low) + low, with u uniform on [0, 1): 24 bits of a word for float32, 53 of two for float64.
 
         Types of 16 bits get what float32 would, rounded.
@@ -60,7 +56,7 @@ class Generator(RandomStream):
             unit[unit == last] = first  # rounding may reach the open end
         return unit.reshape(sizes)
 
-    def normal(self, shape: Shape, dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Array:
+    def normal(self, shape: Shape, dtype: NumpyDtype | type | str, mean: float = 0.0, std: float = 1.0) -> Array:
         """z std + mean, with z standard normal by Box and Muller.
 
         From 16 elements on, uniforms of the dtype in blocks of 16, and 16 more for the last 16 elements unless the
@@ -83,7 +79,7 @@ class Generator(RandomStream):
             sample += 0
         return sample.astype(kind, copy=False).reshape(sizes)
 
-    def exponential(self, shape: Shape, dtype: DTypeLike, lambd: float = 1.0) -> Array:
+    def exponential(self, shape: Shape, dtype: NumpyDtype | type | str, lambd: float = 1.0) -> Array:
         """-ln(1 - u) / lambd, with u uniform on [0, 1), in float64 whatever the dtype."""
         sizes, kind = _check_sizes(shape), _check_floating_dtype("exponential", dtype)
         if not lambd > 0:
@@ -92,7 +88,7 @@ class Generator(RandomStream):
             unit = self._draw_uniforms(math.prod(sizes), np.dtype(np.float64))
         return cast_sample(-1.0 / lambd * apply_libm(math.log1p, -unit), kind).reshape(sizes)
 
-    def bernoulli(self, shape: Shape, p: float | Array, dtype: DTypeLike) -> Array:
+    def bernoulli(self, shape: Shape, p: float | Array, dtype: NumpyDtype | type | str) -> Array:
         """1 where u < p, else 0, with u uniform on [0, 1).
 
         u is a float64 for a number p, and of the dtype of p for an array, float32 or float64, which is broadcast.
@@ -116,7 +112,7 @@ class Generator(RandomStream):
         sample: Array = np.less(unit, chances).astype(kind).reshape(sizes)
         return sample
 
-    def dropout(self, shape: Shape, p: float, dtype: DTypeLike) -> Array:
+    def dropout(self, shape: Shape, p: float, dtype: NumpyDtype | type | str) -> Array:
         """1 / (1 - p) with probability 1 - p, else 0: what `dropout` multiplies with. p = 0 and p = 1 draw nothing."""
         sizes, kind = _check_sizes(shape), _check_floating_dtype("dropout", dtype)
         if not 0 <= p <= 1:
@@ -129,7 +125,7 @@ class Generator(RandomStream):
         kept /= kind.type(1 - p)
         return kept
 
-    def randint(self, low: int, high: int | None, shape: Shape, dtype: DTypeLike) -> Array:
+    def randint(self, low: int, high: int | None, shape: Shape, dtype: NumpyDtype | type | str) -> Array:
         """low + w mod (high - low), where w is one word, or two for ranges of 2**28 and more; None: all above `low`."""
         sizes, kind = _check_sizes(shape), _check_discrete_dtype("randint", dtype)
         low, high = range_to_largest(kind, low) if high is None else representable_range(kind, low, high)
@@ -142,7 +138,7 @@ class Generator(RandomStream):
         numbers = words if span == 2**64 else words % np.uint64(span) + np.uint64(low % 2**64)
         return cast_sample(numbers.view(np.int64), kind).reshape(sizes)
 
-    def random(self, shape: Shape, dtype: DTypeLike) -> Array:
+    def random(self, shape: Shape, dtype: NumpyDtype | type | str) -> Array:
         """Integers from 0 to the largest of the dtype, or to 2**24 for float32 and 2**53 for float64 (`random_`)."""
         sizes, kind = _check_sizes(shape), _check_discrete_dtype("random", dtype)
         if kind.kind == "u" and kind.itemsize > 1:
@@ -152,7 +148,7 @@ class Generator(RandomStream):
             words = draw(math.prod(sizes))
         return cast_sample((words % np.uint64(largest_exact_integer(kind) + 1)).view(np.int64), kind).reshape(sizes)
 
-    def randperm(self, n: int, dtype: DTypeLike = np.int64) -> Array:
+    def randperm(self, n: int, dtype: NumpyDtype | type | str = np.int64) -> Array:
         """A permutation of 0 to n - 1, (n,): Fisher and Yates from the front, a word for each place but the last."""
         (n,), kind = _check_sizes(n), _check_discrete_dtype("randperm", dtype)
         if kind == np.bool_:
@@ -181,7 +177,7 @@ class Generator(RandomStream):
         return _rebuild_generator, (self.place(),)
 
 
-def _rebuild_generator(state: NDArray[np.uint8]) -> Generator:
+def _rebuild_generator(state: Array) -> Generator:
     return Generator().load_state_array(state)
 
 
@@ -193,7 +189,7 @@ def _check_sizes(shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _check_floating_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
+def _check_floating_dtype(name: str, dtype: NumpyDtype | type | str) -> NumpyDtype:
     kind = np.dtype(dtype)
     if kind.kind != "f" and not is_bfloat16(kind):
         error = RuntimeError if name in ("exponential", "dropout") else NotImplementedError
@@ -201,7 +197,7 @@ def _check_floating_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
     return kind
 
 
-def _check_discrete_dtype(name: str, dtype: DTypeLike) -> NumpyDtype:
+def _check_discrete_dtype(name: str, dtype: NumpyDtype | type | str) -> NumpyDtype:
     kind = np.dtype(dtype)
     if kind.char in "lfd":  # as most are
         return kind

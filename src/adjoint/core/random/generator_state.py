@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, NumpyDtype
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 DEFAULT_SEED = 67280421310721
 NUMPY_SECONDS_BEFORE_NATIVE = 0.05  # native code is loaded once NumPy has drawn as long what that could have drawn
@@ -85,7 +82,7 @@ class RandomStream:
         """The place in the stream as (5056,) uint8, byte for byte that of `torch.get_rng_state()`."""
         return wrap(self.place())
 
-    def set_state(self, new_state: Tensor | NDArray[np.uint8]) -> Self:
+    def set_state(self, new_state: Tensor | Array) -> Self:
         """Continue from a place given by `get_state` or by PyTorch; TypeError unless uint8, RuntimeError if invalid."""
         return self.load_state_array(new_state.numpy() if isinstance(new_state, Tensor) else new_state)
 
@@ -105,7 +102,7 @@ class RandomStream:
         """Refused with RuntimeError: a stream of a CPU has no offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
-    def place(self) -> NDArray[np.uint8]:
+    def place(self) -> Array:
         """What `get_state` gives, as an array."""
         refuse_while_tracing("get_rng_state()")
         with self._lock:
@@ -116,7 +113,7 @@ class RandomStream:
             state["spare"], state["has_spare"] = self._spare or 0.0, self._spare is not None
         return np.frombuffer(state.tobytes(), np.uint8).copy()
 
-    def load_state_array(self, state: NDArray[np.uint8]) -> Self:
+    def load_state_array(self, state: Array) -> Self:
         """What `set_state` does, with an array."""
         refuse_while_tracing("set_rng_state()")
         state = np.asarray(state)
@@ -144,7 +141,7 @@ class RandomStream:
         """Held by whoever draws: native code that moves the stream in `memory` must hold it."""
         return self._lock
 
-    def memory(self) -> NDArray[np.uint32]:
+    def memory(self) -> Array:
         """The place in the stream as native code reads and writes it, (625,) uint32; one address for good."""
         return self._stream.memory()
 

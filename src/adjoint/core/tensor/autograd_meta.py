@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph import grad_dtype as grad_types
 from adjoint.core.graph.hooks import Hook, HookDict, hooks_of
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.graph.tensor_like import TensorLike
 from adjoint.core.runtime.mode import mode, nondefault, touch_gradient
 from adjoint.core.tensor.data_access import DataAccess
 from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
@@ -24,9 +25,6 @@ from adjoint.core.tensor.storage import (
     storage_of,
     view_of,
 )
-
-if TYPE_CHECKING:
-    from adjoint.core.graph.tensor_like import TensorLike
 
 
 class AutogradMeta(DataAccess):

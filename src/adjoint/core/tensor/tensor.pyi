@@ -16,6 +16,7 @@ from adjoint.core.dtype.dtype import dtype as _dtype
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.graph.node import GraphNode, Leaf, OutputSlot
 from adjoint.core.graph.node import Node as Node
+from adjoint.core.graph.node import OutputSlot as OutputSlot
 from adjoint.core.random.generator import Generator
 from adjoint.core.tensor.detach_record import DetachRecord
 from adjoint.core.tensor.memory_format import layout as _layout
