@@ -65,7 +65,9 @@ def stub() -> str:
     outside = [line for f in functions for line in definitions(f.__name__, [signature(f)], spelling)]
     again = [name for name in module.__all__ if vars(module)[name].__module__ != module.__name__]
     for name in again:
-        spelling.imports.add((vars(module)[name].__module__, f"{name} as {name}"))
+        source = vars(module)[name].__module__
+        spelling.imports.discard((source, name))
+        spelling.imports.add((source, f"{name} as {name}"))
     everything = f"__all__ = {module.__all__}".replace("'", '"')
     parts = [
         [OPENING, "", *spelling.import_lines(), "", *spelling.variables, everything, ""],

@@ -14,7 +14,7 @@ from numpy import ndarray
 from adjoint.core.dtype.device import device as _device
 from adjoint.core.dtype.dtype import dtype as _dtype
 from adjoint.core.graph.hooks import RemovableHandle
-from adjoint.core.graph.node import GraphNode, Leaf, OutputSlot
+from adjoint.core.graph.node import GraphNode, Leaf
 from adjoint.core.graph.node import Node as Node
 from adjoint.core.graph.node import OutputSlot as OutputSlot
 from adjoint.core.random.generator import Generator
