@@ -1,7 +1,5 @@
 """Settings for all tests: hypothesis profiles, a cache, nothing left behind, the marks `nightly` and `oracle`."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import gc

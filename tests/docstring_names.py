@@ -1,7 +1,5 @@
 """The most used public names below `adjoint`: their docstrings must be complete (tests/test_docstring_examples.py)."""
 
-from __future__ import annotations
-
 FUNCTIONS = [
     # made
     "tensor", "zeros", "ones", "full", "arange", "linspace", "eye", "zeros_like", "ones_like", "from_numpy",

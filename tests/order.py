@@ -1,7 +1,5 @@
 """The order of tests: one of chance, since no test may rest on another. Who repeats an order gives its seed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

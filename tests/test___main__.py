@@ -1,7 +1,5 @@
 """`python -m adjoint`: its commands, what they print, and how they end."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

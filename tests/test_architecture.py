@@ -1,7 +1,5 @@
 """The layers of the package, read off its imports: a module imports only from layers below its own."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

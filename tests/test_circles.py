@@ -5,8 +5,6 @@ checkers: each of them knows of the other. Where such arrows make a circle, none
 changed alone.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

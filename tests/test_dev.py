@@ -1,7 +1,5 @@
 """dev.py and requirements.lock: the tasks, when `.venv` is taken for whole, and a lock that names no place."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess
@@ -19,7 +17,6 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 def load() -> ModuleType:
     """The module dev.py, anew."""
     spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

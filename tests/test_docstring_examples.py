@@ -1,7 +1,5 @@
 """The docstrings of the most used names: a summary, every parameter, and an example that gives what it shows."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.docstring_names import FUNCTIONS, MODULES
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -124,17 +123,11 @@ def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     twice.__doc__ = BROKEN
     monkeypatch.setattr(ad, "twice", twice, raising=False)
     test_summary("twice")
-    with pytest.raises(AssertionError, match="lacks these"):
-        test_arguments("twice")
-    with pytest.raises(AssertionError, match=r"Expected:\n +7\n +Got:\n +6"):
-        test_example("twice")
+    assert_raises(AssertionError, "lacks these", test_arguments, "twice")
+    assert_raises(AssertionError, r"Expected:\n +7\n +Got:\n +6", test_example, "twice")
     twice.__doc__ = BROKEN.replace("x:", "x, z:").replace("    >>> 2 * 3\n", "").replace("Return twice x.", "2 x")
-    with pytest.raises(AssertionError, match="whole sentence"):
-        test_summary("twice")
-    with pytest.raises(AssertionError, match="no Example"):
-        test_example("twice")
-    with pytest.raises(AssertionError, match="lacks these"):
-        test_arguments("twice")
+    assert_raises(AssertionError, "whole sentence", test_summary, "twice")
+    assert_raises(AssertionError, "no Example", test_example, "twice")
+    assert_raises(AssertionError, "lacks these", test_arguments, "twice")
     twice.__doc__ = BROKEN.replace("x:", "x, y, z:")
-    with pytest.raises(AssertionError, match="names what the signature has not"):
-        test_arguments("twice")
+    assert_raises(AssertionError, "names what the signature has not", test_arguments, "twice")

@@ -1,7 +1,5 @@
 """Tests mirror the source: those of src/adjoint/a/b.py are in tests/a/test_b.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of tests, which the seed tells, and the tests that `-m oracle` runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

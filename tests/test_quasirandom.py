@@ -1,11 +1,10 @@
 """Sobol's sequence has PyTorch's points, in all of its dimensions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint.quasirandom import SobolEngine
@@ -57,7 +56,5 @@ def test_what_is_refused() -> None:
             SobolEngine(dimension)
     engine = SobolEngine(1)
     engine.draw(3)
-    with pytest.raises(ValueError, match=r"then: n=3\+2\*\*1=5"):
-        engine.draw_base2(1)
-    with pytest.raises(NotImplementedError, match="float16"):
-        engine.draw(1, dtype=ad.float16)
+    assert_raises(ValueError, r"then: n=3\+2\*\*1=5", engine.draw_base2, 1)
+    assert_raises(NotImplementedError, "float16", engine.draw, 1, dtype=ad.float16)

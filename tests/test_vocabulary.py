@@ -4,8 +4,6 @@ What PyTorch or Python dictate stands in the tables below, each with its reason.
 `RATCHETS`: lower one here when a change lowers it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The profile of a compiled step: a line and an event for each entry, each computed by itself."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("llvmlite")

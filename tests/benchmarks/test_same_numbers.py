@@ -1,7 +1,5 @@
 """The same seed and the same program give PyTorch's losses, eager and compiled."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each workload, at a size that takes no time, computes the same eagerly, compiled, in PyTorch and in JAX."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from typing import Any

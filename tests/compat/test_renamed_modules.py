@@ -1,7 +1,5 @@
 """Pickles and checkpoints written by version 0.1, before the modules moved, load: `compat.renamed_modules` leads."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

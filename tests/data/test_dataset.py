@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import data
@@ -29,8 +28,7 @@ def test_tensor_dataset() -> None:
     assert [t.tolist() for t in dataset[1:]] == [[[2, 3], [4, 5]], [1, 2]]
     with pytest.raises(AssertionError, match="Size mismatch between tensors: the first dimensions are 3, 4"):
         data.TensorDataset(ad.zeros(3), ad.zeros(4, 2))
-    with pytest.raises(ValueError, match="at least one tensor"):
-        data.TensorDataset()
+    assert_raises(ValueError, "at least one tensor", data.TensorDataset)
 
 
 def test_subset() -> None:
@@ -53,30 +51,24 @@ def test_concatenation() -> None:
     assert len(both) == 7
     assert [both[i][0].item() for i in (0, 2, 3, 6, -1, -7)] == [0, 2, 10, 13, 13, 0]
     assert [x.tolist() for (x,) in data.DataLoader(both, 4)] == [[0, 1, 2, 10], [11, 12, 13]]
-    with pytest.raises(ValueError, match="absolute value of index should not exceed dataset length"):
-        both[-8]
-    with pytest.raises(IndexError, match="index 7 is out of range"):
-        both[7]
-    with pytest.raises(AssertionError, match="empty iterable"):
-        data.ConcatDataset([])
-    with pytest.raises(AssertionError, match="does not support IterableDataset"):
-        data.ConcatDataset([a, Stream(1)])
+    assert_raises(ValueError, "absolute value of index should not exceed dataset length", lambda: both[-8])
+    assert_raises(IndexError, "index 7 is out of range", lambda: both[7])
+    assert_raises(AssertionError, "empty iterable", data.ConcatDataset, [])
+    assert_raises(AssertionError, "does not support IterableDataset", lambda: data.ConcatDataset([a, Stream(1)]))
 
 
 def test_chain() -> None:
     chain = Stream(1, 2) + Stream(3)
     assert list(chain) == [1, 2, 3]
     assert len(chain) == 3
-    with pytest.raises(AssertionError, match="only supports IterableDataset"):
-        list(data.ChainDataset([[1]]))
+    assert_raises(AssertionError, "only supports IterableDataset", lambda: list(data.ChainDataset([[1]])))
 
 
 def test_a_dataset_without_getitem() -> None:
     class Nothing(data.Dataset[int]):
         pass
 
-    with pytest.raises(NotImplementedError, match="Nothing has no __getitem__"):
-        Nothing()[0]
+    assert_raises(NotImplementedError, "Nothing has no __getitem__", lambda: Nothing()[0])
 
 
 class Point(NamedTuple):
@@ -143,12 +135,10 @@ def test_collate_refusals() -> None:
     for parts in ([ad.zeros(2), ad.zeros(2), ad.zeros(3)], [np.zeros(2), np.zeros(2), np.zeros(3)]):
         with pytest.raises(RuntimeError, match=r"equal size, but got \[2\] at entry 0 and \[3\] at entry 2"):
             data.default_collate(parts)
-    with pytest.raises(RuntimeError, match="should be of equal size, but the sizes are 1, 2"):
-        data.default_collate([[1, 2], [3]])
+    assert_raises(RuntimeError, "should be of equal size, but the sizes are 1, 2", data.default_collate, [[1, 2], [3]])
     with pytest.raises(TypeError, match=r"batch must contain tensors.*found <class 'object'>"):
         data.default_collate([object()])
-    with pytest.raises(TypeError, match="found <U1"):
-        data.default_collate([np.array(["a"])])
+    assert_raises(TypeError, "found <U1", lambda: data.default_collate([np.array(["a"])]))
 
 
 def test_stack() -> None:
@@ -170,8 +160,7 @@ def test_stack() -> None:
     for given, named_ones, message in (
         ((), {}, "At least one dataset"), ((x,), {"y": x}, "both types"), ((x, [1]), {}, "Size mismatch"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            data.StackDataset(*given, **named_ones)
+        assert_raises(ValueError, message, data.StackDataset, *given, **named_ones)
 
     class Short(Many):
         def __getitems__(self, indices: list[int]) -> list[int]:

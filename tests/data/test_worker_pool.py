@@ -1,7 +1,5 @@
 """Worker processes: the same batches as without and as PyTorch's, errors, deaths, and no process left behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -13,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import data
@@ -156,8 +155,7 @@ def test_an_error_has_its_type_and_the_workers_traceback_and_the_pass_goes_on() 
         next(passing)
     assert "in fails" in str(info.value)
     assert "'the key'" in str(info.value)
-    with pytest.raises(RuntimeError, match="Caught Picky in DataLoader worker process 0"):
-        next(passing)
+    assert_raises(RuntimeError, "Caught Picky in DataLoader worker process 0", next, passing)
     with pytest.raises(KeyError):
         next(passing)
     assert list(passing) == [4, 5]
@@ -170,14 +168,12 @@ class Picky(Exception):
 
 def test_what_cannot_be_sent_is_an_error() -> None:
     loader = data.DataLoader(Odd(lambda index: lambda: index), None, num_workers=1)
-    with pytest.raises(Exception, match=r"(?s)in DataLoader worker process 0.*pickle"):
-        next(iter(loader))
+    assert_raises(Exception, r"(?s)in DataLoader worker process 0.*pickle", lambda: next(iter(loader)))
 
 
 def test_worker_init_fn_and_its_error() -> None:
     def begin(worker: int) -> None:
         info = data.get_worker_info()
-        assert info is not None
         assert (info.id, info.num_workers) == (worker, 2)
         info.dataset.does = lambda index: (worker, ad.initial_seed() == info.seed, ad.get_num_threads())
 
@@ -199,20 +195,17 @@ def test_a_killed_worker_is_named() -> None:
         return index
 
     passing = iter(data.DataLoader(Odd(dies), None, num_workers=2))
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly.*SIGKILL"):
-        list(passing)
+    assert_raises(RuntimeError, r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly.*SIGKILL", list, passing)
     loader = data.DataLoader(Odd(dies), None, num_workers=2, persistent_workers=True)
     for _ in range(2):  # the second pass has workers of its own
-        with pytest.raises(RuntimeError, match="exited unexpectedly"):
-            list(loader)
+        assert_raises(RuntimeError, "exited unexpectedly", list, loader)
     with pytest.raises(RuntimeError, match="with exit code 3"):
         list(data.DataLoader(Odd(lambda index: os._exit(3)), None, num_workers=1))
 
 
 def test_timeout() -> None:
     loader = data.DataLoader(Odd(lambda index: time.sleep(0.5)), None, num_workers=1, timeout=0.1)
-    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0.1 seconds"):
-        next(iter(loader))
+    assert_raises(RuntimeError, r"DataLoader timed out after 0.1 seconds", lambda: next(iter(loader)))
 
 
 def test_nothing_is_left_behind_when_a_pass_is_left_early() -> None:
@@ -269,8 +262,7 @@ def test_a_stuck_worker_is_ended_when_the_time_is_over() -> None:
     loader = data.DataLoader(Odd(lambda index: time.sleep(600)), num_workers=2, timeout=0.2)
     passing = iter(loader)
     pids = [worker.process.pid for worker in passing._worker_pool.workers]  # type: ignore[attr-defined]
-    with pytest.raises(RuntimeError, match="timed out"):
-        next(passing)
+    assert_raises(RuntimeError, "timed out", next, passing)
     assert gone(pids)
 
 
@@ -302,7 +294,6 @@ def started(how: str, method: str, folder: Any) -> tuple[subprocess.Popen[str], 
     process = subprocess.Popen(
         [sys.executable, str(path), how, method], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     return process, [int(pid) for pid in process.stdout.readline().split()]
 
 

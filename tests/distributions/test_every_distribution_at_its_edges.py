@@ -1,7 +1,5 @@
 """Distributions at the edges of their parameters and supports against PyTorch's: values and gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Distributions in compiled steps: the same numbers as eagerly."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Divergences against PyTorch's, of each pair that it documents, and what is registered by others."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each transform and constraint against PyTorch's: values, inverses, Jacobians, domains, shapes, printing."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """docs/claims.md and the tests that carry its ids; `python3 tools/claims.py` fills in the files of a row."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tools.claims import PAGE, claimed, marked, with_tests

@@ -1,7 +1,5 @@
 """The recipes of CONTRIBUTING.md work as they are written."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of conventions in docs/autograd.md: each line is evaluated, eagerly and compiled."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

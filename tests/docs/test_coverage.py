@@ -1,7 +1,5 @@
 """docs/coverage.md says which of PyTorch's names are here, and why the others are not."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -15,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def tool() -> Any:
     spec = spec_from_file_location("coverage_page", ROOT / "tools" / "coverage.py")
-    assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)

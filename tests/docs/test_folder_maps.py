@@ -1,7 +1,5 @@
 """Each folder's `__init__` docstring lists its modules; `python3 tools/folder_maps.py` mends a stale list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

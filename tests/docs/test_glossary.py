@@ -1,7 +1,5 @@
 """docs/glossary.md: one row for each term, in order, with a file that exists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,5 @@
 """What the pages link to, and what the maps of folders are searched for, is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/ops.md is as the ops are declared; `python3 tools/op_table.py` writes it anew."""
 
-from __future__ import annotations
-
 import pytest
 from tools.op_table import PAGE, op_table
 

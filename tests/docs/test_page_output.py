@@ -1,7 +1,5 @@
 """What the pages show as output is what their Python prints; `python3 tools/page_output.py` mends a stale page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

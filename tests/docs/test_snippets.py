@@ -4,8 +4,6 @@ The Python blocks of a page are one program, as its reader would type them. A bl
 out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The demo: both runs agree, it recognises the digits, and its page shows what it should and needs nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -72,7 +70,6 @@ def test_both_runs_learn_and_agree(demo: tuple[str, str]) -> None:
     assert len(reached) == 2
     assert min(reached) >= 97
     difference = re.search(r"differ by at most (\S+), relatively, over (\d+) steps", printed)
-    assert difference is not None
     assert float(difference[1]) <= 1e-4
     assert int(difference[2]) == 4 * 45  # the last batch of an epoch is smaller
     assert "speed ratio" in printed
@@ -114,7 +111,6 @@ def test_both_curves_are_drawn(demo: tuple[str, str]) -> None:
 
 def test_all_misclassified_digits_are_shown(demo: tuple[str, str]) -> None:
     found = re.search(r"<b>(\d+) misclassified</b> of 359", demo[1])
-    assert found is not None
     assert 0 < int(found[1]) <= 0.03 * 359
     labels = [attrs["aria-label"] or "" for attrs in Page(demo[1]).with_class("svg", "scan")]
     assert len(labels) == int(found[1])

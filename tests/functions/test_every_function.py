@@ -1,7 +1,5 @@
 """Every function in PyTorch's table of sample inputs: ours gives the same, for each element type, or is named here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions of bfloat16: as near to the exact values as PyTorch's, or within a unit in the last place of either."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `print` shows as grad_fn: functions of several ops bear the name of PyTorch's one node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ Whole numbers and uniform ones agree to the bit, and so does the place in the st
 logarithm, a sine or a power enters, the libraries of the two may round another way.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

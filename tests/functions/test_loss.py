@@ -1,7 +1,5 @@
 """Losses, embedding and one_hot against PyTorch: values, gradients, errors."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

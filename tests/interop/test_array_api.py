@@ -1,7 +1,5 @@
 """The array API standard: what every function of `adjoint.array_api` gives is what NumPy's of that name gives."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.array_api import make_strategies_namespace
 from hypothesis.strategies import data, sampled_from
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import array_api as xp
@@ -176,8 +175,7 @@ def test_running(name: str, kind: str) -> None:
             expected = getattr(np, name)(x, axis=axis, include_initial=initial)
             ours = getattr(xp, name)(xp.asarray(x), axis=axis, include_initial=initial)
             agree(ours, expected, f"{name}({kind}{shape})")
-    with pytest.raises(ValueError, match="needs an axis"):
-        getattr(xp, name)(xp.ones((2, 2)))
+    assert_raises(ValueError, "needs an axis", lambda: getattr(xp, name)(xp.ones((2, 2))))
 
 
 def test_spread_of_too_few_is_not_a_number() -> None:
@@ -307,10 +305,8 @@ def test_result_type() -> None:
     assert xp.result_type(xp.ones(3), xp.zeros((), dtype=xp.float64)) is xp.float64
     assert xp.result_type(xp.int8, 1) is xp.int8
     assert xp.result_type(xp.float32, 1j) is xp.complex64
-    with pytest.raises(TypeError, match="no integer type holds both"):
-        xp.result_type(xp.uint64, xp.int8)
-    with pytest.raises(TypeError, match="one argument must be"):
-        xp.result_type(1, 2)
+    assert_raises(TypeError, "no integer type holds both", xp.result_type, xp.uint64, xp.int8)
+    assert_raises(TypeError, "one argument must be", xp.result_type, 1, 2)
 
 
 def test_types() -> None:
@@ -323,8 +319,7 @@ def test_types() -> None:
     assert xp.isdtype(xp.int8, "signed integer")
     assert xp.isdtype(xp.uint8, ("bool", xp.uint8))
     assert not xp.isdtype(xp.bool, "numeric")
-    with pytest.raises(ValueError, match="is no category"):
-        xp.isdtype(xp.int8, "real")
+    assert_raises(ValueError, "is no category", xp.isdtype, xp.int8, "real")
     for name in FLOATS:
         limits, theirs = xp.finfo(getattr(xp, name)), np.finfo(name)
         assert (limits.eps, limits.max, limits.bits) == (theirs.eps, theirs.max, theirs.bits)
@@ -335,10 +330,8 @@ def test_types() -> None:
     for name in INTEGERS:
         bounds = xp.iinfo(getattr(xp, name))
         assert (bounds.min, bounds.max, bounds.bits) == (np.iinfo(name).min, np.iinfo(name).max, np.iinfo(name).bits)
-    with pytest.raises(TypeError, match="expected an integer type"):
-        xp.iinfo(xp.float32)
-    with pytest.raises(TypeError, match="expected a floating type"):
-        xp.finfo(xp.int32)
+    assert_raises(TypeError, "expected an integer type", xp.iinfo, xp.float32)
+    assert_raises(TypeError, "expected a floating type", xp.finfo, xp.int32)
 
 
 def test_astype() -> None:
@@ -346,8 +339,7 @@ def test_astype() -> None:
     assert xp.astype(x, xp.int64).tolist() == [1, -2]
     assert xp.astype(x, xp.float32, copy=False) is x
     assert xp.astype(x, xp.float32) is not x
-    with pytest.raises(TypeError, match="imaginary"):
-        xp.astype(xp.asarray([1j]), xp.float32)
+    assert_raises(TypeError, "imaginary", lambda: xp.astype(xp.asarray([1j]), xp.float32))
 
 
 def test_creation() -> None:
@@ -370,10 +362,8 @@ def test_creation() -> None:
     assert xp.full_like(x, 3, dtype=xp.float64).dtype is xp.float64
     assert xp.asarray(x) is x
     assert xp.asarray(x, copy=True) is not x
-    with pytest.raises(ValueError, match="can't alias"):
-        xp.asarray([1.0], copy=False)
-    with pytest.raises(RuntimeError, match="CPU only"):
-        xp.ones(2, device="cuda")
+    assert_raises(ValueError, "can't alias", xp.asarray, [1.0], copy=False)
+    assert_raises(RuntimeError, "CPU only", xp.ones, 2, device="cuda")
 
 
 def test_errors() -> None:
@@ -457,8 +447,7 @@ def test_inspection() -> None:
     assert set(info.dtypes()) == {"bool", *INTEGERS, *FLOATS, *COMPLEX}
     assert set(info.dtypes(kind=("bool", "real floating"))) == {"bool", *FLOATS}
     assert info.capabilities()["boolean indexing"] is True
-    with pytest.raises(ValueError, match="is no category"):
-        info.dtypes(kind="numbers")
+    assert_raises(ValueError, "is no category", info.dtypes, kind="numbers")
 
 
 def test_the_array_object() -> None:
@@ -495,10 +484,8 @@ def test_gradients_through_a_mixture_of_types() -> None:
     out = xp.multiply(x, y)
     assert out.dtype is xp.float64
     xp.sum(out).backward()
-    assert x.grad is not None
     assert x.grad.dtype is xp.float32
     assert x.grad.tolist() == [3, 3]
-    assert y.grad is not None
     assert y.grad.item() == 3
 
 

@@ -1,12 +1,11 @@
 """NumPy's and SciPy's functions called on tensors: the values are NumPy's, the gradients pass through."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint.interop.numpy.function_protocol import TABLES
@@ -136,8 +135,7 @@ def test_results_go_where_they_are_wanted() -> None:
     total = np.zeros(())
     np.sum(t, out=total)
     assert total == pytest.approx(V.sum())
-    with pytest.raises(TypeError, match="cannot hold a result that requires grad"):
-        np.sin(t.requires_grad_(), out=room)
+    assert_raises(TypeError, "cannot hold a result that requires grad", lambda: np.sin(t.requires_grad_(), out=room))
 
 
 @pytest.mark.parametrize("symbol", ["add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "lt", "ge", "eq"])
@@ -205,10 +203,8 @@ def test_scipy_special(name: str) -> None:
     out.sum().backward()
     h = 1e-6
     slope = sum(f(*SCIPY[name][:0], SCIPY[name][0] + s * h, *SCIPY[name][1:]).sum() * s for s in (1, -1)) / (2 * h)
-    assert given[0].grad is not None
     assert given[0].grad.sum().item() == pytest.approx(slope, rel=1e-4)
-    with pytest.raises(TypeError, match=r"scipy\.special\.\w+ has no differentiable counterpart"):
-        special.airy(given[0])
+    assert_raises(TypeError, r"scipy\.special\.\w+ has no differentiable counterpart", lambda: special.airy(given[0]))
 
 
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc"])

@@ -1,7 +1,5 @@
 """`nn.grad`: the gradients of convolutions by themselves, and masks of causal attention as tensors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -26,7 +24,6 @@ def test_gradients_are_those_of_the_convolution(rank: int) -> None:
 def test_they_have_gradients_themselves() -> None:
     w, g = ad.ones(1, 1, 2, dtype=ad.float64).requires_grad_(), ad.ones(1, 1, 3, dtype=ad.float64)
     nn.grad.conv1d_input((1, 1, 4), w, g).sum().backward()
-    assert w.grad is not None
     assert w.grad.tolist() == [[[3, 3]]]
 
 

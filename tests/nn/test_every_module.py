@@ -1,7 +1,5 @@
 """Every module in PyTorch's table: ours is made, trained, shown, saved and copied as its own, or is named here."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """First values against PyTorch: number for number from the same seed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

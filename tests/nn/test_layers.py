@@ -1,7 +1,5 @@
 """Every layer against PyTorch's: first values, outputs, gradients, state, repr."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

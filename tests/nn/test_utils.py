@@ -1,7 +1,5 @@
 """Limits for gradients, and parameters as one vector: PyTorch's numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

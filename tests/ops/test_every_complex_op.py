@@ -1,7 +1,5 @@
 """What holds for every op of complex numbers: spec, types, gradients, forward mode, batches, traced and compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What holds for every op: value, spec, first and second gradient, types, and agreement with its composite form."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every op under `vmap` is what a loop over the examples gives: values and gradients, whichever inputs are batched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

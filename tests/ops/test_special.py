@@ -1,7 +1,5 @@
 """Special functions against 40 digits: to the last digits over their whole domains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

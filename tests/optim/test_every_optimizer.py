@@ -1,7 +1,5 @@
 """The optimizers' numbers are PyTorch's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 ADJOINT_NIGHTLY=1 runs the whole product; a run of every day takes each optimizer and each schedule once.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

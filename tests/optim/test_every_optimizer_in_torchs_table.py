@@ -1,13 +1,12 @@
 """Each input of PyTorch's own table of optimizers: a hundred steps, the state, and the errors are PyTorch's."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.optimizer_twins import to_torch
 
 import adjoint as ad
@@ -172,12 +171,10 @@ def test_errors(name: str, given: Any) -> None:
         return
     options = translated(options)
     if given.error_on is table.OptimizerErrorEnum.CONSTRUCTION_ERROR:
-        with pytest.raises(given.error_type, match=given.error_regex):
-            getattr(ad.optim, name)(params, **options)
+        assert_raises(given.error_type, given.error_regex, lambda: getattr(ad.optim, name)(params, **options))
         return
     optimizer = getattr(ad.optim, name)(params, **options)
-    with pytest.raises(given.error_type, match=given.error_regex + ": parameter 0 of its group"):
-        optimizer.step()
+    assert_raises(given.error_type, given.error_regex + ": parameter 0 of its group", optimizer.step)
 
 
 def test_sparse_adam_refuses() -> None:
@@ -185,10 +182,8 @@ def test_sparse_adam_refuses() -> None:
     optimizer = ad.optim.SparseAdam([("table", p)])
     optimizer.step()
     p.grad = ad.ones(2)
-    with pytest.raises(RuntimeError, match=r"SparseAdam does not support dense gradients.*parameter 'table'"):
-        optimizer.step()
-    with pytest.raises(ValueError, match="Invalid learning rate: 0"):
-        ad.optim.SparseAdam([p], lr=0)
+    assert_raises(RuntimeError, r"SparseAdam does not support dense gradients.*parameter 'table'", optimizer.step)
+    assert_raises(ValueError, "Invalid learning rate: 0", ad.optim.SparseAdam, [p], lr=0)
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)

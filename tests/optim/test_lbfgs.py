@@ -1,12 +1,11 @@
 """L-BFGS takes PyTorch's way, to the same number of calls."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -94,8 +93,7 @@ def test_refusals() -> None:
         optim.LBFGS([{"params": [p]}, {"params": [ad.ones(1, requires_grad=True)]}])
     with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported"):
         optim.LBFGS([p], line_search_fn="golden").step(lambda: (p * p).sum())
-    with pytest.raises(TypeError, match="closure"):
-        optim.LBFGS([p]).step()  # type: ignore[call-arg]
+    assert_raises(TypeError, "closure", lambda: optim.LBFGS([p]).step())
 
 
 def test_a_copy_goes_on_the_same_way() -> None:
@@ -142,5 +140,4 @@ def test_no_part_of_a_compiled_step() -> None:
     def step() -> Any:
         return optimizer.step(lambda: (p * p).sum())
 
-    with pytest.raises(RuntimeError, match=r"LBFGS\.step\(\)"):
-        step()
+    assert_raises(RuntimeError, r"LBFGS\.step\(\)", step)

@@ -1,7 +1,5 @@
 """Averaged models are PyTorch's."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 ADJOINT_NIGHTLY=1 kills 200 writers of each kind.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -16,6 +14,7 @@ import threading
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 from adjoint import as_tensor
 from adjoint.serialization import atomic
@@ -71,8 +70,7 @@ def test_a_failing_system_call_leaves_the_old_file_and_nothing_else(target, call
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(atomic.os, call, full)
-    with pytest.raises(OSError, match="No space left"):
-        replace_file(target, [b"new"])
+    assert_raises(OSError, "No space left", replace_file, target, [b"new"])
     monkeypatch.undo()
     assert target.read_bytes() == b"old"
     assert names(target) == [target.name]
@@ -157,11 +155,9 @@ def test_a_symbolic_link_stays_and_its_target_is_replaced(target):
 
 def test_what_is_no_regular_file_is_left_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="not a regular file"):
-        replace_file(tmp_path / "pipe", [b"new"])
+    assert_raises(OSError, "not a regular file", lambda: replace_file(tmp_path / "pipe", [b"new"]))
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    with pytest.raises(IsADirectoryError, match="it is a folder"):
-        replace_file(tmp_path, [b"new"])
+    assert_raises(IsADirectoryError, "it is a folder", replace_file, tmp_path, [b"new"])
     with pytest.raises(FileNotFoundError):
         replace_file(tmp_path / "missing" / "x", [b"new"])
     assert names(tmp_path / "pipe") == ["pipe"]
@@ -169,8 +165,7 @@ def test_what_is_no_regular_file_is_left_alone(tmp_path):
 
 def test_a_write_protected_file_is_left_alone(target, monkeypatch):
     monkeypatch.setattr(atomic.os, "access", lambda path, mode: False)  # for root nothing is protected
-    with pytest.raises(PermissionError, match="write-protected"):
-        replace_file(target, [b"new"])
+    assert_raises(PermissionError, "write-protected", replace_file, target, [b"new"])
     assert target.read_bytes() == b"old"
 
 

@@ -1,7 +1,5 @@
 """`save` and `load`: PyTorch's files in both directions, and what files may name."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import io
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn, optim, serialization
@@ -125,8 +124,7 @@ def test_views_of_one_memory_stay_so() -> None:
     w, v = load(saved([x := ad.ones(3, requires_grad=True), x.detach()]))
     y = (w * w).sum()
     v.mul_(2)
-    with pytest.raises(RuntimeError, match="modified"):
-        y.backward()
+    assert_raises(RuntimeError, "modified", y.backward)
 
 
 def test_each_memory_is_written_once() -> None:
@@ -224,10 +222,8 @@ def test_paths_and_files(tmp_path: Any) -> None:
         assert load(file)[0] == 1
     with open(tmp_path / "text", "w", encoding="utf-8") as text, pytest.raises(TypeError, match="text mode"):
         save(1, text)  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="load: f must be a path or an open binary file"):
-        load(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="only a file given by its path can be mapped"):
-        load(saved(1), mmap=True)
+    assert_raises(AttributeError, "load: f must be a path or an open binary file", load, 3)
+    assert_raises(ValueError, "only a file given by its path can be mapped", lambda: load(saved(1), mmap=True))
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "missing")
 
@@ -268,10 +264,8 @@ def test_tensors_without_values_are_saved() -> None:
 def test_map_location_and_other_options() -> None:
     for given_one in (None, "cpu", ad.device("cpu"), {"cuda:0": "cpu"}, lambda storage, location: storage):
         assert load(saved(ad.ones(1)), map_location=given_one, weights_only=True).tolist() == [1]
-    with pytest.raises(RuntimeError, match="on the CPU only"):
-        load(saved(1), map_location="cuda:0")
-    with pytest.raises(ValueError, match="pickle_module is not used"):
-        load(saved(1), pickle_module=io)
+    assert_raises(RuntimeError, "on the CPU only", lambda: load(saved(1), map_location="cuda:0"))
+    assert_raises(ValueError, "pickle_module is not used", lambda: load(saved(1), pickle_module=io))
     assert load(saved(1, pickle_module=pickle, pickle_protocol=4), pickle_module=pickle) == 1
 
 
@@ -319,8 +313,7 @@ class Net(nn.Module):
 def test_classes_need_to_be_allowed() -> None:
     file = saved({"config": Config(3)})
     name = f"{__name__}.Config"
-    with pytest.raises(FileError, match=rf"Unsupported global: GLOBAL {name} was not.*add_safe_globals\(\[{name}\]\)"):
-        load(file)
+    assert_raises(FileError, rf"Unsupported global: GLOBAL {name} was not.*add_safe_globals\(\[{name}\]\)", load, file)
     with serialization.safe_globals([Config]):
         assert serialization.get_safe_globals() == [Config]
         file.seek(0)
@@ -333,8 +326,7 @@ def test_classes_need_to_be_allowed() -> None:
     finally:
         serialization.clear_safe_globals()
     file.seek(0)
-    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
-        load(file)
+    assert_raises(pickle.UnpicklingError, "Unsupported global", load, file)
 
 
 def test_what_is_read_anyway_may_be_allowed() -> None:
@@ -364,8 +356,7 @@ def test_modules_and_plain_classes_of_the_program() -> None:
 def test_what_could_act_stays_out(value: Any, weights_only: bool) -> None:
     if isinstance(value, Active):
         value.x = 1  # type: ignore[attr-defined]
-    with pytest.raises(FileError, match="Unsupported global"):
-        load(saved(value), weights_only=weights_only)
+    assert_raises(FileError, "Unsupported global", lambda: load(saved(value), weights_only=weights_only))
 
 
 def test_arrays_and_scalars_of_numpy() -> None:

@@ -4,8 +4,6 @@ Each is loaded in a process that notes every system event and whose memory is li
 ADJOINT_NIGHTLY=1 runs 2,000 files of each format.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

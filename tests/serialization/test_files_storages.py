@@ -1,7 +1,5 @@
 """Storages in files: they come back as they were, share their memory with tensors, and go to PyTorch and back."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

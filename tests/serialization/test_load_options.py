@@ -1,7 +1,5 @@
 """Loading as the program says: byte orders that files leave out, shared mapping, and PyTorch's variables about code."""
 
-from __future__ import annotations
-
 import io
 import mmap
 import pickle
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint.serialization import (
@@ -67,8 +66,7 @@ def test_shared_files_take_what_is_written(tmp_path: Path) -> None:
         ad.load(path, mmap=True)["x"][0] = 5
         assert ad.load(path, mmap=True)["x"].tolist() == [5, 2]
     assert get_default_mmap_options() == mmap.MAP_PRIVATE
-    with pytest.raises(RuntimeError, match="the file is damaged"):
-        ad.load(path)
+    assert_raises(RuntimeError, "the file is damaged", ad.load, path)
 
 
 def test_mapping_is_shared_from_a_call_on() -> None:
@@ -77,8 +75,7 @@ def test_mapping_is_shared_from_a_call_on() -> None:
         assert get_default_mmap_options() == mmap.MAP_SHARED
     finally:
         set_default_mmap_options(mmap.MAP_PRIVATE)
-    with pytest.raises(ValueError, match=r"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got 64"):
-        set_default_mmap_options(64)
+    assert_raises(ValueError, r"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got 64", set_default_mmap_options, 64)
 
 
 def test_variables_say_whether_files_may_name_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +95,7 @@ def test_variables_say_whether_files_may_name_classes(monkeypatch: pytest.Monkey
     with refused:
         load(weights_only=True)
     monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
-    with pytest.raises(RuntimeError, match="Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
-        load()
+    assert_raises(RuntimeError, "Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD", load)
     monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     with refused:
         load(weights_only=False)
@@ -121,5 +117,4 @@ def test_files_must_be_seekable_but_need_no_more() -> None:
         ad.load(Stream(file.getvalue()))  # type: ignore[arg-type]
     for more in ((), ("readinto",)):
         assert ad.load(Stream(file.getvalue(), "seek", "tell", *more)).tolist() == [1, 1]  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="with a 'write' attribute, not a Tensor"):
-        ad.save("text", ad.ones(2))  # type: ignore[arg-type]
+    assert_raises(AttributeError, "with a 'write' attribute, not a Tensor", lambda: ad.save("text", ad.ones(2)))

@@ -1,7 +1,5 @@
 """The safetensors format: round trips, exchange with the safetensors package, layout, checksums."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.support.errors import assert_raises
 
 from adjoint.serialization.safetensors import DTYPES, ChecksumError, SafetensorsError, read, write
 
@@ -110,33 +109,27 @@ def test_views_of_one_array_are_stored_whole_and_read_apart():
 
 @pytest.mark.parametrize("dtype", ["c16", "O", "S3", "U3", "M8[s]", "V4", [("a", "f4")]])
 def test_dtypes_the_format_lacks_are_refused_by_name(dtype):
-    with pytest.raises(TypeError, match=r"'layer\.x'.*cannot hold dtype"):
-        write({"layer.x": np.zeros(2, dtype)})
+    assert_raises(TypeError, r"'layer\.x'.*cannot hold dtype", lambda: write({"layer.x": np.zeros(2, dtype)}))
 
 
 @pytest.mark.parametrize("name", ["__metadata__", "half \ud800 pair"])
 def test_names_the_format_lacks_are_refused(name):
-    with pytest.raises(ValueError, match="cannot have the name"):
-        write({name: np.zeros(1)})
+    assert_raises(ValueError, "cannot have the name", lambda: write({name: np.zeros(1)}))
 
 
 @pytest.mark.parametrize("key", ["adjoint.crc32", "adjoint.crc32:x", "\udfff"])
 def test_metadata_the_format_lacks_is_refused(key):
-    with pytest.raises(ValueError, match="metadata cannot have the key"):
-        write({}, {key: ""})
+    assert_raises(ValueError, "metadata cannot have the key", write, {}, {key: ""})
 
 
 def test_metadata_and_names_must_be_strings():
-    with pytest.raises(TypeError, match="metadata must map strings to strings, not 'a' to a int"):
-        write({}, {"a": 1})
-    with pytest.raises(TypeError, match="a tensor's name must be a string, not 3"):
-        write({3: np.zeros(1)})
+    assert_raises(TypeError, "metadata must map strings to strings, not 'a' to a int", write, {}, {"a": 1})
+    assert_raises(TypeError, "a tensor's name must be a string, not 3", lambda: write({3: np.zeros(1)}))
 
 
 def test_a_header_over_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr("adjoint.serialization.safetensors.HEADER_LIMIT", 1000)
-    with pytest.raises(ValueError, match="more than the 1000"):
-        write({"x" * 1000: np.zeros(1)})
+    assert_raises(ValueError, "more than the 1000", lambda: write({"x" * 1000: np.zeros(1)}))
 
 
 class Trickle(io.BytesIO):
@@ -182,8 +175,7 @@ def test_mapped_arrays_are_private(tmp_path):
     assert not arrays["x"].flags.owndata
     arrays["x"][:] = 0
     assert_same(read(path)[0], tensors)
-    with pytest.raises(ValueError, match="only a file given by its path"):
-        read(path.read_bytes(), mapped=True)
+    assert_raises(ValueError, "only a file given by its path", lambda: read(path.read_bytes(), mapped=True))
 
 
 def test_mapped_tensors_off_their_alignment_are_copied(tmp_path):
@@ -224,8 +216,7 @@ def test_a_flipped_bit_is_reported_with_the_name_of_its_tensor(bit, mapped, tmp_
 def test_a_changed_header_is_reported(old, new, message):
     data = content({"weight": np.ones((2, 3), "f4")}, {"note": "epoch 3"})
     assert data.count(old) == 1
-    with pytest.raises(ChecksumError, match=message):
-        read(data.replace(old, new))
+    assert_raises(ChecksumError, message, lambda: read(data.replace(old, new)))
 
 
 def test_equal_tensors_laid_out_anew_keep_their_checksums():

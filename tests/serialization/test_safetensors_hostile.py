@@ -1,7 +1,5 @@
 """Files made to mislead a reader: each gives a clear error, or the data it truly holds, and takes little memory."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

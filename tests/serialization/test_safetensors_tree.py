@@ -1,7 +1,5 @@
 """`save_safetensors` and `load_safetensors`: nested values and tensors, what they refuse, and what other tools see."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections import OrderedDict, defaultdict, namedtuple
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.support.errors import assert_raises
 
 from adjoint import as_tensor
 from adjoint.core.dtype.dtype import DTYPES, bfloat16
@@ -152,8 +151,7 @@ def test_nesting_up_to_the_limit_and_beyond():
     for _ in range(99):
         value = [value]
     assert_same(value, passed(value))
-    with pytest.raises(TypeError, match="nested more than 100 deep"):
-        passed([value])
+    assert_raises(TypeError, "nested more than 100 deep", passed, [value])
 
 
 class Choice(IntEnum):
@@ -186,12 +184,10 @@ def test_what_cannot_be_saved_is_named_before_anything_is_written(value, message
     path = tmp_path / "x"
     save(1, path)
     before = path.read_bytes()
-    with pytest.raises(TypeError, match=message):
-        save(value, path)
+    assert_raises(TypeError, message, save, value, path)
     assert path.read_bytes() == before
     file = io.BytesIO()
-    with pytest.raises(TypeError, match=message):
-        save(value, file)
+    assert_raises(TypeError, message, save, value, file)
     assert file.getvalue() == b""
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
 
@@ -207,14 +203,11 @@ def test_files_must_be_binary_paths_or_files(tmp_path):
         load(file)
     with open(tmp_path / "y", "w", encoding="latin1") as file, pytest.raises(TypeError, match="text mode"):
         save(1, file)
-    with pytest.raises(AttributeError, match="load_safetensors: f must be a path or an open binary file"):
-        load(3)
-    with pytest.raises(AttributeError, match="save_safetensors: f must be a path or an open binary file"):
-        save(1, None)
+    assert_raises(AttributeError, "load_safetensors: f must be a path or an open binary file", load, 3)
+    assert_raises(AttributeError, "save_safetensors: f must be a path or an open binary file", save, 1, None)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "missing")
-    with pytest.raises(ValueError, match="only a file given by its path can be mapped"):
-        load(io.BytesIO(), mmap=True)
+    assert_raises(ValueError, "only a file given by its path can be mapped", lambda: load(io.BytesIO(), mmap=True))
 
 
 class Slow(io.RawIOBase):
@@ -243,8 +236,7 @@ def test_a_file_of_torch_save_is_named_with_the_function_that_reads_it(zipped, t
     path = tmp_path / "model.pt"
     torch.save({"weight": torch.zeros(3)}, path, _use_new_zipfile_serialization=zipped)
     kind = "a ZIP archive of torch.save" if zipped else "a Python pickle, perhaps of torch.save"
-    with pytest.raises(SafetensorsError, match=rf"model\.pt: this is {kind}.*adjoint\.load reads files of torch"):
-        load(path)
+    assert_raises(SafetensorsError, rf"model\.pt: this is {kind}.*adjoint\.load reads files of torch", load, path)
 
 
 @pytest.mark.parametrize("dtype", ["u2", "u4", "u8"])

@@ -1,7 +1,5 @@
 """Streams that Python 2 wrote: their text is bytes, which `encoding` reads as text or leaves as they are."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """PyTorch's files made to mislead: each gives a clear error or the data it holds, runs nothing, takes little memory."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

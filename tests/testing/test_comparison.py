@@ -1,7 +1,5 @@
 """`adjoint.testing`: what counts as close, what is told, and what tensors `make_tensor` makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Type checkers see PyTorch's names in `nn`, `optim` and `autograd`, which the table of compat gives at run time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """tools/reach.py: which tests a change reaches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

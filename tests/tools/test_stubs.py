@@ -1,7 +1,5 @@
 """The committed stub of Tensor is as `python3 dev.py stubs` writes it, and has every method that attached itself."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect
@@ -26,7 +24,6 @@ Kind = TypeVar("Kind", bound=Callable[..., Any])
 def load() -> Any:
     """The tool, as a module."""
     spec = importlib.util.spec_from_file_location("stubs", TOOL)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

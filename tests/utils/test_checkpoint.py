@@ -1,7 +1,5 @@
 """Checkpoints: the same gradients as without, from a second call of the function."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import tracemalloc
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn
@@ -159,8 +158,7 @@ def test_a_function_that_keeps_a_tensor_gets_that_tensor_back() -> None:
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
             seen.append(ctx.saved_tensors[0])
-            with pytest.raises(CheckpointError, match="already unpacked once"):
-                _ = ctx.saved_tensors
+            assert_raises(CheckpointError, "already unpacked once", lambda: ctx.saved_tensors)
             return g, None
 
     y = ad.rand(2)
@@ -268,8 +266,7 @@ def test_passes_of_a_group_share_one_more_call() -> None:
     y = checkpoint(chain, x, use_reentrant=False).sum()
     with GraphExecGroup():
         y.backward(retain_graph=True)
-        with pytest.raises(CheckpointError, match="Performing two backward calls that overlap"):
-            y.backward()
+        assert_raises(CheckpointError, "Performing two backward calls that overlap", y.backward)
         with pytest.raises(RuntimeError, match="cannot be nested"), GraphExecGroup():
             pass
 
@@ -289,7 +286,6 @@ def test_both_calls_have_the_precision_of_the_block_around_the_first(enabled: bo
         loss = checkpoint(product, x, y, use_reentrant=use_reentrant).sum()
     loss.backward()
     assert kinds == 2 * [ad.bfloat16 if enabled else ad.float32]
-    assert x.grad is not None
     assert x.grad.dtype == ad.float32
 
 
@@ -344,8 +340,7 @@ def test_a_second_call_unlike_the_first_is_found(
     first: Tensors, again: Tensors, options: dict[str, Any], message: str
 ) -> None:
     y = checkpoint(differing(first, again), leaf(1.0), use_reentrant=False, **options)
-    with pytest.raises(CheckpointError, match=message):
-        y.sum().backward()
+    assert_raises(CheckpointError, message, lambda: y.sum().backward())
 
 
 def test_what_the_check_lets_pass() -> None:
@@ -370,8 +365,7 @@ def test_an_input_that_was_written_is_found() -> None:
     x = leaf(1.0, 2.0) * 1
     y = checkpoint(chain, x, use_reentrant=False)
     x.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
+    assert_raises(RuntimeError, "modified by an inplace operation", lambda: y.sum().backward())
 
 
 # The reentrant variant, and arguments.
@@ -380,10 +374,8 @@ def test_an_input_that_was_written_is_found() -> None:
 def test_the_reentrant_variant_is_for_backward_alone() -> None:
     x = leaf(1.0, 2.0)
     y = checkpoint(ad.exp, x, use_reentrant=True).sum()
-    with pytest.raises(RuntimeError, match=r"incompatible with \.grad"):
-        ad.autograd.grad(y, x)
+    assert_raises(RuntimeError, r"incompatible with \.grad", ad.autograd.grad, y, x)
     checkpoint(ad.exp, x, use_reentrant=True).sum().backward()
-    assert x.grad is not None
     assert np.allclose(x.grad.numpy(), np.exp([1.0, 2.0]))
 
 
@@ -422,8 +414,7 @@ def test_the_variant_is_to_be_chosen() -> None:
     ],
 )
 def test_arguments_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        checkpoint(chain, leaf(1.0), **options)
+    assert_raises(ValueError, message, lambda: checkpoint(chain, leaf(1.0), **options))
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 5])
@@ -497,5 +488,4 @@ def test_debugging_tells_of_more_values_too() -> None:
         return x.exp() if len(calls) == 1 else x.exp().sin()
 
     y = checkpoint(longer, leaf(1.0), use_reentrant=False, debug=True, early_stop=False)
-    with pytest.raises(CheckpointError, match=r"(?s)sin\(f64.*A different number of tensors was saved"):
-        y.sum().backward()
+    assert_raises(CheckpointError, r"(?s)sin\(f64.*A different number of tensors was saved", lambda: y.sum().backward())

@@ -1,7 +1,5 @@
 """`FlopCounterMode`: counts of products and convolutions, forward and backward, as PyTorch's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tensors as instances of a subclass: memory, history, attributes and errors as PyTorch's."""
 
-from __future__ import annotations
-
 import copy
 import io
 from typing import Any
@@ -24,10 +22,8 @@ def test_as_subclass_is_a_view_with_its_history() -> None:
     x = ad.tensor([1.0, 2.0], requires_grad=True)
     seen = x.as_subclass(Marked)
     assert type(seen) is Marked
-    assert seen.grad_fn is not None
     assert seen.grad_fn.name() == "AliasBackward0"
     (seen * 3.0).sum().backward()
-    assert x.grad is not None
     assert x.grad.tolist() == [3.0, 3.0]
     plain = ad.zeros(2)
     plain.as_subclass(Marked).fill_(5.0)

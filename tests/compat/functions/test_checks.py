@@ -1,10 +1,9 @@
 """Conditions: the errors, and the texts, of PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 
@@ -20,17 +19,13 @@ def test_a_condition_that_does_not_hold(name: str) -> None:
     for lib in (ad, torch):
         check: Any = getattr(lib, name)
         check(True)
-        with pytest.raises(ERRORS[name], match=r"^Expected cond to be True, but got False\."):
-            check(False)
+        assert_raises(ERRORS[name], r"^Expected cond to be True, but got False\.", check, False)
         with pytest.raises(ERRORS[name], match=r"^tensor\(\[0, 1\]\)$"):
             check(False, lambda lib=lib: lib.arange(2))
-        with pytest.raises(TypeError, match="cond must be a bool, but got"):
-            check(1)
-        with pytest.raises(TypeError, match="message must be a callable"):
-            check(False, "text")
+        assert_raises(TypeError, "cond must be a bool, but got", check, 1)
+        assert_raises(TypeError, "message must be a callable", check, False, "text")
 
 
 def test_sizes_are_not_negative() -> None:
     ad._check_is_size(0)
-    with pytest.raises(RuntimeError, match="few"):
-        ad._check_is_size(-1, lambda: "too few")
+    assert_raises(RuntimeError, "few", lambda: ad._check_is_size(-1, lambda: "too few"))

@@ -1,13 +1,12 @@
 """Settings that programs make for PyTorch are taken, and told again."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 
@@ -42,8 +41,7 @@ def test_determinism_is_told_again() -> None:
         ad.set_deterministic_debug_mode("loud")
     with pytest.raises(RuntimeError, match="invalid value of debug_mode, expected 0, 1, or 2, but got 5"):
         ad.set_deterministic_debug_mode(5)
-    with pytest.raises(TypeError, match="debug_mode must be str or int"):
-        ad.set_deterministic_debug_mode(None)  # type: ignore[arg-type]
+    assert_raises(TypeError, "debug_mode must be str or int", ad.set_deterministic_debug_mode, None)
     ad.use_deterministic_algorithms(False, warn_only=True)
     assert ad.is_deterministic_algorithms_warn_only_enabled()
     assert ad.get_deterministic_debug_mode() == 0
@@ -111,8 +109,7 @@ def test_other_settings_are_told_again() -> None:
     assert ad.is_warn_always_enabled()
     ad.set_num_interop_threads(3)
     assert ad.get_num_interop_threads() == 3
-    with pytest.raises(RuntimeError, match="positive"):
-        ad.set_num_interop_threads(0)
+    assert_raises(RuntimeError, "positive", ad.set_num_interop_threads, 0)
     assert not ad.set_flush_denormal(True)
 
 

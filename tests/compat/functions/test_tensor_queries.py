@@ -1,7 +1,5 @@
 """What tensors say of themselves, older ways to make them, and settings that mean nothing here but are taken."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classes that are no tensors and answer for public functions: asked where PyTorch asks them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`import torch` means adjoint, and what is missing says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

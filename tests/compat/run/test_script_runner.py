@@ -1,7 +1,5 @@
 """`python -m adjoint.run`: a program sees what Python itself would show it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

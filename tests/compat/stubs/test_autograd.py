@@ -1,7 +1,5 @@
 """`Variable`, as older programs use it, and writes that do not count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

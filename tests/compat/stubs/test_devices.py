@@ -1,7 +1,5 @@
 """Devices that are not there: what programs ask, and what they order."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,10 +1,8 @@
 """Modules apart from their parameters, under functorch's names: what PyTorch's give."""
 
-from __future__ import annotations
-
 from typing import Any
 
-import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn
@@ -39,8 +37,7 @@ def test_gradients_for_each_sample() -> None:
 
 def test_buffers_are_arguments_too() -> None:
     model = net(buffers=True)
-    with pytest.raises(RuntimeError, match="make_functional_with_buffers"):
-        stateless.make_functional(model)
+    assert_raises(RuntimeError, "make_functional_with_buffers", stateless.make_functional, model)
     model.eval()
     function, params, buffers = stateless.make_functional_with_buffers(model)
     assert ad.equal(function(params, buffers, ad.ones(5, 3)), model(ad.ones(5, 3)))
@@ -53,5 +50,4 @@ def test_an_ensemble_is_one_function_under_vmap() -> None:
     out = vmap(function, (0, 0, None))(params, buffers, ad.ones(5, 3))
     assert not params[0].requires_grad
     assert all(ad.allclose(out[i], model(ad.ones(5, 3))) for i, model in enumerate(models))
-    with pytest.raises(RuntimeError, match="at least one model"):
-        stateless.combine_state_for_ensemble([])
+    assert_raises(RuntimeError, "at least one model", stateless.combine_state_for_ensemble, [])

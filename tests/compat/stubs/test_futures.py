@@ -1,11 +1,10 @@
 """Results that come later: given once, waited for, followed by others."""
 
-from __future__ import annotations
-
 from threading import Timer
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 
 from adjoint import futures, jit
 
@@ -13,19 +12,16 @@ from adjoint import futures, jit
 def test_a_result_is_given_once() -> None:
     future: futures.Future[int] = futures.Future()
     assert not future.done()
-    with pytest.raises(RuntimeError, match="not completed"):
-        future.value()
+    assert_raises(RuntimeError, "not completed", future.value)
     Timer(0.01, future.set_result, (3,)).start()
     assert (future.wait(), future.value(), future.done()) == (3, 3, True)
     for give, value in ((future.set_result, 4), (future.set_exception, ValueError())):
-        with pytest.raises(RuntimeError, match="completed already"):
-            give(value)  # type: ignore[operator]
+        assert_raises(RuntimeError, "completed already", give, value)
 
 
 def test_an_error_is_raised_by_those_who_wait() -> None:
     future: futures.Future[int] = futures.Future()
-    with pytest.raises(AssertionError, match="not an Exception"):
-        future.set_exception(1)  # type: ignore[arg-type]
+    assert_raises(AssertionError, "not an Exception", future.set_exception, 1)
     future.set_exception(KeyError("no"))
     for ask in (future.wait, future.value):
         with pytest.raises(KeyError):

@@ -1,7 +1,5 @@
 """`adjoint._utils`: lists of tensors laid end to end, and PyTorch's tensors in files of Python's own pickle."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What PyTorch refuses is refused in its words: types of `out=`, factors, sizes, positions, memory that overlaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

@@ -1,7 +1,5 @@
 """Names whose modules load on demand: the tables name what the modules publish, and finding one loads no more."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

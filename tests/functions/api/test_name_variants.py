@@ -1,7 +1,5 @@
 """Ways to write a call that PyTorch takes: `size=`, `out=`, lists of tensors, `in`, and what it refuses in them."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`out=`: results written where the caller says, with PyTorch's errors and warnings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The surface: functions are methods, in-place twins exist, signatures are PyTorch's, `__all__` is what is public."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """`linspace`, `logspace` and `range` against PyTorch, and the grids made of `linspace`: PyTorch's bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error, torch

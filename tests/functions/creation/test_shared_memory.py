@@ -1,7 +1,5 @@
 """`share_memory_()`: what one process writes, the others see."""
 
-from __future__ import annotations
-
 import copy
 from multiprocessing import get_all_start_methods
 from typing import Any

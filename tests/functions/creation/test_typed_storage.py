@@ -1,7 +1,5 @@
 """Storages: memory by itself, its types and copies, and tensors over it."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Further functions of single elements against PyTorch: values, gradients, types, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

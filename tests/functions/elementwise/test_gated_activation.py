@@ -1,7 +1,5 @@
 """Activation functions that shrink and gate, against PyTorch: values, gradients at kinks and edges, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

@@ -1,7 +1,5 @@
 """Pointwise functions against PyTorch: values, promotion, gradients, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions of truths, of small integers and of the wrong kind of number: PyTorch's types, values and errors."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

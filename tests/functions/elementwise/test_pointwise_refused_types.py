@@ -1,7 +1,5 @@
 """Types that PyTorch refuses, or joins, in a way of its own: alpha, addcdiv, lerp, clamp and `out=`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rectifiers and dropout under their top-level names against PyTorch, drawn and written in place."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

@@ -1,7 +1,5 @@
 """Special functions against PyTorch: values, gradients to the second, types, poles and infinities, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

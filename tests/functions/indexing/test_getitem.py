@@ -1,7 +1,5 @@
 """Index expressions against PyTorch, read and written, with gradients; gather, scatter and their kin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

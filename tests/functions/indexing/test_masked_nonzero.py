@@ -1,7 +1,5 @@
 """Positions of elements, against PyTorch: values and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

@@ -1,7 +1,5 @@
 """Writing, adding and folding at positions against PyTorch: values, gradients, node names, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writing where a mask of the step is true: what is written, its gradients and its errors are what they are eagerly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

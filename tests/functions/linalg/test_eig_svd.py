@@ -1,7 +1,5 @@
 """Eigenvalues and singular values against PyTorch, all of them and few of many; and all factors of complex matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

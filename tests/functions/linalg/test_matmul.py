@@ -1,7 +1,5 @@
 """Matrix products and einsum against PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

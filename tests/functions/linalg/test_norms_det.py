@@ -1,7 +1,5 @@
 """Norms, conditions, determinants, products, powers and exponentials against PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Further products and distances against PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error, same_node

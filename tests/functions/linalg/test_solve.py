@@ -1,7 +1,5 @@
 """Equations, inverses and least squares against PyTorch: values, gradients, higher derivatives, batches, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Linear algebra against PyTorch: values, gradients, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses that compare distributions, directions and distances, and the bilinear form, against PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

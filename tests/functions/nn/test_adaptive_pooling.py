@@ -1,7 +1,5 @@
 """Adaptive and fractional pooling against PyTorch: what they refuse, no windows, and indices that were written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

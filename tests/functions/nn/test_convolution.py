@@ -1,7 +1,5 @@
 """Convolution, padding and unfold against PyTorch: values, gradients, errors; fused equals composed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

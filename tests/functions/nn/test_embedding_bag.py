@@ -1,7 +1,5 @@
 """Bags of rows: where the gradient of a maximum goes, and what is refused in PyTorch's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ def test_the_gradient_of_a_maximum_goes_to_the_first_row_that_has_it() -> None:
     out = embedding_bag(ad.tensor([[1, 0, 2]]), table, mode="max")
     assert out.tolist() == [[1, 5]]
     out.sum().backward()
-    assert table.grad is not None
     assert table.grad.tolist() == [[0, 1], [1, 0], [0, 0]]
 
 
@@ -32,7 +29,6 @@ def test_weights_of_no_elements_have_a_gradient() -> None:
     none = ad.tensor([], dtype=ad.int64)
     out = embedding_bag(none, ad.ones(3, 2), ad.tensor([0, 0]), mode="sum", per_sample_weights=weights)
     out.sum().backward()
-    assert weights.grad is not None
     assert tuple(weights.grad.shape) == (0,)
 
 

@@ -1,7 +1,5 @@
 """Normalisation of groups and by the root of the mean square, against PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

@@ -1,7 +1,5 @@
 """Images at other sizes, against PyTorch: interpolation, averages over parts, shuffled channels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same

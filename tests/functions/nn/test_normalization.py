@@ -1,7 +1,5 @@
 """Normalisation against PyTorch: values, gradients, running statistics, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

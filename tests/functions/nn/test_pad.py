@@ -1,7 +1,5 @@
 """Frames made of the tensor itself, transposed convolutions and grids: PyTorch's values, gradients and refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

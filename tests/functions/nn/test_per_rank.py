@@ -1,7 +1,5 @@
 """Functions of one, two and three dimensions, made from one of any rank."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import traceback

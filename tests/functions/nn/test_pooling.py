@@ -1,7 +1,5 @@
 """Pooling against PyTorch: values, winners, gradients, ceil_mode, errors."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

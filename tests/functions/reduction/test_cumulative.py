@@ -1,7 +1,5 @@
 """Cumulative sums, products and extremes against PyTorch: values, gradients, names of nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counts of integers and in bins, against PyTorch: values, types, errors."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Differences, gradients and integrals against PyTorch: values, gradients, types, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

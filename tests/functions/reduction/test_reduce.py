@@ -1,7 +1,5 @@
 """Reductions against PyTorch: every form of `dim`, both keyword names, integers, truths, empties, ties, NaN."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

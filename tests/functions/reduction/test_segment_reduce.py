@@ -1,7 +1,5 @@
 """Reductions over segments against PyTorch: values, gradients, errors; and that the gradient is that of the values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

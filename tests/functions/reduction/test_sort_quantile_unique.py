@@ -1,7 +1,5 @@
 """Medians, modes, distinct elements, places in an order and counts, against PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -128,7 +126,6 @@ def test_the_median_of_nothing_asks_for_a_gradient() -> None:
     out = ad.median(x)
     assert out.isnan()
     out.backward()
-    assert x.grad is not None
     assert x.grad.shape == (0, 4)
 
 

@@ -1,7 +1,5 @@
 """Covariances against PyTorch: values, gradients, types, errors."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that put elements in other places, repeat or split, against PyTorch: values, gradients, errors, nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shapes, joins and splits against PyTorch: values, gradients, shared memory, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error

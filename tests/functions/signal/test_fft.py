@@ -1,7 +1,5 @@
 """`adjoint.fft` beside `torch.fft`: value, gradient, second gradient, types, shapes, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.functions.elementwise.test_complex import compare

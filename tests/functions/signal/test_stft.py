@@ -1,7 +1,5 @@
 """`stft` and `istft` beside PyTorch: value, gradient, second gradient, errors, and that one undoes the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

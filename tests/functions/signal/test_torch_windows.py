@@ -1,7 +1,5 @@
 """Windows: values of PyTorch for lengths even, odd, single and none, and its errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows against PyTorch: values, types, errors."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.oracle import same, same_error
 

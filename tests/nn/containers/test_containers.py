@@ -1,11 +1,10 @@
 """Containers: used as the lists and dicts they look like, with their contents registered."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.oracle import torch
 
 import adjoint as ad
@@ -56,8 +55,7 @@ def test_insert(kind: str, index: int) -> None:
     assert module.insert(index, added) is module
     assert list(module) == expected
     assert [name for name, _ in module.named_children()] == ["0", "1", "2", "3", "4"]
-    with pytest.raises(AssertionError, match="module should be of type"):
-        module.insert(0, 5)
+    assert_raises(AssertionError, "module should be of type", module.insert, 0, 5)
 
 
 def test_sequential_of_names() -> None:
@@ -71,10 +69,8 @@ def test_sequential_of_names() -> None:
 
 
 def test_sequential_takes_modules_only() -> None:
-    with pytest.raises(TypeError, match="is not a Module subclass"):
-        nn.Sequential(lambda x: x)
-    with pytest.raises(ValueError, match="supports only objects of Sequential class"):
-        nn.Sequential() + nn.ModuleList()  # type: ignore[operator]
+    assert_raises(TypeError, "is not a Module subclass", lambda: nn.Sequential(lambda x: x))
+    assert_raises(ValueError, "supports only objects of Sequential class", lambda: nn.Sequential() + nn.ModuleList())
 
 
 def test_module_list_has_no_forward_and_registers() -> None:
@@ -115,8 +111,7 @@ def test_parameter_list() -> None:
     kept[0] = ad.zeros(5)
     assert tuple(kept[0].shape) == (5,)
     assert len(kept) == 4
-    with pytest.raises(IndexError, match="index 4 is out of range"):
-        kept[4]
+    assert_raises(IndexError, "index 4 is out of range", lambda: kept[4])
     assert repr(kept).splitlines()[:3] == [
         "ParameterList(",
         "    (0): Parameter containing: [adjoint.float32 of size 5]",
@@ -138,8 +133,7 @@ def test_lists_of_parameters_hold_other_values_too() -> None:
     assert "(1): Object of type: int" in repr(held)
     with pytest.raises(TypeError, match=r"ParameterList\.extend should be called with an iterable, but got Parameter"):
         held.extend(nn.Parameter(ad.ones(2)))
-    with pytest.raises(RuntimeError, match="ParameterList should not be called"):
-        held(ad.ones(1))
+    assert_raises(RuntimeError, "ParameterList should not be called", lambda: held(ad.ones(1)))
 
 
 def test_chains_repeated_and_joined() -> None:
@@ -152,7 +146,5 @@ def test_chains_repeated_and_joined() -> None:
     for times, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match=r"factor|operand"):
             chain * times
-    with pytest.raises(IndexError, match="Index out of range: 10"):
-        chain.insert(10, nn.ReLU())
-    with pytest.raises(TypeError, match=r"Sequential\.extend should be called with an iterable, but got int"):
-        chain.extend(3)  # type: ignore[arg-type]
+    assert_raises(IndexError, "Index out of range: 10", lambda: chain.insert(10, nn.ReLU()))
+    assert_raises(TypeError, r"Sequential\.extend should be called with an iterable, but got int", chain.extend, 3)

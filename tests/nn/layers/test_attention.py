@@ -1,7 +1,5 @@
 """MultiheadAttention and the Transformer against PyTorch's: first values, outputs, gradients, masks, errors."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

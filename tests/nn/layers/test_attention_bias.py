@@ -1,10 +1,9 @@
 """Masks of causal attention as tensors of a class of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from adjoint.nn.attention.bias import CausalBias, CausalVariant, causal_lower_right, causal_upper_left
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint.nn.functional import scaled_dot_product_attention
@@ -16,10 +15,8 @@ def test_corners() -> None:
     made = causal_lower_right(2, 3)
     assert (made.variant, made.seq_len_q, made.seq_len_kv) == (CausalVariant.LOWER_RIGHT, 2, 3)
     assert isinstance(made, CausalBias)
-    with pytest.raises(AssertionError, match="only supports 2D tensors"):
-        causal_upper_left(2)
-    with pytest.raises(AssertionError, match="must be a CausalVariant"):
-        CausalBias(1, 2, 3)  # type: ignore[arg-type]
+    assert_raises(AssertionError, "only supports 2D tensors", causal_upper_left, 2)
+    assert_raises(AssertionError, "must be a CausalVariant", CausalBias, 1, 2, 3)
 
 
 def test_they_go_without_the_flag() -> None:

@@ -1,7 +1,5 @@
 """Layers that learn their sizes from their first input; PyTorch's rules for what has no shape yet."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 from adjoint.nn.modules.lazy import LazyModuleMixin
 from adjoint.nn.modules.utils import _pair, _triple
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn
@@ -100,8 +99,7 @@ def test_a_lazy_module_of_ones_own() -> None:
     layer = Scale()
     assert layer(ad.full((2, 3), 2.0)).tolist() == [[2.0] * 3] * 2
     assert not layer.has_uninitialized_params()
-    with pytest.raises(RuntimeError, match="has not been fully initialized"):
-        Scale(complete=False)(ad.ones(2))
+    assert_raises(RuntimeError, "has not been fully initialized", lambda: Scale(complete=False)(ad.ones(2)))
 
 
 def test_one_number_for_each_dimension() -> None:
@@ -123,11 +121,9 @@ def test_buffers_without_a_shape_are_registered_when_assigned() -> None:
     net.late = nn.UninitializedBuffer()
     assert list(dict(net.named_buffers())) == ["late"]
     assert net.has_uninitialized_params()
-    with pytest.raises(RuntimeError, match="Can't share memory on an uninitialized"):
-        net.share_memory()
+    assert_raises(RuntimeError, "Can't share memory on an uninitialized", net.share_memory)
 
 
 def test_a_module_whose_layer_has_no_shape_yet_is_not_shared() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3))
-    with pytest.raises(RuntimeError, match="Can't share memory on an uninitialized"):
-        module.share_memory()
+    assert_raises(RuntimeError, "Can't share memory on an uninitialized", module.share_memory)

@@ -1,13 +1,12 @@
 """Recurrent layers and cells against PyTorch's: first values, outputs, states, gradients, errors, repr."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.oracle import equal, torch, weights
 
 import adjoint as ad
@@ -225,8 +224,7 @@ def test_writing_the_weight_before_backward_is_seen() -> None:
     out = module(leaf(ad, T, B, X))[0].sum()
     with ad.no_grad():
         module.weight_hh_l0.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.backward()
+    assert_raises(RuntimeError, "modified by an inplace operation", out.backward)
 
 
 def test_outputs_may_be_written() -> None:
@@ -295,11 +293,9 @@ def test_errors_of_the_same_class(text: str) -> None:
 
 
 def test_unknown_settings() -> None:
-    with pytest.raises(ValueError, match="Unrecognized RNN mode: TREE"):
-        nn.RNNBase("TREE", 2, 3)
+    assert_raises(ValueError, "Unrecognized RNN mode: TREE", nn.RNNBase, "TREE", 2, 3)
     cell = nn.RNNCell(2, 3, nonlinearity="exp")
-    with pytest.raises(RuntimeError, match="Unknown nonlinearity: exp"):
-        cell(ad.ones(1, 2))
+    assert_raises(RuntimeError, "Unknown nonlinearity: exp", lambda: cell(ad.ones(1, 2)))
     with pytest.warns(UserWarning, match="dropout option adds dropout after all but last recurrent layer"):
         nn.LSTM(2, 3, dropout=0.5)
 

@@ -1,7 +1,5 @@
 """Hooks of modules: order, what hooks may replace, errors, removal, and changes during a call."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Iterator
@@ -9,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.oracle import torch
 
 import adjoint as ad
@@ -127,8 +126,7 @@ def test_prepend_and_kwargs() -> None:
 def test_pre_hook_with_kwargs_returns_a_pair() -> None:
     module = Scale()
     module.register_forward_pre_hook(lambda m, a, k: a, with_kwargs=True)
-    with pytest.raises(RuntimeError, match="forward pre-hook must return None or a tuple"):
-        module(1)
+    assert_raises(RuntimeError, "forward pre-hook must return None or a tuple", module, 1)
 
 
 @pytest.mark.claim("4.7")
@@ -150,8 +148,7 @@ def test_always_call() -> None:
         module(1)
         assert seen == [("everywhere", 2), ("normal", 2), ("always", 2)]
         seen.clear()
-        with pytest.raises(TypeError, match="unexpected keyword"):
-            module(1, other=2)
+        assert_raises(TypeError, "unexpected keyword", module, 1, other=2)
     assert seen == [("everywhere", None), ("always", None)]
 
 

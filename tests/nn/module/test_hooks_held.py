@@ -1,7 +1,5 @@
 """Where hooks are held: the dictionaries of modules and of all modules, handles, copies, and compiled calls."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from adjoint.nn.modules import module as shared
 from adjoint.utils.hooks import RemovableHandle
+from tests.support.errors import assert_raises
 from tests.support.oracle import torch
 
 import adjoint as ad
@@ -112,8 +111,7 @@ def test_a_module_without_hooks_holds_no_dictionaries() -> None:
     assert not [name for name in vars(module) if "hook" in name]
     assert hasattr(module, "_forward_hooks")
     assert not has_hooks(module)
-    with pytest.raises(AttributeError, match="no attribute '_other_hooks'"):
-        _ = module._other_hooks
+    assert_raises(AttributeError, "no attribute '_other_hooks'", lambda: module._other_hooks)
 
 
 def test_a_module_that_lacks_a_dictionary_gets_it() -> None:
@@ -239,8 +237,7 @@ def test_hooks_of_all_modules_under_torchs_names() -> None:
     assert module(1) == 2
     shared._global_forward_hooks_always_called.clear()
     shared._global_forward_hooks_with_kwargs.clear()
-    with pytest.raises(AttributeError, match="no attribute '_global_other'"):
-        _ = shared._global_other
+    assert_raises(AttributeError, "no attribute '_global_other'", lambda: shared._global_other)
 
 
 def test_torchs_names_lead_to_the_same_objects() -> None:
@@ -249,8 +246,7 @@ def test_torchs_names_lead_to_the_same_objects() -> None:
     assert shared.Module is nn.Module
     assert nn.modules.Linear is nn.Linear
     assert nn.modules.module is shared
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = nn.modules.Nothing
+    assert_raises(AttributeError, "no attribute 'Nothing'", lambda: nn.modules.Nothing)
 
 
 REGISTERED = [
@@ -378,7 +374,6 @@ def test_backward_hooks_in_a_compiled_step(old: bool) -> None:
 
     def gradients(run: Any) -> Any:
         run(ad.ones(1, 2))
-        assert first.weight.grad is not None
         return first.weight.grad.numpy().copy()
 
     def warned() -> Any:

@@ -1,7 +1,5 @@
 """Docstrings of modules that take paragraphs and sections from their base's."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

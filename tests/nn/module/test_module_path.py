@@ -1,7 +1,5 @@
 """Where a module sits: the path in error messages, and what a tracer is told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -81,7 +79,6 @@ def test_an_error_raised_again_is_noted_and_passed_on() -> None:
     with pytest.raises(ValueError, match="mine") as caught:
         Stubborn()(ad.zeros(3))
     assert caught.value.__notes__ == ["in Stubborn: Stubborn"]
-    assert caught.value.__cause__ is not None
     assert caught.value.__cause__.__notes__ == ["in Linear: Linear(in_features=2, out_features=2, bias=True)"]
 
 

@@ -1,7 +1,5 @@
 """Hooks of state dicts: what they see, change and refuse, against PyTorch; own ways to save and load; extra state."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import weakref
@@ -9,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.oracle import torch
 
 import adjoint as ad
@@ -65,8 +64,7 @@ def test_only_a_private_hook_may_return_something() -> None:
     other._register_state_dict_hook(after)
     one.register_state_dict_post_hook(after)
     assert other.state_dict() == {"only": 1}
-    with pytest.raises(RuntimeError, match="must return None"):
-        one.state_dict()
+    assert_raises(RuntimeError, "must return None", one.state_dict)
 
 
 def test_metadata_has_the_versions_of_the_classes() -> None:
@@ -153,8 +151,7 @@ def test_hooks_after_loading_run_children_first_and_return_nothing() -> None:
     net.load_state_dict(net.state_dict())
     assert seen == ["a", "b.0", "b.1", "b", ""]
     net.register_load_state_dict_post_hook(lambda m, keys: keys)
-    with pytest.raises(AssertionError, match="not expected to return new values"):
-        net.load_state_dict(net.state_dict())
+    assert_raises(AssertionError, "not expected to return new values", lambda: net.load_state_dict(net.state_dict()))
 
 
 def test_a_fault_before_a_hook_after_loading_still_changes_nothing() -> None:
@@ -163,8 +160,7 @@ def test_a_fault_before_a_hook_after_loading_still_changes_nothing() -> None:
     before = net.b[0].weight.tolist()
     state: dict[str, Any] = {name: t + 1 for name, t in net.state_dict().items()}
     state["a.weight"] = ad.ones(3)
-    with pytest.raises(RuntimeError, match=r"size mismatch for a\.weight"):
-        net.load_state_dict(state)
+    assert_raises(RuntimeError, r"size mismatch for a\.weight", net.load_state_dict, state)
     assert seen == [before]
     assert net.b[0].weight.tolist() == before
 
@@ -259,10 +255,8 @@ def test_a_hook_before_loading_does_not_keep_its_module_and_travels_with_it() ->
         assert reference() is None
     finally:
         gc.enable()
-    with pytest.raises(RuntimeError, match="hook of a dead Module"):
-        hook({}, "")
-    with pytest.raises(RuntimeError, match="module of this hook is gone"):
-        pickle.dumps(hook)
+    assert_raises(RuntimeError, "hook of a dead Module", hook, {}, "")
+    assert_raises(RuntimeError, "module of this hook is gone", pickle.dumps, hook)
 
 
 def test_extra_state_may_bring_a_part_with_it() -> None:

@@ -1,7 +1,5 @@
 """Weights of convolutions in the order of channels last: PyTorch's strides, and the same values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

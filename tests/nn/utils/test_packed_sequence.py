@@ -1,12 +1,11 @@
 """Sequences of different lengths, padded and packed, against PyTorch's: values, gradients, order, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.nn.layers.test_recurrent import leaf, made, pulled
+from tests.support.errors import assert_raises
 from tests.support.oracle import equal, torch
 
 import adjoint as ad
@@ -115,12 +114,10 @@ def test_errors_are_pytorchs(text: str) -> None:
 
 def test_more_errors() -> None:
     for library in (torch, ad):
-        with pytest.raises(RuntimeError, match="received an empty list of sequences"):
-            library.nn.utils.rnn.pad_sequence([])
+        assert_raises(RuntimeError, "received an empty list of sequences", library.nn.utils.rnn.pad_sequence, [])
     with pytest.raises(RuntimeError, match="Expected lengths of at most 4, the times of the input, but got 5"):
         rnn.pack_padded_sequence(ad.ones(4, 3, 2), [5, 2, 1])
-    with pytest.raises(ValueError, match="Expected data to be a list or tuple of length 2"):
-        rnn.PackedSequence(ad.ones(2))
+    assert_raises(ValueError, "Expected data to be a list or tuple of length 2", lambda: rnn.PackedSequence(ad.ones(2)))
 
 
 @pytest.mark.parametrize("name", ["double", "float", "half", "long", "int", "short", "char", "byte"])

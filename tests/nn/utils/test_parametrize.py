@@ -1,7 +1,5 @@
 """Parametrizations, and the norms of weights under old and new names: PyTorch's numbers, names, text and errors."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings
@@ -10,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -131,8 +130,7 @@ def test_one_after_the_other_and_away_again() -> None:
     assert (weight == before).all()
     assert (twin.weight == before).all()
     assert twin.parametrizations.weight.original is not weight
-    with pytest.raises(RuntimeError, match="Serialization of parametrized modules"):
-        pickle.dumps(twin)
+    assert_raises(RuntimeError, "Serialization of parametrized modules", pickle.dumps, twin)
 
 
 def test_assignment_goes_through_the_inverse() -> None:
@@ -191,13 +189,11 @@ def test_old_norms_are_removed(kind: str) -> None:
     layer: Any = norm(nn.Linear(4, 3)).eval()
     x = ad.randn(2, 4)
     before = layer(x)
-    with pytest.raises(RuntimeError, match=f"Cannot register two {kind}_norm hooks"):
-        norm(layer)
+    assert_raises(RuntimeError, f"Cannot register two {kind}_norm hooks", norm, layer)
     remove(layer)
     assert sorted(layer.state_dict()) == ["bias", "weight"]
     np.testing.assert_allclose(layer(x).detach().numpy(), before.detach().numpy(), rtol=1e-6)
-    with pytest.raises(ValueError, match=f"{kind}_norm of 'weight' not found"):
-        remove(layer)
+    assert_raises(ValueError, f"{kind}_norm of 'weight' not found", remove, layer)
 
 
 def test_fused_with_a_normalisation() -> None:
@@ -211,8 +207,7 @@ def test_fused_with_a_normalisation() -> None:
         norm: Any = nn.BatchNorm1d(4) if len(shape) == 2 else nn.BatchNorm2d(4)
         x = ad.randn(*shape)
         norm(layer(x))
-        with pytest.raises(AssertionError, match="Fusion only for eval"):
-            fuse(layer, norm, **more)
+        assert_raises(AssertionError, "Fusion only for eval", fuse, layer, norm, **more)
         layer.eval(), norm.eval()
         np.testing.assert_allclose(
             fuse(layer, norm, **more)(x).detach().numpy(), norm(layer(x)).detach().numpy(), rtol=1e-4, atol=1e-5
@@ -224,8 +219,7 @@ def test_skip_init_draws_nothing() -> None:
     layer = nn.utils.skip_init(nn.Linear, 4, 3)
     assert layer.weight.shape == (3, 4)
     assert (ad.get_rng_state() == place).all()
-    with pytest.raises(RuntimeError, match="Module must support a 'device' arg"):
-        nn.utils.skip_init(nn.ReLU)
+    assert_raises(RuntimeError, "Module must support a 'device' arg", nn.utils.skip_init, nn.ReLU)
 
 
 def test_pruning_comes_and_goes() -> None:
@@ -246,8 +240,7 @@ def test_pruning_comes_and_goes() -> None:
         tools.remove(layer, "weight"), tools.remove(layer, "bias")
         assert not tools.is_pruned(layer)
         states[-1]["left"] = layer.weight.detach().numpy().copy()
-        with pytest.raises(ValueError, match="has to be pruned before pruning can be removed"):
-            tools.remove(layer, "weight")
+        assert_raises(ValueError, "has to be pruned before pruning can be removed", tools.remove, layer, "weight")
     assert list(states[0]) == list(states[1])
     for key, value in states[0].items():
         np.testing.assert_array_equal(states[1][key], value)
@@ -298,8 +291,7 @@ def test_spectral_norm_takes_checkpoints_from_before_it_had_both_vectors() -> No
         layer(make(x))
         state = layer.state_dict()
         del state._metadata[""]["spectral_norm"], state["weight_v"]
-        with pytest.raises(RuntimeError, match=r'Missing key.*"weight"'):
-            layer.load_state_dict(state)
+        assert_raises(RuntimeError, r'Missing key.*"weight"', layer.load_state_dict, state)
         state["weight"] = layer.weight.detach().clone()
         fresh = library.nn.utils.spectral_norm(library.nn.Linear(3, 4)).eval()
         fresh.load_state_dict(state)

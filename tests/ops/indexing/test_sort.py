@@ -1,7 +1,5 @@
 """Parts of an order are what sorting everything gives, ties and NaN included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

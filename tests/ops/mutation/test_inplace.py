@@ -1,11 +1,10 @@
 """Writing in place: values, versions, what is refused, and that backward never uses a value that was overwritten."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.errors import assert_raises
 from tests.support.oracle import same, same_error
 
 import adjoint as ad
@@ -98,8 +97,7 @@ def test_saved_values_that_were_overwritten_raise(make: str, write: str) -> None
     except RuntimeError as refused:
         assert "clone() it first" in str(refused)  # noqa: PT017  both outcomes are right
         return
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
+    assert_raises(RuntimeError, "modified by an inplace operation", lambda: out.sum().backward())
 
 
 @pytest.mark.parametrize("op", ["exp", "sigmoid", "tanh", "sqrt", "relu"])
@@ -108,8 +106,7 @@ def test_overwritten_output_raises(op: str) -> None:
     y = getattr(x, op)()
     z = y * 1
     y.add_(5)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        z.sum().backward()
+    assert_raises(RuntimeError, "modified by an inplace operation", lambda: z.sum().backward())
 
 
 def test_a_write_before_use_is_right() -> None:
@@ -117,7 +114,6 @@ def test_a_write_before_use_is_right() -> None:
     y = x * 3
     y.add_(1)
     (y * y).sum().backward()
-    assert x.grad is not None
     assert x.grad.tolist() == [24.0, 42.0]
 
 
@@ -128,7 +124,6 @@ def test_a_write_keeps_what_its_own_computation_needs() -> None:
     y.pow_(2)
     y.sin_()
     (g,) = ad.autograd.grad(y.sum(), x)
-    assert g is not None
     np.testing.assert_allclose(g.numpy(), [4 * np.cos(1), 4 * 8 * np.cos(16)], rtol=1e-5)
 
 
@@ -138,7 +133,6 @@ def test_a_write_to_what_nobody_saved_is_right() -> None:
     z = y + 1
     y.mul_(100)
     z.sum().backward()
-    assert x.grad is not None
     assert x.grad.tolist() == [3.0, 3.0]
 
 

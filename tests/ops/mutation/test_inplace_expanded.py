@@ -1,7 +1,5 @@
 """Writing into what `expand` repeats: a part without repetition takes it, and every repetition shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

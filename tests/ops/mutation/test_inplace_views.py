@@ -1,7 +1,5 @@
 """Views and writes in place: who sees whose memory, whose history follows a write, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

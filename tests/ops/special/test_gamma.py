@@ -1,7 +1,5 @@
 """`polygamma` left of zero, against the reflection formula in many digits, and at its poles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How gamma and Dirichlet numbers follow their parameters, against PyTorch's approximations and against quadrature."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kernel that takes a large parameter through a whole step does what the ops do."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

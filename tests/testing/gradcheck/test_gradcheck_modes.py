@@ -1,7 +1,5 @@
 """`gradcheck` looks at forward mode, and at batches of gradients and tangents, as PyTorch's does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """TensorBoard's writer: tensorboardX gets arrays where a program gives tensors."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any
