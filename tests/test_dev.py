@@ -139,8 +139,7 @@ def test_oracle_has_an_environment_of_its_own_even_in_ci(
     if oracle is not None:
         monkeypatch.setenv("ADJOINT_ORACLE", oracle)
     module = load()
-    assert module.VENV.name == folder
-    assert module.oracle_wanted() == (oracle == "1")
+    assert (module.VENV.name, module.oracle_wanted()) == (folder, oracle == "1")
 
 
 @pytest.mark.parametrize("failing", [None, 3])

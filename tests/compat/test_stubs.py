@@ -105,8 +105,7 @@ def test_bases_of_losses_and_norms_can_be_derived_from() -> None:
 
     loss = Focal(weight=ad.tensor([1.0, 2.0]), reduction="sum")
     assert loss(ad.ones(2)).item() == 3
-    assert loss.reduction == "sum"
-    assert list(loss.state_dict()) == ["weight"]
+    assert (loss.reduction, list(loss.state_dict())) == ("sum", ["weight"])
     assert Norm(2)(ad.randn(4, 2, 3)).shape == (4, 2, 3)
     assert_raises(ValueError, "3 dimensions, not 2", lambda: Norm(2)(ad.ones(4, 2)))
     with pytest.raises(NotImplementedError):

@@ -34,9 +34,7 @@ def test_tensor_dataset() -> None:
 def test_subset() -> None:
     dataset = data.TensorDataset(ad.arange(9))
     subset = data.Subset(dataset, [8, 4, 6])
-    assert len(subset) == 3
-    assert subset[1][0].item() == 4
-    assert subset[[2, 0]][0].tolist() == [6, 8]
+    assert (len(subset), subset[1][0].item(), subset[[2, 0]][0].tolist()) == (3, 4, [6, 8])
 
     class Doubled(data.Subset[Any]):
         def __getitem__(self, index: int) -> Any:
@@ -59,8 +57,7 @@ def test_concatenation() -> None:
 
 def test_chain() -> None:
     chain = Stream(1, 2) + Stream(3)
-    assert list(chain) == [1, 2, 3]
-    assert len(chain) == 3
+    assert (list(chain), len(chain)) == ([1, 2, 3], 3)
     assert_raises(AssertionError, "only supports IterableDataset", lambda: list(data.ChainDataset([[1]])))
 
 
@@ -153,8 +150,7 @@ def test_stack() -> None:
     pairs = data.StackDataset(x, Many())
     assert [(int(a[0]), b) for a, b in pairs.__getitems__([2, 0])] == [(2, 20), (0, 0)]
     named = data.StackDataset(x=x, y=[4, 5, 6])
-    assert len(named) == 3
-    assert named[1]["y"] == 5
+    assert (len(named), named[1]["y"]) == (3, 5)
     (batch,) = data.DataLoader(named, 3)
     assert batch["y"].tolist() == [4, 5, 6]
     for given, named_ones, message in (

@@ -48,8 +48,7 @@ def asked(library: Any, case: Case) -> Any:
 def same(ours: Any, theirs: Any, rtol: float = 1e-6) -> None:
     assert type(ours) is type(theirs)
     if isinstance(ours, np.ndarray):
-        assert ours.dtype == theirs.dtype
-        assert ours.shape == theirs.shape
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         narrow = ours.dtype == np.float32
         np.testing.assert_allclose(ours, theirs, rtol=max(rtol, 1e-5 * narrow), atol=1e-5 if narrow else 1e-9)
     else:

@@ -191,8 +191,7 @@ def names_in(library: Any, n: int, kind: str) -> dict[str, Any]:
 
 
 def assert_near(ours: Any, theirs: Any) -> None:
-    assert ours.shape == theirs.shape
-    assert ours.dtype == theirs.dtype
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     if ours.dtype.kind == "c":
         ours, theirs = (x.view(x.real.dtype) for x in (ours, theirs))
     if ours.dtype.kind != "f":

@@ -286,8 +286,7 @@ def test_reset_running_stats() -> None:
     layer = ad.nn.BatchNorm1d(4)
     layer(ad.tensor(ROWS))
     layer.reset_running_stats()
-    assert layer.num_batches_tracked.item() == 0
-    assert layer.running_mean.tolist() == [0.0] * 4
+    assert (layer.num_batches_tracked.item(), layer.running_mean.tolist()) == (0, [0.0] * 4)
     assert layer.running_var.tolist() == [1.0] * 4
 
 

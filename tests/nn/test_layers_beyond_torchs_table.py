@@ -35,8 +35,7 @@ def both(text: str, *inputs: Any, call: str = "module(*inputs)") -> tuple[Any, A
         gradients = library.autograd.grad(sum(graded), wanted, allow_unused=True) if graded and wanted else ()
         made.append((module, [*results, *gradients]))
     (theirs, expected), (module, found) = made
-    assert repr(module) == repr(theirs)
-    assert list(module.state_dict()) == list(theirs.state_dict())
+    assert (repr(module), list(module.state_dict())) == (repr(theirs), list(theirs.state_dict()))
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         x, y = (0.0 if t is None else t.detach().numpy() for t in (a, b))

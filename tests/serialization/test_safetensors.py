@@ -31,8 +31,7 @@ def header_of(data):
 def assert_same(a, b):
     assert list(a) == list(b)
     for name in a:
-        assert a[name].shape == b[name].shape
-        assert a[name].dtype == b[name].dtype.newbyteorder("=")
+        assert (a[name].shape, a[name].dtype) == (b[name].shape, b[name].dtype.newbyteorder("="))
         assert a[name].tobytes() == b[name].astype(a[name].dtype).tobytes()
 
 

@@ -114,8 +114,7 @@ def test_a_state_dict_is_read_by_other_tools_under_its_own_keys(tmp_path):
     state = {"0.weight": as_tensor(np.arange(6.0).reshape(2, 3)), "0.bias": as_tensor(np.ones(2, "f4"))}
     save(state, tmp_path / "model.safetensors")
     with other.safe_open(tmp_path / "model.safetensors", framework="np") as file:
-        assert sorted(file.keys()) == sorted(state)
-        assert file.metadata()["format"] == "pt"
+        assert (sorted(file.keys()), file.metadata()["format"]) == (sorted(state), "pt")
         for name, tensor in state.items():
             assert file.get_tensor(name).tobytes() == tensor.array.tobytes()
 
@@ -245,7 +244,6 @@ def test_wide_unsigned_integers_are_loaded(dtype, tmp_path):
     greatest = np.array([0, np.iinfo(dtype).max], dtype)
     path.write_bytes(b"".join(bytes(chunk) for chunk in safetensors.write({"ids": greatest})))
     loaded = load(path)["ids"]
-    assert loaded.dtype == greatest.dtype
-    assert loaded.tolist() == greatest.tolist()
+    assert (loaded.dtype, loaded.tolist()) == (greatest.dtype, greatest.tolist())
     save({"ids": loaded}, tmp_path / "y.safetensors")
     assert load(tmp_path / "y.safetensors")["ids"].tolist() == greatest.tolist()

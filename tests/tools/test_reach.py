@@ -31,8 +31,7 @@ def root(tmp_path: Path) -> Path:
 def test_edited_function_reaches_its_tests_its_users_and_the_tests_of_every_op(root: Path) -> None:
     reach = find_reach(root, {"src/adjoint/ops/gamma.py": {5}})
     assert reach.files == ["tests/ops/test_gamma.py", "tests/functions/test_special.py", "tests/nn/test_layer.py"]
-    assert reach.narrowed == ["tests/ops/test_every_op.py"]
-    assert reach.names == ["lgamma"]
+    assert (reach.narrowed, reach.names) == (["tests/ops/test_every_op.py"], ["lgamma"])
 
 
 def test_edit_outside_of_functions_reaches_all_that_import_the_module(root: Path) -> None:

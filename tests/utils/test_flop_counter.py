@@ -42,8 +42,7 @@ def test_forward() -> None:
 
 def test_backward() -> None:
     ours, theirs = counted(ad, FlopCounterMode, True), counted(torch, Theirs, True)
-    assert ours["Global"] == theirs["Global"]
-    assert ours["Net.images.2"] == theirs["Net.images.2"]
+    assert (ours["Global"], ours["Net.images.2"]) == (theirs["Global"], theirs["Net.images.2"])
 
 
 def test_attention() -> None:
@@ -58,8 +57,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         ad.nn.Linear(100, 50)(ad.ones(10, 100))
     assert capsys.readouterr().out.rstrip("\n") == counter.get_table()
     lines = [line.split() for line in counter.get_table().splitlines()]
-    assert lines[0] == ["Module", "FLOP", "%", "Total"]
-    assert lines[2] == ["Linear", "100.000K", "100.00%"]
+    assert (lines[0], lines[2]) == (["Module", "FLOP", "%", "Total"], ["Linear", "100.000K", "100.00%"])
     assert lines[3] == ["-", "aten.addmm", "100.000K", "100.00%"]
 
 

@@ -47,8 +47,7 @@ def test_all_together() -> None:
     assert not together.done()
     several[0].set_result("a")
     assert together.wait() == several
-    assert futures.wait_all([several[0], *several]) == ["a", "a", "b"]
-    assert futures.collect_all([]).wait() == []
+    assert (futures.wait_all([several[0], *several]), futures.collect_all([]).wait()) == (["a", "a", "b"], [])
 
 
 def test_fork_returns_one() -> None:

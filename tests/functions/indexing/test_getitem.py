@@ -158,8 +158,7 @@ def test_a_list_of_lists_or_tensors_is_a_tuple() -> None:
         assert x[[ad.tensor(0), ad.tensor(2)]].tolist() == X[0, 2].tolist()
     with pytest.warns(UserWarning, match="non-tuple sequence"):
         assert x[[slice(1), None]].tolist() == X[:1, None].tolist()
-    assert x[[1, 0]].tolist() == X[[1, 0]].tolist()
-    assert x[[[0]] * 32].shape == (32, 1, *X.shape[1:])
+    assert (x[[1, 0]].tolist(), x[[[0]] * 32].shape) == (X[[1, 0]].tolist(), (32, 1, *X.shape[1:]))
 
 
 def test_uint8_is_a_mask() -> None:

@@ -109,8 +109,7 @@ def test_parameter_list() -> None:
     assert kept[-1] is kept[3]
     assert len(kept[1:]) == 3
     kept[0] = ad.zeros(5)
-    assert tuple(kept[0].shape) == (5,)
-    assert len(kept) == 4
+    assert (tuple(kept[0].shape), len(kept)) == ((5,), 4)
     assert_raises(IndexError, "index 4 is out of range", lambda: kept[4])
     assert repr(kept).splitlines()[:3] == [
         "ParameterList(",

@@ -62,8 +62,7 @@ def flat(library: Any, out: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_first_values_state_and_repr(text: str, dtype: str) -> None:
     ours, theirs = made(ad, text, dtype), made(torch, text, dtype)
-    assert repr(ours) == repr(theirs)
-    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert (repr(ours), list(ours.state_dict())) == (repr(theirs), list(theirs.state_dict()))
     for name, value in theirs.state_dict().items():
         np.testing.assert_array_equal(ours.state_dict()[name].numpy(), value.numpy(), strict=True)
 

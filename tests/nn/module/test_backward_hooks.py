@@ -121,8 +121,7 @@ def test_hooks_replace_what_they_replace_in_torch(name: str) -> None:
 
 def test_a_gradient_may_be_taken_away() -> None:
     ours, theirs = (record(library, "one", None, lambda g: (None, g[1])) for library in (ad, torch))
-    assert ours == theirs
-    assert ours[1] == [None, [3.0, 2.0]]
+    assert (ours, ours[1]) == (theirs, [None, [3.0, 2.0]])
 
 
 def test_a_single_tensor_stands_for_a_tuple() -> None:
@@ -220,8 +219,7 @@ def test_the_output_stays_the_object_that_forward_hooks_saw() -> None:
     out = module(ad.ones(2, requires_grad=True))
     assert seen[0] is out
     node = out.grad_fn
-    assert node.name() == "BackwardHookFunctionBackward"
-    assert node.next_functions[0][0].name() == "MulBackward0"
+    assert (node.name(), node.next_functions[0][0].name()) == ("BackwardHookFunctionBackward", "MulBackward0")
 
 
 def grow(y: Any) -> Any:

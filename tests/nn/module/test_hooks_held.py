@@ -191,8 +191,7 @@ def test_a_new_hook_does_not_take_the_id_of_one_from_another_process() -> None:
     module = Scale()
     first = module.register_forward_hook(nothing)
     module._forward_hooks = OrderedDict({first.id + 1: nothing, first.id + 2: nothing})
-    assert module.register_forward_hook(nothing).id == first.id + 3
-    assert len(module._forward_hooks) == 3
+    assert (module.register_forward_hook(nothing).id, len(module._forward_hooks)) == (first.id + 3, 3)
 
 
 def test_hooks_that_are_methods_of_a_copied_module_are_those_of_the_copy() -> None:

@@ -41,8 +41,7 @@ class Net(nn.Module):
 
 def test_registration_by_assignment() -> None:
     block = Block()
-    assert list(block._parameters) == ["scale"]
-    assert list(block._modules) == ["fc"]
+    assert (list(block._parameters), list(block._modules)) == (["scale"], ["fc"])
     assert list(block._buffers) == ["count", "cache"]
     assert "factor" in block.__dict__
     block.other = nn.Parameter(ad.zeros(2))
@@ -75,9 +74,7 @@ def test_none_keeps_a_place() -> None:
     block.fc = None
     block.count = None
     assert block.scale is None
-    assert list(block._parameters) == ["scale"]
-    assert list(block.state_dict()) == []
-    assert [*block.modules()] == [block]
+    assert (list(block._parameters), list(block.state_dict()), [*block.modules()]) == (["scale"], [], [block])
     block.scale = nn.Parameter(ad.ones(1))
     assert [n for n, _ in block.named_parameters()] == ["scale"]
 
@@ -161,9 +158,7 @@ def test_names() -> None:
     assert [n for n, _ in net.named_buffers("net")] == [
         "net.encoder.0.count", "net.encoder.0.cache", "net.encoder.2.count", "net.encoder.2.cache",
     ]  # fmt: skip
-    assert len([*net.parameters()]) == 8
-    assert len([*net.buffers(recurse=False)]) == 0
-    assert len([*net.children()]) == 2
+    assert (len([*net.parameters()]), len([*net.buffers(recurse=False)]), len([*net.children()])) == (8, 0, 2)
 
 
 def test_shared_parts_are_listed_once() -> None:
@@ -225,8 +220,7 @@ def test_dtype_conversion_keeps_the_parameters() -> None:
     assert net.steps.dtype is ad.int64
     net.zero_grad()
     net(ad.ones(2, 3, dtype=ad.float64)).sum().backward()
-    assert net.head.weight.grad.dtype is ad.float64
-    assert net.to(ad.float32).head.weight.dtype is ad.float32
+    assert (net.head.weight.grad.dtype, net.to(ad.float32).head.weight.dtype) == (ad.float64, ad.float32)
     assert net.to(ad.zeros(1, dtype=ad.float16)).head.weight.dtype is ad.float16
     assert net.float().to("cpu").cpu().head.weight.dtype is ad.float32
     assert net.half().head.weight.dtype is ad.float16
@@ -498,8 +492,7 @@ def test_a_buffer_does_not_take_the_place_of_an_attribute() -> None:
 def test_prefixes_of_state_dicts_are_taken_off() -> None:
     state: Any = nn.Sequential(nn.Linear(2, 2)).state_dict(prefix="module.")
     nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
-    assert list(state) == ["0.weight", "0.bias"]
-    assert list(state._metadata) == ["", "0"]
+    assert (list(state), list(state._metadata)) == (["0.weight", "0.bias"], ["", "0"])
 
 
 def test_state_dicts_from_before_batches_were_counted_load() -> None:

@@ -108,8 +108,7 @@ def test_resuming_needs_the_initial_rate() -> None:
     first = lr_scheduler.StepLR(ours, 3)
     sequence(ours, first, 2)
     again = lr_scheduler.StepLR(ours, 3, last_epoch=first.last_epoch)
-    assert again.last_epoch == 3
-    assert again.base_lrs == [0.1, 0.3]
+    assert (again.last_epoch, again.base_lrs) == (3, [0.1, 0.3])
 
 
 def test_warnings() -> None:

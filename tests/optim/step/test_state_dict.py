@@ -63,8 +63,7 @@ def test_same_layout_as_pytorch(name: str, options: dict[str, Any]) -> None:
     walk(reference, theirs, torch.tensor, "float32", range(2))
     walk(ours, params, ad.tensor, "float32", range(2))
     here, there = ours.state_dict(), reference.state_dict()
-    assert here["param_groups"] == there["param_groups"]
-    assert here["state"].keys() == there["state"].keys()
+    assert (here["param_groups"], here["state"].keys()) == (there["param_groups"], there["state"].keys())
     for number, entries in there["state"].items():
         assert here["state"][number].keys() == entries.keys()
         for entry, value in entries.items():
