@@ -44,16 +44,13 @@ def test_every_old_module_is_found(old: str) -> None:
     __import__(f"adjoint.{old}")
 
 
-@pytest.mark.parametrize(
-    ("old", "name"),
-    [
-        ("arrangement", "diag"), ("arrangement", "meshgrid"), ("arrangement", "roll"), ("creation", "linspace"),
-        ("distance", "var_mean"), ("elementary", "nansum"), ("gather", "nonzero"), ("gather", "tril"),
-        ("joining", "split"), ("joining", "tile"), ("order", "aminmax"), ("order", "histc"),
-        ("pointwise", "masked_fill"), ("ranges", "logspace"), ("ranges", "unravel_index"), ("reduce", "cumsum"),
-        ("reduce", "sort"), ("reduce", "var"), ("scan", "diff"), ("shape", "flip"), ("strides", "diagonal"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "name"), [
+    ("arrangement", "diag"), ("arrangement", "meshgrid"), ("arrangement", "roll"), ("creation", "linspace"),
+    ("distance", "var_mean"), ("elementary", "nansum"), ("gather", "nonzero"), ("gather", "tril"),
+    ("joining", "split"), ("joining", "tile"), ("order", "aminmax"), ("order", "histc"),
+    ("pointwise", "masked_fill"), ("ranges", "logspace"), ("ranges", "unravel_index"), ("reduce", "cumsum"),
+    ("reduce", "sort"), ("reduce", "var"), ("scan", "diff"), ("shape", "flip"), ("strides", "diagonal"),
+])  # fmt: skip
 def test_functions_that_went_to_another_module_are_found(old: str, name: str) -> None:
     function = pickle.loads(f"cadjoint.functions.{old}\n{name}\n.".encode())
     assert function is getattr(ad, name)

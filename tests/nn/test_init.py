@@ -105,15 +105,12 @@ def test_nothing_to_draw() -> None:
     assert nn.init.orthogonal_(ad.empty(0, 3)).numel() == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "shape"),
-    [
-        ("dirac_(w)", (3, 4, 5)),
-        ("dirac_(w, 2)", (4, 2, 5, 3)),
-        ("dirac_(w)", (4, 2, 5, 3, 3)),
-        ("dirac_(w)", (2, 4, 2)),
-    ],
-)
+@pytest.mark.parametrize(("call", "shape"), [
+    ("dirac_(w)", (3, 4, 5)),
+    ("dirac_(w, 2)", (4, 2, 5, 3)),
+    ("dirac_(w)", (4, 2, 5, 3, 3)),
+    ("dirac_(w)", (2, 4, 2)),
+])
 def test_dirac(call: str, shape: Any) -> None:
     np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
 
@@ -124,18 +121,15 @@ def test_sparse(call: str) -> None:
         np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
-        ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
-        ("sparse_(lib.empty(3), 0.1)", "Only tensors with 2 dimensions are supported"),
-        ("eye_(lib.empty(3))", "Only tensors with 2 dimensions are supported"),
-        ("calculate_gain('leaky_relu', True)", "negative_slope True not a valid number"),
-        ("calculate_gain('leaky_relu', 'a')", "negative_slope a not a valid number"),
-        ("calculate_gain('none')", "Unsupported nonlinearity none"),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), [
+    ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
+    ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
+    ("sparse_(lib.empty(3), 0.1)", "Only tensors with 2 dimensions are supported"),
+    ("eye_(lib.empty(3))", "Only tensors with 2 dimensions are supported"),
+    ("calculate_gain('leaky_relu', True)", "negative_slope True not a valid number"),
+    ("calculate_gain('leaky_relu', 'a')", "negative_slope a not a valid number"),
+    ("calculate_gain('none')", "Unsupported nonlinearity none"),
+])
 def test_errors_are_pytorchs(call: str, message: str) -> None:
     for library in (ad, torch):
         with pytest.raises(ValueError, match=message):

@@ -11,37 +11,31 @@ from adjoint.testing import assert_close, make_tensor
 A = ad.tensor([1.0, 2.0])
 
 
-@pytest.mark.parametrize(
-    ("actual", "expected", "options"),
-    [
-        (A, A.clone(), {}),
-        (A, A + 1e-6, {}),
-        (A, A + 0.1, {"rtol": 0, "atol": 0.2}),
-        (1.0, 1.0 + 1e-9, {}),
-        ([A, {"a": 3}], [A, {"a": 3}], {}),
-        (A, A.double(), {"check_dtype": False}),
-        (A * float("nan"), A * float("nan"), {"equal_nan": True}),
-        ("text", "text", {}),
-        (None, None, {}),
-    ],
-)
+@pytest.mark.parametrize(("actual", "expected", "options"), [
+    (A, A.clone(), {}),
+    (A, A + 1e-6, {}),
+    (A, A + 0.1, {"rtol": 0, "atol": 0.2}),
+    (1.0, 1.0 + 1e-9, {}),
+    ([A, {"a": 3}], [A, {"a": 3}], {}),
+    (A, A.double(), {"check_dtype": False}),
+    (A * float("nan"), A * float("nan"), {"equal_nan": True}),
+    ("text", "text", {}),
+    (None, None, {}),
+])
 def test_close(actual: Any, expected: Any, options: Any) -> None:
     assert_close(actual, expected, **options)
 
 
-@pytest.mark.parametrize(
-    ("actual", "expected", "told"),
-    [
-        (A, A + 0.1, "Mismatched elements: 2 / 2"),
-        (A, A.double(), "The values for attribute 'dtype' do not match"),
-        (A, A[:1], "The values for attribute 'shape' do not match"),
-        (A * float("nan"), A * float("nan"), "not close"),
-        ([A, A], [A], "The length of the sequences mismatch: 2 != 1"),
-        ({"a": A}, {"b": A}, "The keys of the mappings do not match"),
-        ({"a": A}, {"a": A + 1}, "The failure occurred for item [a]"),
-        ("one", "two", "'one' is not 'two'"),
-    ],
-)
+@pytest.mark.parametrize(("actual", "expected", "told"), [
+    (A, A + 0.1, "Mismatched elements: 2 / 2"),
+    (A, A.double(), "The values for attribute 'dtype' do not match"),
+    (A, A[:1], "The values for attribute 'shape' do not match"),
+    (A * float("nan"), A * float("nan"), "not close"),
+    ([A, A], [A], "The length of the sequences mismatch: 2 != 1"),
+    ({"a": A}, {"b": A}, "The keys of the mappings do not match"),
+    ({"a": A}, {"a": A + 1}, "The failure occurred for item [a]"),
+    ("one", "two", "'one' is not 'two'"),
+])
 def test_not_close(actual: Any, expected: Any, told: str) -> None:
     with pytest.raises(AssertionError) as info:
         assert_close(actual, expected)

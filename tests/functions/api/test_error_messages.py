@@ -46,16 +46,13 @@ def test_types_of_out(expression: str, head: str) -> None:
     same_error(expression, head, f=F, A=A)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.sum(f, 0, out=f[0].long())", "t.cumsum(f, 0, out=f.double())", "t.prod(f.int(), 0, out=f[0].int())",
-        "t.mean(f, 0, out=f[0].double())", "t.cumprod(f.int(), 0, out=f.int())", "t.nonzero(f, out=f.long()[:0])",
-        "t.nonzero_static(f, size=2, out=f.long()[:0])", "t.any(f, 0, out=f[0].byte())",
-        "t.arange(4, out=t.zeros(2, 3).narrow(1, 1, 2))", "t.linspace(0, 3, 4, out=t.zeros(2, 2))",
-        "t.zeros(3, out=t.ones(3), requires_grad=True)", "t.full((2,), 1.5, out=t.zeros(2))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.sum(f, 0, out=f[0].long())", "t.cumsum(f, 0, out=f.double())", "t.prod(f.int(), 0, out=f[0].int())",
+    "t.mean(f, 0, out=f[0].double())", "t.cumprod(f.int(), 0, out=f.int())", "t.nonzero(f, out=f.long()[:0])",
+    "t.nonzero_static(f, size=2, out=f.long()[:0])", "t.any(f, 0, out=f[0].byte())",
+    "t.arange(4, out=t.zeros(2, 3).narrow(1, 1, 2))", "t.linspace(0, 3, 4, out=t.zeros(2, 2))",
+    "t.zeros(3, out=t.ones(3), requires_grad=True)", "t.full((2,), 1.5, out=t.zeros(2))",
+])  # fmt: skip
 def test_results_in_out(expression: str) -> None:
     same(expression, f=F, gradient=False)
 
@@ -88,14 +85,11 @@ def test_products(expression: str, head: str) -> None:
     same_error(expression, head, f=F, A=A, B3=B3)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.addmm(2, A, 3, A, A)", "A.addmm(2, A, A)", "t.addbmm(2, A, B3, B3)", "A.addbmm(2, 3, B3, B3)",
-        "t.baddbmm(2, B3, 3, B3, B3)", "B3.baddbmm(2, B3, B3)", "f.addmv(2, A, f)", "t.addr(2, A, 3, f, f)",
-        "t.ldexp(f.half(), t.tensor([1, 2, -3])).float()", "t.nan_to_num(t.tensor([inf, -inf, nan]).bfloat16())",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.addmm(2, A, 3, A, A)", "A.addmm(2, A, A)", "t.addbmm(2, A, B3, B3)", "A.addbmm(2, 3, B3, B3)",
+    "t.baddbmm(2, B3, 3, B3, B3)", "B3.baddbmm(2, B3, B3)", "f.addmv(2, A, f)", "t.addr(2, A, 3, f, f)",
+    "t.ldexp(f.half(), t.tensor([1, 2, -3])).float()", "t.nan_to_num(t.tensor([inf, -inf, nan]).bfloat16())",
+])  # fmt: skip
 def test_products_of_old(expression: str) -> None:
     same(expression, f=F, A=A, B3=B3, gradient="half" not in expression)
 
@@ -141,31 +135,25 @@ def test_sizes_and_positions(expression: str, head: str) -> None:
     same_error(expression, head, f=F, A=A)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.tensor([-1, 7], dtype=t.uint8)", "t.tensor([-1, 2], dtype=t.uint16).int()",
-        "t.tensor(2**64, dtype=t.float32)",
-        "t.tensor([2**70, 0], dtype=t.bool)", "t.logspace(0, 1, 3, base=-2)", "t.logspace(0, 1j, 3)",
-        "t.empty(0, 3).stride()", "t.empty(2, 0, 3).stride()", "t.empty_strided((4, 3, 2), (10, 0, 3)).fill_(1.0)",
-        "f.new(size=(3, 4)).shape[1]", "f.new(f).data_ptr() == f.data_ptr()",
-        "t.FloatTensor(f).data_ptr() == f.data_ptr()",
-        "f.scatter(0, t.zeros(0, 2, dtype=t.int64), t.zeros(0, 2))", "A.scatter(0, t.zeros(0, dtype=t.int64), 1.0)",
-        "A.scatter_add(0, t.zeros(0, dtype=t.int64), t.zeros(1))",
-        "A.scatter_reduce(0, t.zeros(0, dtype=t.int64), t.zeros(1), reduce='amax')",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.tensor([-1, 7], dtype=t.uint8)", "t.tensor([-1, 2], dtype=t.uint16).int()",
+    "t.tensor(2**64, dtype=t.float32)",
+    "t.tensor([2**70, 0], dtype=t.bool)", "t.logspace(0, 1, 3, base=-2)", "t.logspace(0, 1j, 3)",
+    "t.empty(0, 3).stride()", "t.empty(2, 0, 3).stride()", "t.empty_strided((4, 3, 2), (10, 0, 3)).fill_(1.0)",
+    "f.new(size=(3, 4)).shape[1]", "f.new(f).data_ptr() == f.data_ptr()",
+    "t.FloatTensor(f).data_ptr() == f.data_ptr()",
+    "f.scatter(0, t.zeros(0, 2, dtype=t.int64), t.zeros(0, 2))", "A.scatter(0, t.zeros(0, dtype=t.int64), 1.0)",
+    "A.scatter_add(0, t.zeros(0, dtype=t.int64), t.zeros(1))",
+    "A.scatter_reduce(0, t.zeros(0, dtype=t.int64), t.zeros(1), reduce='amax')",
+])  # fmt: skip
 def test_what_is_taken(expression: str) -> None:
     same(expression, f=F, A=A, gradient=False)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "f.index_add_(0, i, f[:3])", "i.index_copy_(0, i, i.clone())", "i.index_fill_(0, i, 0)", "f.put_(i, f[:3])",
-        "f.index_put_((i,), f[0])", "i.scatter_(0, i, i.clone())", "f.scatter_add_(0, i, f)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "f.index_add_(0, i, f[:3])", "i.index_copy_(0, i, i.clone())", "i.index_fill_(0, i, 0)", "f.put_(i, f[:3])",
+    "f.index_put_((i,), f[0])", "i.scatter_(0, i, i.clone())", "f.scatter_add_(0, i, f)",
+])  # fmt: skip
 def test_operands_in_the_memory_that_is_written(expression: str) -> None:
     same_error(expression, "unsupported operation", f=F, i=np.array([2, 1, 0]))
 
@@ -178,12 +166,9 @@ def test_no_degrees_of_freedom(name: str) -> None:
         assert np.isnan(getattr(ad, name)(ad.ones(1)).item())
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linspace(5, 10, 3, dtype=t.bool)", "t.einsum('...ik..., ...jk ->', A, A)", "A['a']", "A[{}]",
-        "f[0].softmax(1)", "f[0].log_softmax(())", "f[0].cumsum(1)", "f[0].cumsum(())",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linspace(5, 10, 3, dtype=t.bool)", "t.einsum('...ik..., ...jk ->', A, A)", "A['a']", "A[{}]",
+    "f[0].softmax(1)", "f[0].log_softmax(())", "f[0].cumsum(1)", "f[0].cumsum(())",
+])  # fmt: skip
 def test_what_no_dimension_or_index_can_be(expression: str) -> None:
     same(expression, f=F, A=A, gradient=False)

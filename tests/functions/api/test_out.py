@@ -11,18 +11,15 @@ import adjoint as ad
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "exp(x, out=o)", "mul(x, y, out=o)", "add(x, y, alpha=2, out=o)", "sub(x, 1.0, out=o)", "div(x, y, out=o)",
-        "div(x, y, rounding_mode='floor', out=o)", "pow(x, 2, out=o)", "clamp(x, 0, 1, out=o)", "sum(x, 0, out=o)",
-        "matmul(x, y, out=o)", "mm(x, y, out=o)", "cat([x, y], out=o)", "cumsum(x, 0, out=o)",
-        "where(x > 0, x, y, out=o)", "addcmul(x, x, y, out=o)", "lerp(x, y, 0.3, out=o)", "tril(x, out=o)",
-        "nn.functional.logsigmoid(x, out=o)", "nn.functional.softplus(x, out=o)", "nn.functional.softshrink(x, out=o)",
-        "nn.functional.normalize(x, 1.0, 0, out=o)",
-        "eq(x, y, out=o)", "norm(x, 2, 1, out=o)", "atan2(x, y, out=o)", "mean(x, dim=1, keepdim=True, out=o)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("call", [
+    "exp(x, out=o)", "mul(x, y, out=o)", "add(x, y, alpha=2, out=o)", "sub(x, 1.0, out=o)", "div(x, y, out=o)",
+    "div(x, y, rounding_mode='floor', out=o)", "pow(x, 2, out=o)", "clamp(x, 0, 1, out=o)", "sum(x, 0, out=o)",
+    "matmul(x, y, out=o)", "mm(x, y, out=o)", "cat([x, y], out=o)", "cumsum(x, 0, out=o)",
+    "where(x > 0, x, y, out=o)", "addcmul(x, x, y, out=o)", "lerp(x, y, 0.3, out=o)", "tril(x, out=o)",
+    "nn.functional.logsigmoid(x, out=o)", "nn.functional.softplus(x, out=o)", "nn.functional.softshrink(x, out=o)",
+    "nn.functional.normalize(x, 1.0, 0, out=o)",
+    "eq(x, y, out=o)", "norm(x, 2, 1, out=o)", "atan2(x, y, out=o)", "mean(x, dim=1, keepdim=True, out=o)",
+])  # fmt: skip
 def test_results_are_written(call: str) -> None:
     given = {"x": np.cos(np.arange(4.0)).reshape(2, 2), "y": np.sin(np.arange(4.0)).reshape(2, 2)}
     outs = []

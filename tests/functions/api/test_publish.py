@@ -75,16 +75,13 @@ def test_functions_are_methods(name: str) -> None:
     assert getattr(ad.Tensor, name) is getattr(ad, name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "abs", "add", "addcdiv", "addcmul", "bitwise_and", "ceil", "clamp", "clip", "cos", "div", "divide", "eq", "erf",
-        "exp", "floor", "floor_divide", "fmod", "ge", "gt", "le", "lerp", "log", "log1p", "logical_and", "logical_not",
-        "lt", "masked_fill", "mul", "multiply", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
-        "scatter_add", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "subtract", "tan", "tanh", "tril", "triu",
-        "trunc",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "abs", "add", "addcdiv", "addcmul", "bitwise_and", "ceil", "clamp", "clip", "cos", "div", "divide", "eq", "erf",
+    "exp", "floor", "floor_divide", "fmod", "ge", "gt", "le", "lerp", "log", "log1p", "logical_and", "logical_not",
+    "lt", "masked_fill", "mul", "multiply", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt",
+    "scatter_add", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "subtract", "tan", "tanh", "tril", "triu",
+    "trunc",
+])  # fmt: skip
 def test_in_place_twins(name: str) -> None:
     twin = getattr(ad.Tensor, f"{name}_")
     assert twin.__name__ == f"{name}_"

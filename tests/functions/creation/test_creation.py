@@ -10,34 +10,31 @@ from tests.support.oracle import same, same_error
 import adjoint as ad
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.tensor(1)", "t.tensor(1.5)", "t.tensor(True)", "t.tensor(1 + 2j)", "t.tensor([])", "t.tensor([[]])",
-        "t.tensor([1, 2])", "t.tensor([1, 2.5])", "t.tensor([True, 2])", "t.tensor([1, True])",
-        "t.tensor([True, False])", "t.tensor([[1, 2], [3, 4]])", "t.tensor((1.0, 2.0))",
-        "t.tensor([1, 2], dtype=t.float64)", "t.tensor([1.7, -2.7], dtype=t.int32)",
-        "t.tensor(1.0, requires_grad=True)", "t.tensor(n)", "t.tensor(h)", "t.tensor(b)", "t.tensor([n[0], n[1]])",
-        "t.tensor([t.tensor(1.0), t.tensor(2.0)])", "t.as_tensor([1, 2])", "t.as_tensor(n)",
-        "t.as_tensor(n, dtype=t.float16)", "t.asarray([1.5])", "t.asarray(n)", "t.from_numpy(n)", "t.zeros(2, 3)",
-        "t.zeros((2, 3))", "t.zeros([2])", "t.zeros([])", "t.zeros(0)", "t.zeros(2, dtype=t.int64)", "t.ones(3)",
-        "t.ones(2, 2, dtype=t.bool)", "t.ones((1,), requires_grad=True)", "t.zeros(t.Size([2, 1]))", "t.full((2,), 1)",
-        "t.full((2,), 1.5)", "t.full((2,), True)", "t.full([], 3)", "t.full((2,), 1, dtype=t.float64)",
-        "t.full((2, 2), t.tensor(3.5))", "t.full((2,), 2.5, dtype=t.int64)", "t.zeros_like(x)", "t.ones_like(x)",
-        "t.full_like(x, 3)", "t.zeros_like(x, dtype=t.int32)", "t.full_like(i, 2.5)", "t.ones_like(i)",
-        "t.empty(2, 3).shape", "t.empty_like(x).shape", "t.ones_like(x, requires_grad=True)", "t.arange(5)",
-        "t.arange(5.0)", "t.arange(2, 9)", "t.arange(2, 9, 3)", "t.arange(5, 0, -2)", "t.arange(0, 1, 0.3)",
-        "t.arange(0.5, 3)", "t.arange(5, dtype=t.float64)", "t.arange(0)", "t.arange(3, 3)", "t.arange(1, 2.5, 0.25)",
-        "t.arange(0, -1, -0.1)", "t.arange(5, dtype=t.int32)", "t.arange(start=1, end=4)", "t.linspace(0, 1, 5)",
-        "t.linspace(3, -2, 11)", "t.linspace(0, 1, 0)", "t.linspace(0, 1, 1)", "t.linspace(0, 10, 4, dtype=t.float64)",
-        "t.linspace(start=0, end=1, steps=3)", "t.eye(3)", "t.eye(2, 3)", "t.eye(3, 2, dtype=t.int64)", "t.eye(0)",
-        "t.tensor([1.0], dtype=t.float16)", "x.new_zeros(2)", "x.new_ones((2, 2))", "x.new_full((2,), 7)",
-        "x.new_tensor([1, 2])", "i.new_zeros(2, 3)", "x.new_zeros(2, dtype=t.int64)", "t.tensor(b'ab'[0])",
-        "t.tensor([2**40])",
-        "t.scalar_tensor(3)", "t.scalar_tensor(3, dtype=t.int64)", "t.scalar_tensor(True)",
-        "t.scalar_tensor(2.5, requires_grad=True)", "t.scalar_tensor(1j, dtype=t.complex64)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.tensor(1)", "t.tensor(1.5)", "t.tensor(True)", "t.tensor(1 + 2j)", "t.tensor([])", "t.tensor([[]])",
+    "t.tensor([1, 2])", "t.tensor([1, 2.5])", "t.tensor([True, 2])", "t.tensor([1, True])",
+    "t.tensor([True, False])", "t.tensor([[1, 2], [3, 4]])", "t.tensor((1.0, 2.0))",
+    "t.tensor([1, 2], dtype=t.float64)", "t.tensor([1.7, -2.7], dtype=t.int32)",
+    "t.tensor(1.0, requires_grad=True)", "t.tensor(n)", "t.tensor(h)", "t.tensor(b)", "t.tensor([n[0], n[1]])",
+    "t.tensor([t.tensor(1.0), t.tensor(2.0)])", "t.as_tensor([1, 2])", "t.as_tensor(n)",
+    "t.as_tensor(n, dtype=t.float16)", "t.asarray([1.5])", "t.asarray(n)", "t.from_numpy(n)", "t.zeros(2, 3)",
+    "t.zeros((2, 3))", "t.zeros([2])", "t.zeros([])", "t.zeros(0)", "t.zeros(2, dtype=t.int64)", "t.ones(3)",
+    "t.ones(2, 2, dtype=t.bool)", "t.ones((1,), requires_grad=True)", "t.zeros(t.Size([2, 1]))", "t.full((2,), 1)",
+    "t.full((2,), 1.5)", "t.full((2,), True)", "t.full([], 3)", "t.full((2,), 1, dtype=t.float64)",
+    "t.full((2, 2), t.tensor(3.5))", "t.full((2,), 2.5, dtype=t.int64)", "t.zeros_like(x)", "t.ones_like(x)",
+    "t.full_like(x, 3)", "t.zeros_like(x, dtype=t.int32)", "t.full_like(i, 2.5)", "t.ones_like(i)",
+    "t.empty(2, 3).shape", "t.empty_like(x).shape", "t.ones_like(x, requires_grad=True)", "t.arange(5)",
+    "t.arange(5.0)", "t.arange(2, 9)", "t.arange(2, 9, 3)", "t.arange(5, 0, -2)", "t.arange(0, 1, 0.3)",
+    "t.arange(0.5, 3)", "t.arange(5, dtype=t.float64)", "t.arange(0)", "t.arange(3, 3)", "t.arange(1, 2.5, 0.25)",
+    "t.arange(0, -1, -0.1)", "t.arange(5, dtype=t.int32)", "t.arange(start=1, end=4)", "t.linspace(0, 1, 5)",
+    "t.linspace(3, -2, 11)", "t.linspace(0, 1, 0)", "t.linspace(0, 1, 1)", "t.linspace(0, 10, 4, dtype=t.float64)",
+    "t.linspace(start=0, end=1, steps=3)", "t.eye(3)", "t.eye(2, 3)", "t.eye(3, 2, dtype=t.int64)", "t.eye(0)",
+    "t.tensor([1.0], dtype=t.float16)", "x.new_zeros(2)", "x.new_ones((2, 2))", "x.new_full((2,), 7)",
+    "x.new_tensor([1, 2])", "i.new_zeros(2, 3)", "x.new_zeros(2, dtype=t.int64)", "t.tensor(b'ab'[0])",
+    "t.tensor([2**40])",
+    "t.scalar_tensor(3)", "t.scalar_tensor(3, dtype=t.int64)", "t.scalar_tensor(True)",
+    "t.scalar_tensor(2.5, requires_grad=True)", "t.scalar_tensor(1j, dtype=t.complex64)",
+])  # fmt: skip
 def test_makers(expression: str) -> None:
     numpy_values = {"n": np.array([1.5, 2.5]), "h": np.array([1, 2], np.int16), "b": np.array([[True]])}
     expression = expression.replace("(n", "(t_n").replace("[n", "[t_n").replace(", n[", ", t_n[")
@@ -55,24 +52,21 @@ class _Raw:
         self.array = array
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.tensor([[1, 2], [3]])", "expected sequence of length 2 at dim 1 (got 1)"),
-        ("t.tensor(300, dtype=t.uint8)", "value cannot be converted to type uint8 without overflow"),
-        ("t.from_numpy([1])", "expected np.ndarray (got list)"),
-        ("t.arange(0, 1, 0)", "step must be nonzero"),
-        ("t.arange(0, 1, -1)", "upper bound and lower bound inconsistent with step sign"),
-        ("t.zeros(-1)", ""),
-        ("t.zeros(2.5)", ""),
-        ("t.linspace(0, 1, -1)", "number of steps must be non-negative"),
-        ("t.eye(-1)", "n must be greater or equal to 0, got -1"),
-        ("t.tensor([1], requires_grad=True)", "require gradients"),
-        ("t.zeros(2, dtype=t.int32, requires_grad=True)", "require gradients"),
-        ("t.tensor(1.0, device='nowhere')", ""),
-        ("t.scalar_tensor(1j)", "value cannot be converted to type float without overflow"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.tensor([[1, 2], [3]])", "expected sequence of length 2 at dim 1 (got 1)"),
+    ("t.tensor(300, dtype=t.uint8)", "value cannot be converted to type uint8 without overflow"),
+    ("t.from_numpy([1])", "expected np.ndarray (got list)"),
+    ("t.arange(0, 1, 0)", "step must be nonzero"),
+    ("t.arange(0, 1, -1)", "upper bound and lower bound inconsistent with step sign"),
+    ("t.zeros(-1)", ""),
+    ("t.zeros(2.5)", ""),
+    ("t.linspace(0, 1, -1)", "number of steps must be non-negative"),
+    ("t.eye(-1)", "n must be greater or equal to 0, got -1"),
+    ("t.tensor([1], requires_grad=True)", "require gradients"),
+    ("t.zeros(2, dtype=t.int32, requires_grad=True)", "require gradients"),
+    ("t.tensor(1.0, device='nowhere')", ""),
+    ("t.scalar_tensor(1j)", "value cannot be converted to type float without overflow"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head)
 
@@ -103,12 +97,9 @@ def test_tensor_copies() -> None:
     assert x.tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "x.add_(1)", "x.zero_()", "x.__setitem__(0, 1.0)", "x.copy_(ad.ones(3))", "x.normal_()", "x.view(3).mul_(2)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("write", [
+    "x.add_(1)", "x.zero_()", "x.__setitem__(0, 1.0)", "x.copy_(ad.ones(3))", "x.normal_()", "x.view(3).mul_(2)",
+])  # fmt: skip
 def test_read_only_memory_is_never_written(write: str) -> None:
     array = np.arange(3.0, dtype=np.float32)
     array.flags.writeable = False
@@ -163,12 +154,9 @@ def test_default_dtype() -> None:
     assert_raises(TypeError, "expected a floating dtype", ad.set_default_dtype, ad.int32)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        "zeros(2", "tensor(1.0", "rand(2", "arange(3", "full((2,), 1", "as_tensor([1]", "randint(3, (2,)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    "zeros(2", "tensor(1.0", "rand(2", "arange(3", "full((2,), 1", "as_tensor([1]", "randint(3, (2,)",
+])  # fmt: skip
 def test_devices(make: str) -> None:
     assert eval(f"ad.{make}, device='cpu')", {"ad": ad}).device == ad.device("cpu")
     assert_raises(RuntimeError, "CPU only", eval, f"ad.{make}, device='cuda:0')", {"ad": ad})

@@ -38,30 +38,24 @@ def test_the_identity_of_a_spatial_transformer_has_the_same_gradient(aligned: bo
     np.testing.assert_allclose(gradient, same_gradient, rtol=1e-5, atol=1e-2)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.logspace(0, 2, 3)", "t.logspace(0, 2, 3, base=2, dtype=t.int64)", "t.logspace(0, 2, 0)",
-        "t.logspace(1, 2, 1)", "t.logspace(-1, 1.5, 7, 3.0, dtype=t.float64)", "t.logspace(2, 0, 4)",
-        "t.logspace(0, 2, 3, 2, dtype=t.complex64)", "t.logspace(t.tensor(0.0), t.tensor(2.0), 4)",
-        "t.logspace(0, 2, 3, out=t.empty(3, dtype=t.float64))", "t.logspace(0, 2, 3, requires_grad=True)",
-        "t.range(0, 5)", "t.range(1, 2, 0.25)", "t.range(3, 1, -1)", "t.range(0, 3, dtype=t.int64)",
-        "t.range(0, 0.9999)", "t.range(0, 3, out=t.empty(4, dtype=t.int64))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.logspace(0, 2, 3)", "t.logspace(0, 2, 3, base=2, dtype=t.int64)", "t.logspace(0, 2, 0)",
+    "t.logspace(1, 2, 1)", "t.logspace(-1, 1.5, 7, 3.0, dtype=t.float64)", "t.logspace(2, 0, 4)",
+    "t.logspace(0, 2, 3, 2, dtype=t.complex64)", "t.logspace(t.tensor(0.0), t.tensor(2.0), 4)",
+    "t.logspace(0, 2, 3, out=t.empty(3, dtype=t.float64))", "t.logspace(0, 2, 3, requires_grad=True)",
+    "t.range(0, 5)", "t.range(1, 2, 0.25)", "t.range(3, 1, -1)", "t.range(0, 3, dtype=t.int64)",
+    "t.range(0, 0.9999)", "t.range(0, 3, out=t.empty(4, dtype=t.int64))",
+])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.logspace(0, 2, -1)", "number of steps must be non-negative"),
-        ("t.range(5)", 'range() missing 1 required positional arguments: "end"'),
-        ("t.range(3, 1)", "upper bound and lower bound inconsistent with step sign"),
-        ("t.range(1, 3, 0)", "step must be nonzero"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.logspace(0, 2, -1)", "number of steps must be non-negative"),
+    ("t.range(5)", 'range() missing 1 required positional arguments: "end"'),
+    ("t.range(3, 1)", "upper bound and lower bound inconsistent with step sign"),
+    ("t.range(1, 3, 0)", "step must be nonzero"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head)
 

@@ -21,16 +21,13 @@ def test_named_conversions(name: str, source: str) -> None:
     same(f"{source}.{name}()", x=X, i=WHOLE, b=B)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "x.to(t.float32)", "x.to(dtype=t.float16)", "x.to('cpu')", "x.to(t.device('cpu'), t.float32)",
-        "x.to('cpu', dtype=t.int64)", "i.to(x)", "x.to(i)", "x.to(t.float64) is x", "x.to(t.float64, copy=True) is x",
-        "x.to(t.float32, non_blocking=True)", "x.type_as(i)", "x.cpu() is x", "x.to(t.float32).sum()",
-        "(x.float() * 3).double()", "x.double() is x", "b.to(t.float32)", "i.to(t.bool)", "i.to(t.complex64)",
-        "x.long().double()", "i.char()", "i.abs().byte()",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "x.to(t.float32)", "x.to(dtype=t.float16)", "x.to('cpu')", "x.to(t.device('cpu'), t.float32)",
+    "x.to('cpu', dtype=t.int64)", "i.to(x)", "x.to(i)", "x.to(t.float64) is x", "x.to(t.float64, copy=True) is x",
+    "x.to(t.float32, non_blocking=True)", "x.type_as(i)", "x.cpu() is x", "x.to(t.float32).sum()",
+    "(x.float() * 3).double()", "x.double() is x", "b.to(t.float32)", "i.to(t.bool)", "i.to(t.complex64)",
+    "x.long().double()", "i.char()", "i.abs().byte()",
+])  # fmt: skip
 def test_to(expression: str) -> None:
     same(expression, x=X, i=WHOLE, b=B, factor=10)
 
@@ -47,24 +44,18 @@ def test_gradient_ends_at_integers() -> None:
     assert not x.long().float().requires_grad
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "y.copy_(x)", "y.copy_(i)", "y.copy_(x[0])", "y.fill_(3)", "y.fill_(t.tensor(2.5))", "y.zero_()",
-        "i.fill_(2.7)", "b.fill_(5)", "y.copy_(t.tensor(1.5))", "i.copy_(t.tensor([1.9, -1.9, 0.0]))",
-        "y.t().copy_(x.t())", "y[0].fill_(7)", "y.copy_(y.flip(0))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "y.copy_(x)", "y.copy_(i)", "y.copy_(x[0])", "y.fill_(3)", "y.fill_(t.tensor(2.5))", "y.zero_()",
+    "i.fill_(2.7)", "b.fill_(5)", "y.copy_(t.tensor(1.5))", "i.copy_(t.tensor([1.9, -1.9, 0.0]))",
+    "y.t().copy_(x.t())", "y[0].fill_(7)", "y.copy_(y.flip(0))",
+])  # fmt: skip
 def test_written_values(expression: str) -> None:
     same(f"[y := x.clone(), {expression}, y, y._version, i._version][1:]", x=X, i=WHOLE, b=B, gradient=False)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "y.zero_()", "y.fill_(3)", "y.copy_(t.ones(3, dtype=t.float64))", "y.copy_(w)", "y.mul_(0).add_(w)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "y.zero_()", "y.fill_(3)", "y.copy_(t.ones(3, dtype=t.float64))", "y.copy_(w)", "y.mul_(0).add_(w)",
+])  # fmt: skip
 def test_what_is_replaced_gets_no_gradient(expression: str) -> None:
     same(f"[y := x * 2, {expression}, y * y][2]", x=X, w=np.array([1.0, 2.0, 3.0]))
 
@@ -77,15 +68,12 @@ def test_replaced_tensor_stays_in_the_graph() -> None:
     assert x.grad.tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("x.copy_(t.ones(4))", "must match the"),
-        ("x.to('cuda:9')", ""),
-        ("x.to('nonsense')", ""),
-        ("x.fill_(t.ones(2))", ""),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("x.copy_(t.ones(4))", "must match the"),
+    ("x.to('cuda:9')", ""),
+    ("x.to('nonsense')", ""),
+    ("x.fill_(t.ones(2))", ""),
+])
 def test_errors(expression: str, head: str) -> None:
     if "cuda" in expression:
         assert_raises(RuntimeError, "CPU only", lambda: ad.tensor(X).to("cuda:9"))

@@ -29,12 +29,9 @@ BINARY = [
 
 
 @pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize(
-    "values",
-    [
-        X, X.astype(np.float64), SPECIAL, WHOLE, np.float32(0.5) * np.ones(()), np.zeros((0, 2)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("values", [
+    X, X.astype(np.float64), SPECIAL, WHOLE, np.float32(0.5) * np.ones(()), np.zeros((0, 2)),
+])  # fmt: skip
 def test_unary(name: str, values: Any) -> None:
     # float32 of NumPy's and PyTorch's libraries differ by a few units in the last place
     values = np.asarray(values)
@@ -58,12 +55,9 @@ def test_binary(name: str, x: Any, y: Any) -> None:
 
 @pytest.mark.parametrize("left", NAMES)
 @pytest.mark.parametrize("right", [*NAMES, "True", "2", "2.5", "0-d float64", "0-d int64"])
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "x + y", "x * y", "x / y", "x < y", "x == y", "t.where(b, x, y)", "t.maximum(x, y)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "x + y", "x * y", "x / y", "x < y", "x == y", "t.where(b, x, y)", "t.maximum(x, y)",
+])  # fmt: skip
 def test_promotion(left: str, right: str, expression: str) -> None:
     x = np.array([1, 0, 1]).astype(left)
     y: Any = {"True": True, "2": 2, "2.5": 2.5, "0-d float64": np.array(2.0), "0-d int64": np.array(2)}.get(right)
@@ -76,12 +70,9 @@ def test_promotion(left: str, right: str, expression: str) -> None:
 
 @pytest.mark.parametrize("number", [True, 2, 2.5])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "n + x", "n - x", "n * x", "n / x", "x - n", "n ** x", "x ** n", "x // n", "x % n", "n > x",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "n + x", "n - x", "n * x", "n / x", "x - n", "n ** x", "x ** n", "x // n", "x % n", "n > x",
+])  # fmt: skip
 def test_numbers(expression: str, name: str, number: Any) -> None:
     x = np.array([1, 3, 2]).astype(name)
     if name == "bool" and any(op in expression for op in ("-", "//", "%", "**")):
@@ -91,62 +82,53 @@ def test_numbers(expression: str, name: str, number: Any) -> None:
     same(expression, x=x, n=number, gradient=False, factor=4)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.add(x, y, alpha=2)", "t.sub(x, y, alpha=0.5)", "t.rsub(x, y)", "t.rsub(x, y, alpha=3)", "x.add(y, alpha=-1)",
-        "t.div(x, y, rounding_mode='floor')", "t.div(x, y, rounding_mode='trunc')", "t.div(x, y, rounding_mode=None)",
-        "t.clamp(x, -0.5, 1.0)", "t.clamp(x, min=0.25)", "x.clamp(max=0.25)", "t.clip(x, 0, 1)", "t.clamp(x, y)",
-        "t.clamp(x, max=y)", "t.clamp(x, 2.0, -2.0)", "t.addcmul(x, x, y)", "t.addcmul(x, x, y, value=2)",
-        "t.addcdiv(x, x, y, value=0.5)", "t.lerp(x, y, 0.25)", "t.lerp(x, y, 0.75)", "t.lerp(x, y, y)",
-        "t.masked_fill(x, b, 7)", "x.masked_fill(b, 7.5)", "x.masked_fill(b, t.tensor(7.5))", "t.where(b, x, y)",
-        "t.where(b, x, 2)", "t.where(b, 1.5, y)", "t.where(b, 1, 2)", "t.where(b)", "x.where(b, y)", "t.isclose(x, y)",
-        "t.allclose(x, x)", "t.allclose(x, y)", "t.equal(x, x)", "t.equal(x, y)", "t.isclose(s, s)",
-        "t.isclose(s, s, equal_nan=True)", "t.round(x, decimals=1)", "x ** 2", "x ** 3", "x ** 0", "x ** -1",
-        "2.0 ** x", "x.abs() ** 0.5", "x % y", "x.detach() // y.detach()", "-x", "abs(x)", "x > y", "x != y", "1 - x",
-        "1 / x", "x.square()", "x.detach()", "t.pow(2, x)", "t.clamp(x, t.zeros(3), t.ones(3))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.add(x, y, alpha=2)", "t.sub(x, y, alpha=0.5)", "t.rsub(x, y)", "t.rsub(x, y, alpha=3)", "x.add(y, alpha=-1)",
+    "t.div(x, y, rounding_mode='floor')", "t.div(x, y, rounding_mode='trunc')", "t.div(x, y, rounding_mode=None)",
+    "t.clamp(x, -0.5, 1.0)", "t.clamp(x, min=0.25)", "x.clamp(max=0.25)", "t.clip(x, 0, 1)", "t.clamp(x, y)",
+    "t.clamp(x, max=y)", "t.clamp(x, 2.0, -2.0)", "t.addcmul(x, x, y)", "t.addcmul(x, x, y, value=2)",
+    "t.addcdiv(x, x, y, value=0.5)", "t.lerp(x, y, 0.25)", "t.lerp(x, y, 0.75)", "t.lerp(x, y, y)",
+    "t.masked_fill(x, b, 7)", "x.masked_fill(b, 7.5)", "x.masked_fill(b, t.tensor(7.5))", "t.where(b, x, y)",
+    "t.where(b, x, 2)", "t.where(b, 1.5, y)", "t.where(b, 1, 2)", "t.where(b)", "x.where(b, y)", "t.isclose(x, y)",
+    "t.allclose(x, x)", "t.allclose(x, y)", "t.equal(x, x)", "t.equal(x, y)", "t.isclose(s, s)",
+    "t.isclose(s, s, equal_nan=True)", "t.round(x, decimals=1)", "x ** 2", "x ** 3", "x ** 0", "x ** -1",
+    "2.0 ** x", "x.abs() ** 0.5", "x % y", "x.detach() // y.detach()", "-x", "abs(x)", "x > y", "x != y", "1 - x",
+    "1 / x", "x.square()", "x.detach()", "t.pow(2, x)", "t.clamp(x, t.zeros(3), t.ones(3))",
+])  # fmt: skip
 def test_forms(expression: str) -> None:
     same(expression, x=X, y=Y, b=B, s=SPECIAL, factor=8)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "i & j", "i | j", "i ^ j", "~i", "b & b", "b | ~b", "b ^ b", "~b", "i & 6", "b & i", "1 | i",
-        "t.bitwise_and(i, j)", "t.bitwise_or(i, 3)", "t.bitwise_xor(i, j)", "t.bitwise_not(i)", "i ** j", "2 ** j",
-        "i // j", "i % j", "-i", "abs(i)", "t.fmod(i, j)", "t.div(i, j, rounding_mode='trunc')",
-        "t.div(i, j, rounding_mode='floor')", "t.clamp(i, 0.5)", "t.clamp(i, 0, 2)", "i / j", "t.sqrt(j)", "t.exp(i)",
-        "i + True", "b + b", "b * b", "b / b", "b + 1", "b * 2.5", "t.floor(i)", "t.round(i)", "t.sign(i)",
-        "t.square(i)", "t.reciprocal(j)", "i.masked_fill(b, 2)", "t.where(b, i, j)", "t.where(b, i, 2.5)", "i == 1.5",
-        "i < 1.5", "j > 2",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "i & j", "i | j", "i ^ j", "~i", "b & b", "b | ~b", "b ^ b", "~b", "i & 6", "b & i", "1 | i",
+    "t.bitwise_and(i, j)", "t.bitwise_or(i, 3)", "t.bitwise_xor(i, j)", "t.bitwise_not(i)", "i ** j", "2 ** j",
+    "i // j", "i % j", "-i", "abs(i)", "t.fmod(i, j)", "t.div(i, j, rounding_mode='trunc')",
+    "t.div(i, j, rounding_mode='floor')", "t.clamp(i, 0.5)", "t.clamp(i, 0, 2)", "i / j", "t.sqrt(j)", "t.exp(i)",
+    "i + True", "b + b", "b * b", "b / b", "b + 1", "b * 2.5", "t.floor(i)", "t.round(i)", "t.sign(i)",
+    "t.square(i)", "t.reciprocal(j)", "i.masked_fill(b, 2)", "t.where(b, i, j)", "t.where(b, i, 2.5)", "i == 1.5",
+    "i < 1.5", "j > 2",
+])  # fmt: skip
 def test_integers(expression: str) -> None:
     same(expression, i=WHOLE, j=np.array([2, 3, 4]), b=B)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("i // z", "ZeroDivisionError"),
-        ("i % z", "ZeroDivisionError"),
-        ("t.fmod(i, z)", "ZeroDivisionError"),
-        ("i // 0", "ZeroDivisionError"),
-        ("i ** -1", "Integers to negative integer powers are not allowed."),
-        (
-            "t.div(x, y, rounding_mode='up')",
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found",
-        ),
-        ("t.clamp(x)", "At least one of 'min' or 'max' must not be None"),
-        ("x + w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-        ("x * w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-        ("t.where(i, x, y)", "where expected condition to be a boolean tensor, but got a tensor with dtype"),
-        ("x.masked_fill(i, 1)", "only supports boolean masks"),
-        ("x.masked_fill(b, y)", "only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("i // z", "ZeroDivisionError"),
+    ("i % z", "ZeroDivisionError"),
+    ("t.fmod(i, z)", "ZeroDivisionError"),
+    ("i // 0", "ZeroDivisionError"),
+    ("i ** -1", "Integers to negative integer powers are not allowed."),
+    (
+        "t.div(x, y, rounding_mode='up')",
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found",
+    ),
+    ("t.clamp(x)", "At least one of 'min' or 'max' must not be None"),
+    ("x + w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
+    ("x * w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
+    ("t.where(i, x, y)", "where expected condition to be a boolean tensor, but got a tensor with dtype"),
+    ("x.masked_fill(i, 1)", "only supports boolean masks"),
+    ("x.masked_fill(b, y)", "only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, y=Y, i=WHOLE, z=np.array([1, 0, 2]), w=np.ones(4, np.float32), b=B)
 

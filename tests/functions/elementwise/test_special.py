@@ -56,22 +56,19 @@ def test_values_and_gradients(name: str) -> None:
         same(f"t.autograd.grad(t.special.{name}({given}).sum(), {given}, create_graph=True)", factor=1e3, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.special.xlog1py(x, p[:, None])", "t.special.xlog1py(x * 0, e)", "t.special.xlog1py(x, 2.0)",
-        "t.special.xlog1py(2.5, p)", "t.special.xlog1py(f, i)", "t.special.xlogy(x, 3.0)", "t.i0(x)", "x.i0()",
-        "t.i0_(x * 1)", "(x * 1).i0_()", "t.special.multigammaln(p + 2, 2)", "t.special.polygamma(2, p)",
-        "t.special.logsumexp(x, 0)", "t.special.logsumexp(x.detach(), 0, out=t.empty(()).double())",
-        "t.special.softmax(x, 0)", "t.special.log_softmax(i, 0, dtype=t.float64)", "t.special.logit(u, eps=0.2)",
-        "t.special.round(x, decimals=1)", "t.special.gammainc(p.detach(), p)", "t.special.gammaincc(p.detach(), p)",
-        "t.frexp(x)", "f.frexp()[0]", "t.frexp(e)", "t.frexp(wide)[1]", "t.frexp(t.tensor(5e-324, dtype=t.float64))",
-        "t.bitwise_left_shift(i, 2)", "i << 70", "i >> 1", "(i - 3) >> 64", "9 >> i", "2 << i",
-        "i.bitwise_right_shift(i)",
-        "i.to(t.int8) << t.tensor([6, 7, 8], dtype=t.int8)", "i << -1", "i.clone().bitwise_left_shift_(1)",
-        "(i * 100).bitwise_right_shift_(i)", "i.to(t.uint8) << t.tensor([300])",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.special.xlog1py(x, p[:, None])", "t.special.xlog1py(x * 0, e)", "t.special.xlog1py(x, 2.0)",
+    "t.special.xlog1py(2.5, p)", "t.special.xlog1py(f, i)", "t.special.xlogy(x, 3.0)", "t.i0(x)", "x.i0()",
+    "t.i0_(x * 1)", "(x * 1).i0_()", "t.special.multigammaln(p + 2, 2)", "t.special.polygamma(2, p)",
+    "t.special.logsumexp(x, 0)", "t.special.logsumexp(x.detach(), 0, out=t.empty(()).double())",
+    "t.special.softmax(x, 0)", "t.special.log_softmax(i, 0, dtype=t.float64)", "t.special.logit(u, eps=0.2)",
+    "t.special.round(x, decimals=1)", "t.special.gammainc(p.detach(), p)", "t.special.gammaincc(p.detach(), p)",
+    "t.frexp(x)", "f.frexp()[0]", "t.frexp(e)", "t.frexp(wide)[1]", "t.frexp(t.tensor(5e-324, dtype=t.float64))",
+    "t.bitwise_left_shift(i, 2)", "i << 70", "i >> 1", "(i - 3) >> 64", "9 >> i", "2 << i",
+    "i.bitwise_right_shift(i)",
+    "i.to(t.int8) << t.tensor([6, 7, 8], dtype=t.int8)", "i << -1", "i.clone().bitwise_left_shift_(1)",
+    "(i * 100).bitwise_right_shift_(i)", "i.to(t.uint8) << t.tensor([300])",
+])  # fmt: skip
 def test_further_calls(expression: str) -> None:
     same(expression, factor=100.0, **GIVEN)
 
@@ -115,15 +112,12 @@ def test_zeta() -> None:
     same("t.special.zeta(i, 2.5)", factor=5.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.frexp(i)", "torch.frexp() only supports floating-point dtypes"),
-        ("x << 1", " implemented for "),
-        ("b >> b", " implemented for "),
-        ("t.special.softmax(i, 0)", " implemented for "),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.frexp(i)", "torch.frexp() only supports floating-point dtypes"),
+    ("x << 1", " implemented for "),
+    ("b >> b", " implemented for "),
+    ("t.special.softmax(i, 0)", " implemented for "),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

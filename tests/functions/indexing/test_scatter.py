@@ -23,25 +23,22 @@ Z = np.array([[0.0, 2.0, 0.0, 3.0], [1.0, 0.0, 0.0, 4.0], [5.0, 6.0, 0.0, 7.0]])
 GIVEN = {"x": X, "y": Y, "i": WHOLE, "j": J, "r": R, "rr": RR, "k": K, "s": S, "v": V, "z": Z}
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "x.scatter(0, j, y[:2])", "t.scatter(x, 0, j[:1], y[:1])", "x.scatter(1, t.tensor([[3], [0]]), y[:2, :1])",
-        "x.scatter(0, j, 2.5)", "x.scatter(0, j, value=-1)", "(x * 1).scatter_(0, j, y[:2])",
-        "s.scatter(0, t.tensor(0), s)", "x.detach().scatter(0, i, y[:2].detach(), reduce='add')",
-        "x.detach().scatter(0, i, y[:2].detach(), reduce='multiply')", "x.scatter(0, i[:0], y[:0])",
-        "x.scatter_add(0, i, y[:2])", "(x * 2).scatter_add_(0, i, y[:2])", "x.index_add(0, rr, y)",
-        "x.index_add(1, r, y[:, :2], alpha=3)", "t.index_add(x, 0, r, y[1:])", "(x * 1).index_add_(0, rr, y)",
-        "x.index_copy(0, r, y[:2])", "x.index_copy(1, r, y[:, 1:3])", "(x * 1).index_copy_(0, r, y[:2])",
-        "x.index_fill(0, r, 2)", "x.index_fill(0, r - 3, 2)",
-        "x.index_fill(1, r, s)", "(x * 1).index_fill_(0, rr, -1)", "x.masked_scatter(k, v)",
-        "x.masked_scatter(k[0], y)", "(x * 1).masked_scatter_(k, y)", "x.take(t.tensor([[0, 11], [3, 3]]))",
-        "t.take(x, t.tensor(5))", "x.take(t.tensor([-1]))", "x.put(t.tensor([1, 5]), v[:2])",
-        "x.put(t.tensor([[1, 1]]), v[:2], True)", "(x * 1).put_(r, v[:2])", "x.index_put((r, rr[:2]), v[:2])",
-        "x.index_put((k,), s)", "x.index_put((rr,), v[:4], accumulate=True)", "x.index_put((rr[:2],), y[:2])",
-        "(x * 1).index_put_((t.tensor(1),), v[:4])", "t.index_put(x, (rr, rr), s, True)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "x.scatter(0, j, y[:2])", "t.scatter(x, 0, j[:1], y[:1])", "x.scatter(1, t.tensor([[3], [0]]), y[:2, :1])",
+    "x.scatter(0, j, 2.5)", "x.scatter(0, j, value=-1)", "(x * 1).scatter_(0, j, y[:2])",
+    "s.scatter(0, t.tensor(0), s)", "x.detach().scatter(0, i, y[:2].detach(), reduce='add')",
+    "x.detach().scatter(0, i, y[:2].detach(), reduce='multiply')", "x.scatter(0, i[:0], y[:0])",
+    "x.scatter_add(0, i, y[:2])", "(x * 2).scatter_add_(0, i, y[:2])", "x.index_add(0, rr, y)",
+    "x.index_add(1, r, y[:, :2], alpha=3)", "t.index_add(x, 0, r, y[1:])", "(x * 1).index_add_(0, rr, y)",
+    "x.index_copy(0, r, y[:2])", "x.index_copy(1, r, y[:, 1:3])", "(x * 1).index_copy_(0, r, y[:2])",
+    "x.index_fill(0, r, 2)", "x.index_fill(0, r - 3, 2)",
+    "x.index_fill(1, r, s)", "(x * 1).index_fill_(0, rr, -1)", "x.masked_scatter(k, v)",
+    "x.masked_scatter(k[0], y)", "(x * 1).masked_scatter_(k, y)", "x.take(t.tensor([[0, 11], [3, 3]]))",
+    "t.take(x, t.tensor(5))", "x.take(t.tensor([-1]))", "x.put(t.tensor([1, 5]), v[:2])",
+    "x.put(t.tensor([[1, 1]]), v[:2], True)", "(x * 1).put_(r, v[:2])", "x.index_put((r, rr[:2]), v[:2])",
+    "x.index_put((k,), s)", "x.index_put((rr,), v[:4], accumulate=True)", "x.index_put((rr[:2],), y[:2])",
+    "(x * 1).index_put_((t.tensor(1),), v[:4])", "t.index_put(x, (rr, rr), s, True)",
+])  # fmt: skip
 def test_writing(expression: str) -> None:
     same(expression, **GIVEN)
 
@@ -98,38 +95,32 @@ def test_fill_diagonal(shape: tuple[int, ...], wrap: bool) -> None:
     np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "x.scatter(0, j, y[:2])", "x.scatter(0, j, 1.0)", "x.scatter_reduce(0, i, y[:2], 'amax')",
-        "x.scatter_reduce(0, i, y[:2], 'mean')", "x.index_add(0, rr, y)", "x.index_copy(0, r, y[:2])",
-        "x.index_fill(0, r, 1.0)", "x.index_put((rr,), s)", "x.index_put((rr,), s, True)", "x.masked_scatter(k, y)",
-        "x.take(r)", "x.put(r, v[:2])", "x.index_reduce(0, rr, y, 'prod')",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "x.scatter(0, j, y[:2])", "x.scatter(0, j, 1.0)", "x.scatter_reduce(0, i, y[:2], 'amax')",
+    "x.scatter_reduce(0, i, y[:2], 'mean')", "x.index_add(0, rr, y)", "x.index_copy(0, r, y[:2])",
+    "x.index_fill(0, r, 1.0)", "x.index_put((rr,), s)", "x.index_put((rr,), s, True)", "x.masked_scatter(k, y)",
+    "x.take(r)", "x.put(r, v[:2])", "x.index_reduce(0, rr, y, 'prod')",
+])  # fmt: skip
 def test_names_of_nodes(expression: str) -> None:
     same_node(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("x.scatter(0, i + 5, y)", "is out of bounds for dimension 0 with size 3"),
-        ("x.scatter(0, j, y.to(t.float32))", "scatter(): Expected self.dtype to be equal to src.dtype"),
-        ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
-        ("x.index_add(0, i, y)", "Index"),
-        ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
-        ("v.index_add(0, r - 3, v[:2])", "index"),
-        ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
-        ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
-        ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),
-        ("x.masked_scatter(k.long(), y)", "masked_scatter_ only supports boolean masks"),
-        ("x.masked_scatter(k, v[:2])", "Number of elements of source < number of ones in mask"),
-        ("x.take(t.tensor([12]))", "out of range: tried to access index 12"),
-        ("x.put(r, v)", "Expected source and index to have the same number of elements"),
-        ("v.clone().detach().fill_diagonal_(1)", "dimensions must larger than 1"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("x.scatter(0, i + 5, y)", "is out of bounds for dimension 0 with size 3"),
+    ("x.scatter(0, j, y.to(t.float32))", "scatter(): Expected self.dtype to be equal to src.dtype"),
+    ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
+    ("x.index_add(0, i, y)", "Index"),
+    ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
+    ("v.index_add(0, r - 3, v[:2])", "index"),
+    ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
+    ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
+    ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),
+    ("x.masked_scatter(k.long(), y)", "masked_scatter_ only supports boolean masks"),
+    ("x.masked_scatter(k, v[:2])", "Number of elements of source < number of ones in mask"),
+    ("x.take(t.tensor([12]))", "out of range: tried to access index 12"),
+    ("x.put(r, v)", "Expected source and index to have the same number of elements"),
+    ("v.clone().detach().fill_diagonal_(1)", "dimensions must larger than 1"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

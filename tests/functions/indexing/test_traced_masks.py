@@ -80,13 +80,10 @@ def test_writes(name: str) -> None:
     assert compiled.compilations == 1
 
 
-@pytest.mark.parametrize(
-    ("write", "shape", "given"),
-    [
-        (assigned(itself), (4,), (2,)), (assigned(itself), (4,), (4,)), (assigned(itself), (4,), (0,)),
-        (WRITES["masked_scatter_"][0], (3, 4), (5,)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("write", "shape", "given"), [
+    (assigned(itself), (4,), (2,)), (assigned(itself), (4,), (4,)), (assigned(itself), (4,), (0,)),
+    (WRITES["masked_scatter_"][0], (3, 4), (5,)),
+])  # fmt: skip
 def test_a_value_of_another_size_is_refused_in_the_same_words(write: Any, shape: Any, given: Any) -> None:
     arguments = numbers(*shape), ad.tensor(ROW), numbers(*given)
     with pytest.raises(RuntimeError) as eager:
@@ -128,14 +125,11 @@ def test_an_argument_is_written() -> None:
     assert x.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("read", "words"),
-    [
-        (lambda x, m: x[m], "indexing with a mask reads the value"),
-        (lambda x, m: x[:, None].expand(4, 4).clone().__setitem__((m, m), 0.0), "indexing with several masks reads"),
-        (lambda x, m: x[:, None].repeat(1, 2).__setitem__((m, [0, 1, 1]), 0.0), "a mask and other tensors"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("read", "words"), [
+    (lambda x, m: x[m], "indexing with a mask reads the value"),
+    (lambda x, m: x[:, None].expand(4, 4).clone().__setitem__((m, m), 0.0), "indexing with several masks reads"),
+    (lambda x, m: x[:, None].repeat(1, 2).__setitem__((m, [0, 1, 1]), 0.0), "a mask and other tensors"),
+])  # fmt: skip
 def test_what_depends_on_the_number_of_truths_is_refused(read: Any, words: str) -> None:
     with pytest.raises(TraceError, match=f"{words}.*test_traced_masks.py:"):
         ad.compile(read)(numbers(4), ad.tensor(ROW))

@@ -22,57 +22,48 @@ GIVEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.eigh(p)[0]", "t.linalg.eigh(l)[0]", "t.linalg.eigh(l, 'U')[0]", "t.linalg.eigh(p, UPLO='u')[1].abs()",
-        "t.linalg.eigvalsh(p)", "t.linalg.eigvalsh(l)", "t.linalg.eigvalsh(l, 'U')", "t.linalg.eigvalsh(none)",
-        "t.linalg.eigh(nothing)", "t.linalg.eigvalsh(t.eye(3).double() * v[1])",
-        "t.linalg.svd(tall)[0][..., :3].abs()", "t.linalg.svd(tall)[1]", "t.linalg.svd(wide)[2][:2].abs()",
-        "t.linalg.svd(wide, full_matrices=False)[0].abs()", "t.linalg.svd(tall, False)[2].abs()",
-        "t.svd(tall)[2].abs()", "t.svd(wide)[2].abs()", "t.svd(wide, False)[2][:, :2].abs()", "tall.svd()[1]",
-        "t.linalg.svdvals(wide)", "t.linalg.svdvals(z)", "t.linalg.svdvals(flat)", "t.linalg.svd(none)",
-        "t.linalg.svd(flat, False)", "t.linalg.eig(a)[0].abs()", "t.linalg.eigvals(a).real.sum()",
-        "t.linalg.eigvals(a).abs()", "t.linalg.eig(a)[1].abs()", "t.linalg.eig(p)[0].real", "t.linalg.eigvals(a)",
-        "t.linalg.eig(none)[0].abs()",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.eigh(p)[0]", "t.linalg.eigh(l)[0]", "t.linalg.eigh(l, 'U')[0]", "t.linalg.eigh(p, UPLO='u')[1].abs()",
+    "t.linalg.eigvalsh(p)", "t.linalg.eigvalsh(l)", "t.linalg.eigvalsh(l, 'U')", "t.linalg.eigvalsh(none)",
+    "t.linalg.eigh(nothing)", "t.linalg.eigvalsh(t.eye(3).double() * v[1])",
+    "t.linalg.svd(tall)[0][..., :3].abs()", "t.linalg.svd(tall)[1]", "t.linalg.svd(wide)[2][:2].abs()",
+    "t.linalg.svd(wide, full_matrices=False)[0].abs()", "t.linalg.svd(tall, False)[2].abs()",
+    "t.svd(tall)[2].abs()", "t.svd(wide)[2].abs()", "t.svd(wide, False)[2][:, :2].abs()", "tall.svd()[1]",
+    "t.linalg.svdvals(wide)", "t.linalg.svdvals(z)", "t.linalg.svdvals(flat)", "t.linalg.svd(none)",
+    "t.linalg.svd(flat, False)", "t.linalg.eig(a)[0].abs()", "t.linalg.eigvals(a).real.sum()",
+    "t.linalg.eigvals(a).abs()", "t.linalg.eig(a)[1].abs()", "t.linalg.eig(p)[0].real", "t.linalg.eigvals(a)",
+    "t.linalg.eig(none)[0].abs()",
+])  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
     same(expression, factor=1e4, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.svd(tall)[0].shape", "t.linalg.svd(wide)[2].shape", "t.linalg.svd(flat)", "t.svd(tall, True, False)",
-        "t.svd(wide, compute_uv=False)", "t.linalg.svdvals(tall, out=t.zeros(2, 3).double())",
-        "t.linalg.eig(a.float())[0].abs()",
-        "[x.abs() for x in t.linalg.eigh(p, out=(v * 1, p * 1))]", "t.linalg.eigvals(p.float())",
-        "t.linalg.eig(nothing)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.svd(tall)[0].shape", "t.linalg.svd(wide)[2].shape", "t.linalg.svd(flat)", "t.svd(tall, True, False)",
+    "t.svd(wide, compute_uv=False)", "t.linalg.svdvals(tall, out=t.zeros(2, 3).double())",
+    "t.linalg.eig(a.float())[0].abs()",
+    "[x.abs() for x in t.linalg.eigh(p, out=(v * 1, p * 1))]", "t.linalg.eigvals(p.float())",
+    "t.linalg.eig(nothing)",
+])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1e7 if "float()" in expression else 1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U', but got X"),
-        ("t.linalg.eigh(tall)", "linalg.eigh: A must be batches of square matrices, but they are 4 by 3 matrices"),
-        ("t.linalg.eig(wide)", "linalg.eig: A must be batches of square matrices, but they are 2 by 5 matrices"),
-        ("t.linalg.eig(bad)", "torch.linalg.eig: input tensor should not contain infs or NaNs."),
-        (
-            "t.linalg.svd(bad)",
-            "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin",
-        ),
-        ("t.linalg.svd(v)", "linalg.svd: The input tensor A must have at least 2 dimensions."),
-        ("t.linalg.svd(p, driver='gesvd')", "keyword argument `driver=` is only supported on CUDA inputs"),
-        ("t.lobpcg(p, 2)", "LOBPCG algorithm is not applicable when the number of A rows (=3) is smaller than 3 x"),
-        ("t.pca_lowrank(p, q=4)", "q(=4) must be non-negative integer and not greater than min(m, n)=3"),
-        ("t.pca_lowrank(p, niter=-1)", "niter(=-1) must be non-negative integer"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U', but got X"),
+    ("t.linalg.eigh(tall)", "linalg.eigh: A must be batches of square matrices, but they are 4 by 3 matrices"),
+    ("t.linalg.eig(wide)", "linalg.eig: A must be batches of square matrices, but they are 2 by 5 matrices"),
+    ("t.linalg.eig(bad)", "torch.linalg.eig: input tensor should not contain infs or NaNs."),
+    (
+        "t.linalg.svd(bad)",
+        "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin",
+    ),
+    ("t.linalg.svd(v)", "linalg.svd: The input tensor A must have at least 2 dimensions."),
+    ("t.linalg.svd(p, driver='gesvd')", "keyword argument `driver=` is only supported on CUDA inputs"),
+    ("t.lobpcg(p, 2)", "LOBPCG algorithm is not applicable when the number of A rows (=3) is smaller than 3 x"),
+    ("t.pca_lowrank(p, q=4)", "q(=4) must be non-negative integer and not greater than min(m, n)=3"),
+    ("t.pca_lowrank(p, niter=-1)", "niter(=-1) must be non-negative integer"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 
@@ -108,24 +99,21 @@ COMPLEX = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.inv(a)", "t.linalg.det(a)", "t.linalg.slogdet(a)[0]", "t.linalg.slogdet(a)[1]",
-        "t.linalg.solve(a, b)", "t.linalg.solve_triangular(a, b, upper=True)", "t.linalg.cholesky(h)",
-        "t.linalg.cholesky(h, upper=True)", "t.linalg.qr(tall)[0]", "t.linalg.qr(wide)[1]", "t.linalg.lu(a)[1]",
-        "t.linalg.lu_factor(tall)[0]", "t.linalg.eigh(h)[0]", "t.linalg.eigh(h, 'U')[1].abs()", "t.linalg.eigvalsh(h)",
-        "t.linalg.svdvals(tall)", "t.linalg.svd(tall, False)[0].abs()", "t.linalg.svd(wide, False)[2].abs()",
-        "t.svd(tall)[2].abs()", "t.linalg.pinv(tall)", "t.linalg.lstsq(tall, c).solution", "t.matrix_exp(a)",
-        "t.linalg.matrix_norm(a, 'nuc')", "t.linalg.matrix_norm(a, 1)", "t.linalg.norm(a)",
-        "t.linalg.householder_product(tall, tau)", "t.ormqr(tall, tau, c, transpose=True)",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b)", "t.linalg.lu_solve(*t.linalg.lu_factor(a), b, adjoint=True)",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False, adjoint=True).resolve_conj()",
-        "t.cholesky_solve(b, h.tril())",
-        "t.linalg.vander(b)", "t.linalg.eigvals(a)", "t.linalg.eig(a)[1].abs()", "t.linalg.matrix_power(a, -2)",
-        "t.linalg.vecdot(a, a.mT).resolve_conj()",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.inv(a)", "t.linalg.det(a)", "t.linalg.slogdet(a)[0]", "t.linalg.slogdet(a)[1]",
+    "t.linalg.solve(a, b)", "t.linalg.solve_triangular(a, b, upper=True)", "t.linalg.cholesky(h)",
+    "t.linalg.cholesky(h, upper=True)", "t.linalg.qr(tall)[0]", "t.linalg.qr(wide)[1]", "t.linalg.lu(a)[1]",
+    "t.linalg.lu_factor(tall)[0]", "t.linalg.eigh(h)[0]", "t.linalg.eigh(h, 'U')[1].abs()", "t.linalg.eigvalsh(h)",
+    "t.linalg.svdvals(tall)", "t.linalg.svd(tall, False)[0].abs()", "t.linalg.svd(wide, False)[2].abs()",
+    "t.svd(tall)[2].abs()", "t.linalg.pinv(tall)", "t.linalg.lstsq(tall, c).solution", "t.matrix_exp(a)",
+    "t.linalg.matrix_norm(a, 'nuc')", "t.linalg.matrix_norm(a, 1)", "t.linalg.norm(a)",
+    "t.linalg.householder_product(tall, tau)", "t.ormqr(tall, tau, c, transpose=True)",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b)", "t.linalg.lu_solve(*t.linalg.lu_factor(a), b, adjoint=True)",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False, adjoint=True).resolve_conj()",
+    "t.cholesky_solve(b, h.tril())",
+    "t.linalg.vander(b)", "t.linalg.eigvals(a)", "t.linalg.eig(a)[1].abs()", "t.linalg.matrix_power(a, -2)",
+    "t.linalg.vecdot(a, a.mT).resolve_conj()",
+])  # fmt: skip
 def test_complex_values_and_gradients(expression: str) -> None:
     found = []
     for library in (ad, torch):
@@ -157,15 +145,12 @@ def test_complex_symmetric_factors_solve(hermitian: bool) -> None:
     np.testing.assert_allclose(given.grad.numpy(), y.grad.numpy(), atol=1e-11)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.svd_lowrank(large, 5)",
-        "t.svd_lowrank(large.mT, q=4, M=large.mT * 0.1)",
-        "t.pca_lowrank(large, 4)",
-        "t.pca_lowrank(large, center=False, niter=3)",
-    ],
-)
+@pytest.mark.parametrize("expression", [
+    "t.svd_lowrank(large, 5)",
+    "t.svd_lowrank(large.mT, q=4, M=large.mT * 0.1)",
+    "t.pca_lowrank(large, 4)",
+    "t.pca_lowrank(large, center=False, niter=3)",
+])
 def test_low_rank_from_the_same_random_vectors(expression: str) -> None:
     found = []
     for library in (ad, torch):

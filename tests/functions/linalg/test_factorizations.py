@@ -25,109 +25,97 @@ GIVEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.cholesky(p)", "t.cholesky(p, True)", "t.linalg.cholesky_ex(l)", "t.linalg.cholesky_ex(p, upper=True)",
-        "t.linalg.cholesky_ex(s).info", "t.linalg.cholesky_ex(-p).info", "t.linalg.cholesky(none)",
-        "t.linalg.cholesky(nothing)", "t.linalg.cholesky_ex(nothing)",
-        "t.linalg.lu(a)", "t.linalg.lu(tall)", "t.linalg.lu(wide)", "t.linalg.lu(z)", "t.linalg.lu(long)",
-        "t.linalg.lu(none)", "t.linalg.lu(nothing)", "t.linalg.lu(flat)",
-        "t.linalg.lu_factor(a)", "t.linalg.lu_factor(tall)", "t.linalg.lu_factor(wide)", "t.linalg.lu_factor(long)",
-        "t.linalg.lu_factor_ex(a)", "t.linalg.lu_factor_ex(z)", "t.linalg.lu_factor_ex(nothing)", "t.lu(a)", "a.lu()",
-        "t.lu(z, get_infos=True)[2]", "t.lu_unpack(*t.linalg.lu_factor(a))", "t.lu_unpack(*t.lu(tall))",
-        "t.lu_unpack(*t.lu(wide), True, False)[1:]", "t.lu_unpack(*t.lu(wide), False, True)[0]",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b)", "t.lu_solve(b, *t.lu(a))", "b.lu_solve(*a.lu())",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b, adjoint=True)",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(p), b)", "t.linalg.lu_solve(*t.linalg.lu_factor(a), p)",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False)",
-        "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False, adjoint=True)",
+@pytest.mark.parametrize("expression", [
+    "t.linalg.cholesky(p)", "t.cholesky(p, True)", "t.linalg.cholesky_ex(l)", "t.linalg.cholesky_ex(p, upper=True)",
+    "t.linalg.cholesky_ex(s).info", "t.linalg.cholesky_ex(-p).info", "t.linalg.cholesky(none)",
+    "t.linalg.cholesky(nothing)", "t.linalg.cholesky_ex(nothing)",
+    "t.linalg.lu(a)", "t.linalg.lu(tall)", "t.linalg.lu(wide)", "t.linalg.lu(z)", "t.linalg.lu(long)",
+    "t.linalg.lu(none)", "t.linalg.lu(nothing)", "t.linalg.lu(flat)",
+    "t.linalg.lu_factor(a)", "t.linalg.lu_factor(tall)", "t.linalg.lu_factor(wide)", "t.linalg.lu_factor(long)",
+    "t.linalg.lu_factor_ex(a)", "t.linalg.lu_factor_ex(z)", "t.linalg.lu_factor_ex(nothing)", "t.lu(a)", "a.lu()",
+    "t.lu(z, get_infos=True)[2]", "t.lu_unpack(*t.linalg.lu_factor(a))", "t.lu_unpack(*t.lu(tall))",
+    "t.lu_unpack(*t.lu(wide), True, False)[1:]", "t.lu_unpack(*t.lu(wide), False, True)[0]",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b)", "t.lu_solve(b, *t.lu(a))", "b.lu_solve(*a.lu())",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b, adjoint=True)",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(p), b)", "t.linalg.lu_solve(*t.linalg.lu_factor(a), p)",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False)",
+    "t.linalg.lu_solve(*t.linalg.lu_factor(a), b.mT, left=False, adjoint=True)",
 
-        "t.linalg.qr(tall)", "t.linalg.qr(wide)", "t.linalg.qr(wide, 'complete')", "t.linalg.qr(a, 'complete')",
-        "t.qr(tall)", "t.qr(wide, False)", "tall.qr()", "t.linalg.qr(none)", "t.linalg.qr(nothing)",
-        "t.linalg.householder_product(tall, tau)", "t.orgqr(tall, tau)", "t.orgqr(a, tau[:, :2])", "tall.orgqr(tau)",
-        "t.linalg.householder_product(none, tau[:0])", "t.linalg.householder_product(nothing, tau[:, :0])",
-        "t.ormqr(tall, tau, t.ones(2, 4, 3, dtype=t.float64))", "t.ormqr(a, tau, b, True, True)",
-        "t.ormqr(a, tau, b.mT, False)", "t.ormqr(a, tau, b.mT, left=False, transpose=True)",
-        "t.cholesky_inverse(l.tril())", "t.cholesky_inverse(a.triu(), True)", "l.tril().cholesky_inverse()",
-        "t.cholesky_inverse(nothing)",
-        "t.cholesky_solve(b, l.tril())", "b.cholesky_solve(a.triu(), True)", "t.cholesky_solve(b[0], a.tril())",
-        "t.cholesky_solve(b, a.tril())",
-    ],
-)  # fmt: skip
+    "t.linalg.qr(tall)", "t.linalg.qr(wide)", "t.linalg.qr(wide, 'complete')", "t.linalg.qr(a, 'complete')",
+    "t.qr(tall)", "t.qr(wide, False)", "tall.qr()", "t.linalg.qr(none)", "t.linalg.qr(nothing)",
+    "t.linalg.householder_product(tall, tau)", "t.orgqr(tall, tau)", "t.orgqr(a, tau[:, :2])", "tall.orgqr(tau)",
+    "t.linalg.householder_product(none, tau[:0])", "t.linalg.householder_product(nothing, tau[:, :0])",
+    "t.ormqr(tall, tau, t.ones(2, 4, 3, dtype=t.float64))", "t.ormqr(a, tau, b, True, True)",
+    "t.ormqr(a, tau, b.mT, False)", "t.ormqr(a, tau, b.mT, left=False, transpose=True)",
+    "t.cholesky_inverse(l.tril())", "t.cholesky_inverse(a.triu(), True)", "l.tril().cholesky_inverse()",
+    "t.cholesky_inverse(nothing)",
+    "t.cholesky_solve(b, l.tril())", "b.cholesky_solve(a.triu(), True)", "t.cholesky_solve(b[0], a.tril())",
+    "t.cholesky_solve(b, a.tril())",
+])  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
     same(expression, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.qr(tall, 'complete')", "t.linalg.qr(tall, 'r')", "t.geqrf(a)", "t.geqrf(tall)", "t.geqrf(wide)",
-        "t.geqrf(nothing)", "t.linalg.ldl_factor(p)", "t.linalg.ldl_factor(indefinite)", "t.linalg.ldl_factor_ex(s)",
-        "t.linalg.ldl_factor_ex(z)", "t.linalg.ldl_factor(nothing)", "t.linalg.ldl_factor(l)",
-        "t.linalg.ldl_solve(*t.linalg.ldl_factor(indefinite), indefinite)",
-        "t.linalg.ldl_solve(*t.linalg.ldl_factor(a), b)", "t.qr(tall, some=False)",
-        "t.linalg.cholesky(p, out=t.zeros(3, 3, dtype=t.float64))", "t.linalg.lu(a, out=t.linalg.lu(p * 1))[0]",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.qr(tall, 'complete')", "t.linalg.qr(tall, 'r')", "t.geqrf(a)", "t.geqrf(tall)", "t.geqrf(wide)",
+    "t.geqrf(nothing)", "t.linalg.ldl_factor(p)", "t.linalg.ldl_factor(indefinite)", "t.linalg.ldl_factor_ex(s)",
+    "t.linalg.ldl_factor_ex(z)", "t.linalg.ldl_factor(nothing)", "t.linalg.ldl_factor(l)",
+    "t.linalg.ldl_solve(*t.linalg.ldl_factor(indefinite), indefinite)",
+    "t.linalg.ldl_solve(*t.linalg.ldl_factor(a), b)", "t.qr(tall, some=False)",
+    "t.linalg.cholesky(p, out=t.zeros(3, 3, dtype=t.float64))", "t.linalg.lu(a, out=t.linalg.lu(p * 1))[0]",
+])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        (
-            "t.linalg.cholesky(-p)",
-            "linalg.cholesky: The factorization could not be completed because the input is not p",
-        ),
-        ("t.linalg.cholesky(s)", "(Batch element 1): The factorization could not be completed"),
-        ("t.linalg.cholesky(s)", "(the leading minor of order 3 is not positive-definite)"),
-        ("t.linalg.cholesky_ex(-p, check_errors=True)", "linalg.cholesky_ex: The factorization could not be completed"),
-        ("t.cholesky(-p)", "cholesky: The factorization could not be completed"),
-        ("t.linalg.lu(v)", "Expected tensor with 2 or more dimensions. Got size: [3] instead"),
-        ("t.linalg.lu(p.int())", '"lu_cpu" not implemented for'),
-        ("t.linalg.lu(p, pivot=False)", "LU without pivoting is not implemented on the CPU"),
-        ("t.linalg.lu_factor(z)", "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result"),
-        ("t.linalg.lu_factor_ex(z, check_errors=True)", "torch.linalg.lu_factor_ex: U[1,1] is zero"),
-        (
-            "t.linalg.lu_solve(*t.lu(p), b[:, :2])",
-            "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)",
-        ),
-        ("t.linalg.lu_solve(p, t.tensor([1, 2, 3]), p)", "pivots should be a Tensor of scalar type torch.int32"),
-        ("t.linalg.lu_solve(*t.lu(p), p.float())", "Expected LU and B to have the same dtype"),
-        ("t.lu_unpack(p, t.tensor([1, 2, 3]))", "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"),
-        ("t.linalg.ldl_factor(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-        ("t.linalg.ldl_solve(p, t.tensor([1, 2]).int(), p)", "Expected LD.shape[:-1] and pivots.shape to be the same"),
-        ("t.linalg.qr(p, 'most')", "qr received unrecognized mode 'most'"),
-        ("t.linalg.qr(v)", "The input tensor A must have at least 2 dimensions."),
-        ("t.linalg.householder_product(v, v)", "input must have at least 2 dimensions."),
-        ("t.linalg.householder_product(wide, tau)", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
-        (
-            "t.linalg.householder_product(p, t.ones(4))",
-            "input.shape[-1] must be greater than or equal to tau.shape[-1]",
-        ),
-        ("t.linalg.householder_product(tall, tau[0])", "Expected tau to have one dimension less than input"),
-        ("t.ormqr(a, tau, t.ones(2, 2, 3).double())", "other.shape[-2] must be equal to input.shape[-2]"),
-        ("t.cholesky_solve(v, p)", "b should have at least 2 dimensions, but has 1 dimensions instead"),
-        ("t.cholesky_solve(z, p)", "each A matrix is 3 by 3 but each b matrix is 2 by 2"),
-        ("t.cholesky_inverse(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-        ("t.geqrf(v)", "torch.geqrf: input must have at least 2 dimensions."),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    (
+        "t.linalg.cholesky(-p)",
+        "linalg.cholesky: The factorization could not be completed because the input is not p",
+    ),
+    ("t.linalg.cholesky(s)", "(Batch element 1): The factorization could not be completed"),
+    ("t.linalg.cholesky(s)", "(the leading minor of order 3 is not positive-definite)"),
+    ("t.linalg.cholesky_ex(-p, check_errors=True)", "linalg.cholesky_ex: The factorization could not be completed"),
+    ("t.cholesky(-p)", "cholesky: The factorization could not be completed"),
+    ("t.linalg.lu(v)", "Expected tensor with 2 or more dimensions. Got size: [3] instead"),
+    ("t.linalg.lu(p.int())", '"lu_cpu" not implemented for'),
+    ("t.linalg.lu(p, pivot=False)", "LU without pivoting is not implemented on the CPU"),
+    ("t.linalg.lu_factor(z)", "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result"),
+    ("t.linalg.lu_factor_ex(z, check_errors=True)", "torch.linalg.lu_factor_ex: U[1,1] is zero"),
+    (
+        "t.linalg.lu_solve(*t.lu(p), b[:, :2])",
+        "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)",
+    ),
+    ("t.linalg.lu_solve(p, t.tensor([1, 2, 3]), p)", "pivots should be a Tensor of scalar type torch.int32"),
+    ("t.linalg.lu_solve(*t.lu(p), p.float())", "Expected LU and B to have the same dtype"),
+    ("t.lu_unpack(p, t.tensor([1, 2, 3]))", "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"),
+    ("t.linalg.ldl_factor(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+    ("t.linalg.ldl_solve(p, t.tensor([1, 2]).int(), p)", "Expected LD.shape[:-1] and pivots.shape to be the same"),
+    ("t.linalg.qr(p, 'most')", "qr received unrecognized mode 'most'"),
+    ("t.linalg.qr(v)", "The input tensor A must have at least 2 dimensions."),
+    ("t.linalg.householder_product(v, v)", "input must have at least 2 dimensions."),
+    ("t.linalg.householder_product(wide, tau)", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
+    (
+        "t.linalg.householder_product(p, t.ones(4))",
+        "input.shape[-1] must be greater than or equal to tau.shape[-1]",
+    ),
+    ("t.linalg.householder_product(tall, tau[0])", "Expected tau to have one dimension less than input"),
+    ("t.ormqr(a, tau, t.ones(2, 2, 3).double())", "other.shape[-2] must be equal to input.shape[-2]"),
+    ("t.cholesky_solve(v, p)", "b should have at least 2 dimensions, but has 1 dimensions instead"),
+    ("t.cholesky_solve(z, p)", "each A matrix is 3 by 3 but each b matrix is 2 by 2"),
+    ("t.cholesky_inverse(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+    ("t.geqrf(v)", "torch.geqrf: input must have at least 2 dimensions."),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "linalg.qr(tall, 'complete').Q: not differentiable when mode='complete' and nrows > ncols",
-        "linalg.qr(tall, 'r').R: depends on Q, which is not computed when mode='r'",
-        "geqrf(tall).a: derivative for geqrf is not implemented",
-        "linalg.ldl_factor(p).LD: derivative for ldl is not implemented",
-    ],
-)
+@pytest.mark.parametrize("message", [
+    "linalg.qr(tall, 'complete').Q: not differentiable when mode='complete' and nrows > ncols",
+    "linalg.qr(tall, 'r').R: depends on Q, which is not computed when mode='r'",
+    "geqrf(tall).a: derivative for geqrf is not implemented",
+    "linalg.ldl_factor(p).LD: derivative for ldl is not implemented",
+])
 def test_what_has_no_gradient_says_so(message: str) -> None:
     call, _, words = message.partition(": ")
     tensors = {name: ad.tensor(GIVEN[name], requires_grad=True) for name in ("tall", "p")}

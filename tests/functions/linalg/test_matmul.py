@@ -32,28 +32,22 @@ def test_matmul(x: Any, y: Any, dtype: Any) -> None:
     same("t.matmul(x, y)", factor=10, **operands)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.mm(a, b)", "a.mm(b)", "t.bmm(p, q)", "t.mv(a, v)", "t.dot(v, v)", "v.dot(v)", "t.outer(v, w)",
-        "t.addmm(w[:, None], a, b)", "t.addmm(w[:1], a, b, alpha=-1)",
-        "t.addmm(w[0], a, b, beta=0.5, alpha=2)", "a.matmul(b)", "a.t() @ a", "i @ j",
-        "t.nn.functional.linear(a, b.t())", "t.nn.functional.linear(a, b.t(), t.ones(4, dtype=t.float64))",
-        "t.nn.functional.linear(v, a)", "t.nn.functional.linear(p, a, w)", "p @ q[0]", "(a @ b).T @ a",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.mm(a, b)", "a.mm(b)", "t.bmm(p, q)", "t.mv(a, v)", "t.dot(v, v)", "v.dot(v)", "t.outer(v, w)",
+    "t.addmm(w[:, None], a, b)", "t.addmm(w[:1], a, b, alpha=-1)",
+    "t.addmm(w[0], a, b, beta=0.5, alpha=2)", "a.matmul(b)", "a.t() @ a", "i @ j",
+    "t.nn.functional.linear(a, b.t())", "t.nn.functional.linear(a, b.t(), t.ones(4, dtype=t.float64))",
+    "t.nn.functional.linear(v, a)", "t.nn.functional.linear(p, a, w)", "p @ q[0]", "(a @ b).T @ a",
+])  # fmt: skip
 def test_products(expression: str) -> None:
     i, j = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
     same(expression, a=A, b=B, v=V, w=W, p=P, q=Q, i=i, j=j, factor=10)
 
 
-@pytest.mark.parametrize(
-    "equation",
-    [
-        "ij,jk->ik", "ij,jk", "ij->ji", "ij->", "ij->i", "ij->j", "ij,ij->ij", "ij,ij->", "ij,kj->ik", "ij,ik->jk",
-        "ij,ij->i", "ji,jk->ik",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("equation", [
+    "ij,jk->ik", "ij,jk", "ij->ji", "ij->", "ij->i", "ij->j", "ij,ij->ij", "ij,ij->", "ij,kj->ik", "ij,ik->jk",
+    "ij,ij->i", "ji,jk->ik",
+])  # fmt: skip
 def test_einsum_of_matrices(equation: str) -> None:
     terms = equation.split("->", maxsplit=1)[0].split(",")
     sizes = dict(zip("ijk", (2, 3, 4), strict=True))
@@ -61,61 +55,55 @@ def test_einsum_of_matrices(equation: str) -> None:
     same(f"t.einsum({equation!r}, {', '.join(operands)})", factor=10, **operands)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.einsum('bij,bjk->bik', p, q)", "t.einsum('bij,bjk->ik', p, q)", "t.einsum('bij,jk->bik', p, b)",
-        "t.einsum('i,i->', v, v)", "t.einsum('i,j->ij', v, w)", "t.einsum('i,i,i->i', v, v, v)",
-        "t.einsum('ij,jk,kl->il', a, b, b.t())", "t.einsum('ii->i', s)", "t.einsum('ii', s)", "t.einsum('iij->j', c)",
-        "t.einsum('...ij->...ji', p)", "t.einsum('...ij,...jk->...ik', p, q)", "t.einsum('...ij,jk->...ik', p, b)",
-        "t.einsum('b...,b...->b', p, p)", "t.einsum('...,...', v, v)", "t.einsum('i...->...', a)",
-        "t.einsum('bhqd,bhkd->bhqk', h, h)", "t.einsum(' ij , jk -> ik ', a, b)", "t.einsum('ij,jk->ik', [a, b])",
-        "t.einsum('ij->ij', a)", "t.einsum('a,b,c->abc', v, w, v)", "t.einsum('ij,j->i', a, v)",
-        "t.einsum('iJ,Jk->ki', a, b)", "t.einsum('ij,kj->ik', a, o)", "t.einsum('ij,ij->ij', a, o[:, :1])",
-        "t.einsum('zij,zjk->zik', p, q)", "t.einsum('ij,ji->', a, a.t())", "t.einsum('ij,k->ijk', a, w)",
-        "t.einsum('aij,bjk->abik', p, q)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.einsum('bij,bjk->bik', p, q)", "t.einsum('bij,bjk->ik', p, q)", "t.einsum('bij,jk->bik', p, b)",
+    "t.einsum('i,i->', v, v)", "t.einsum('i,j->ij', v, w)", "t.einsum('i,i,i->i', v, v, v)",
+    "t.einsum('ij,jk,kl->il', a, b, b.t())", "t.einsum('ii->i', s)", "t.einsum('ii', s)", "t.einsum('iij->j', c)",
+    "t.einsum('...ij->...ji', p)", "t.einsum('...ij,...jk->...ik', p, q)", "t.einsum('...ij,jk->...ik', p, b)",
+    "t.einsum('b...,b...->b', p, p)", "t.einsum('...,...', v, v)", "t.einsum('i...->...', a)",
+    "t.einsum('bhqd,bhkd->bhqk', h, h)", "t.einsum(' ij , jk -> ik ', a, b)", "t.einsum('ij,jk->ik', [a, b])",
+    "t.einsum('ij->ij', a)", "t.einsum('a,b,c->abc', v, w, v)", "t.einsum('ij,j->i', a, v)",
+    "t.einsum('iJ,Jk->ki', a, b)", "t.einsum('ij,kj->ik', a, o)", "t.einsum('ij,ij->ij', a, o[:, :1])",
+    "t.einsum('zij,zjk->zik', p, q)", "t.einsum('ij,ji->', a, a.t())", "t.einsum('ij,k->ijk', a, w)",
+    "t.einsum('aij,bjk->abik', p, q)",
+])  # fmt: skip
 def test_einsum(expression: str) -> None:
     operands = {"s": draw(3, 3), "c": draw(3, 3, 2), "h": draw(2, 2, 3, 4), "o": draw(2, 1)}
     same(expression, a=A, b=B, v=V, w=W, p=P, q=Q, factor=30, **operands)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("a @ a", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
-        (
-            "a @ t.tensor(1.0, dtype=t.float64)",
-            "both arguments to matmul need to be at least 1D, but they are 2D and 0D",
-        ),
-        ("t.mm(a, v)", "must be a matrix"),
-        (
-            "t.dot(v, w)",
-            "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements",
-        ),
-        ("t.dot(a, a)", "1D tensors expected, but got 2D and 2D tensors"),
-        ("t.outer(a, v)", "outer: Expected 1-D argument self, but got 2-D"),
-        ("a @ b.to(t.float32)", "to have the same dtype, but got: "),
-        ("t.nn.functional.linear(a, a[:, :2])", "mat1 and mat2 shapes cannot be multiplied"),
-        (
-            "t.einsum('ij,kj->ik', a, b)",
-            "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
-        ),
-        (
-            "t.einsum('ijk->i', a)",
-            "einsum(): the number of subscripts in the equation (3) does not match the number of dimensions (2)",
-        ),
-        ("t.einsum('ij->k', a)", "einsum(): output subscript k does not appear in the equation for any input operand"),
-        (
-            "t.einsum('i1->i', a)",
-            "einsum(): invalid subscript given at index 1 in the equation string, subscripts must be in [a-zA-Z]",
-        ),
-        ("t.einsum('ij,ij', a)", "einsum(): fewer operands were provided than specified in the equation"),
-        ("t.einsum('ij', a, a)", "einsum(): more operands were provided than specified in the equation"),
-        ("t.einsum('ij->ii', a)", "einsum(): output subscript i appears more than once in the output"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("a @ a", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
+    (
+        "a @ t.tensor(1.0, dtype=t.float64)",
+        "both arguments to matmul need to be at least 1D, but they are 2D and 0D",
+    ),
+    ("t.mm(a, v)", "must be a matrix"),
+    (
+        "t.dot(v, w)",
+        "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements",
+    ),
+    ("t.dot(a, a)", "1D tensors expected, but got 2D and 2D tensors"),
+    ("t.outer(a, v)", "outer: Expected 1-D argument self, but got 2-D"),
+    ("a @ b.to(t.float32)", "to have the same dtype, but got: "),
+    ("t.nn.functional.linear(a, a[:, :2])", "mat1 and mat2 shapes cannot be multiplied"),
+    (
+        "t.einsum('ij,kj->ik', a, b)",
+        "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
+    ),
+    (
+        "t.einsum('ijk->i', a)",
+        "einsum(): the number of subscripts in the equation (3) does not match the number of dimensions (2)",
+    ),
+    ("t.einsum('ij->k', a)", "einsum(): output subscript k does not appear in the equation for any input operand"),
+    (
+        "t.einsum('i1->i', a)",
+        "einsum(): invalid subscript given at index 1 in the equation string, subscripts must be in [a-zA-Z]",
+    ),
+    ("t.einsum('ij,ij', a)", "einsum(): fewer operands were provided than specified in the equation"),
+    ("t.einsum('ij', a, a)", "einsum(): more operands were provided than specified in the equation"),
+    ("t.einsum('ij->ii', a)", "einsum(): output subscript i appears more than once in the output"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, a=A, b=B, v=V, w=W)
 

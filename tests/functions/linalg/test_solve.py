@@ -24,94 +24,85 @@ GIVEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.inv(a)", "t.inverse(a)", "a.inverse()", "t.linalg.inv_ex(a)", "t.linalg.inv_ex(mixed).info",
-        "t.linalg.inv(none)", "t.linalg.inv(nothing)", "t.linalg.inv_ex(nothing)",
-        "t.linalg.solve(a, b)", "t.linalg.solve(a, v)", "t.linalg.solve(p, v)", "t.linalg.solve(a, b[..., 0])",
-        "t.linalg.solve(p, b)", "t.linalg.solve(a, p)", "t.linalg.solve(a, b.mT, left=False)",
-        "t.linalg.solve(nothing, flat[:, :0])", "t.linalg.solve(a, flat)", "t.linalg.solve(none, p)",
-        "t.linalg.solve_ex(a, b)", "t.linalg.solve_ex(mixed, b).info", "t.linalg.solve_ex(a, b.mT, left=False)",
-        *(
-            f"t.linalg.solve_triangular({x}, {y}, upper={upper}, left={left}, unitriangular={unit})"
-            for x, y in [("a", "b"), ("p", "b"), ("a", "p"), ("large", "large")]
-            for upper in (True, False) for left in (True, False) for unit in (True, False)
-            if left or y != "b"
-        ),
-        "t.linalg.solve_triangular(a, b.mT, upper=True, left=False)", "t.linalg.solve_triangular(z, p, upper=True)",
-        "t.linalg.solve_triangular(nothing, nothing, upper=True)",
-        "t.triangular_solve(b, a)", "t.triangular_solve(b, p, False, True, True)",
-        "b.triangular_solve(a, transpose=True)",
-        "t.linalg.pinv(tall)", "t.linalg.pinv(wide)", "t.linalg.pinv(r)", "t.linalg.pinv(p, hermitian=True)",
-        "t.linalg.pinv(a, atol=0.5)", "t.linalg.pinv(a, rtol=0.5)", "t.linalg.pinv(a, 0.5)", "t.pinverse(tall)",
-        "t.linalg.pinv(a, atol=t.tensor([0.5, 2.0]))", "t.linalg.pinv(p, rtol=t.tensor([[0.1], [0.7]]).double())",
-        "t.linalg.pinv(none)", "t.linalg.pinv(flat)", "tall.pinverse(0.3)", "t.linalg.pinv(z)",
-        "t.linalg.lstsq(tall, c)[::2]", "t.linalg.lstsq(wide, b)[::2]", "t.linalg.lstsq(a, b)[::2]",
-        "t.linalg.lstsq(tall, rows)[::2]",
-        "t.linalg.lstsq(tall[0], rows[0])[::2]", "t.linalg.lstsq(tall, c, driver='gels')",
-        "t.linalg.lstsq(tall, c, driver='gelsd')", "t.linalg.lstsq(tall, c, driver='gelss')",
-        "t.linalg.lstsq(wide, b, driver='gelsd')[::2]", "t.linalg.lstsq(tall[0], c).solution",
-        "t.linalg.lstsq(tall, c, rcond=0.5, driver='gelsd')[2]",
-        "t.linalg.tensorinv(cube)", "t.linalg.tensorinv(mid.permute(1, 0, 2), ind=1)",
-        "t.linalg.tensorsolve(cube, face)",
-        "t.linalg.tensorsolve(mid, face, dims=(1,))", "t.linalg.tensorsolve(mid, face, (-2,))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.inv(a)", "t.inverse(a)", "a.inverse()", "t.linalg.inv_ex(a)", "t.linalg.inv_ex(mixed).info",
+    "t.linalg.inv(none)", "t.linalg.inv(nothing)", "t.linalg.inv_ex(nothing)",
+    "t.linalg.solve(a, b)", "t.linalg.solve(a, v)", "t.linalg.solve(p, v)", "t.linalg.solve(a, b[..., 0])",
+    "t.linalg.solve(p, b)", "t.linalg.solve(a, p)", "t.linalg.solve(a, b.mT, left=False)",
+    "t.linalg.solve(nothing, flat[:, :0])", "t.linalg.solve(a, flat)", "t.linalg.solve(none, p)",
+    "t.linalg.solve_ex(a, b)", "t.linalg.solve_ex(mixed, b).info", "t.linalg.solve_ex(a, b.mT, left=False)",
+    *(
+        f"t.linalg.solve_triangular({x}, {y}, upper={upper}, left={left}, unitriangular={unit})"
+        for x, y in [("a", "b"), ("p", "b"), ("a", "p"), ("large", "large")]
+        for upper in (True, False) for left in (True, False) for unit in (True, False)
+        if left or y != "b"
+    ),
+    "t.linalg.solve_triangular(a, b.mT, upper=True, left=False)", "t.linalg.solve_triangular(z, p, upper=True)",
+    "t.linalg.solve_triangular(nothing, nothing, upper=True)",
+    "t.triangular_solve(b, a)", "t.triangular_solve(b, p, False, True, True)",
+    "b.triangular_solve(a, transpose=True)",
+    "t.linalg.pinv(tall)", "t.linalg.pinv(wide)", "t.linalg.pinv(r)", "t.linalg.pinv(p, hermitian=True)",
+    "t.linalg.pinv(a, atol=0.5)", "t.linalg.pinv(a, rtol=0.5)", "t.linalg.pinv(a, 0.5)", "t.pinverse(tall)",
+    "t.linalg.pinv(a, atol=t.tensor([0.5, 2.0]))", "t.linalg.pinv(p, rtol=t.tensor([[0.1], [0.7]]).double())",
+    "t.linalg.pinv(none)", "t.linalg.pinv(flat)", "tall.pinverse(0.3)", "t.linalg.pinv(z)",
+    "t.linalg.lstsq(tall, c)[::2]", "t.linalg.lstsq(wide, b)[::2]", "t.linalg.lstsq(a, b)[::2]",
+    "t.linalg.lstsq(tall, rows)[::2]",
+    "t.linalg.lstsq(tall[0], rows[0])[::2]", "t.linalg.lstsq(tall, c, driver='gels')",
+    "t.linalg.lstsq(tall, c, driver='gelsd')", "t.linalg.lstsq(tall, c, driver='gelss')",
+    "t.linalg.lstsq(wide, b, driver='gelsd')[::2]", "t.linalg.lstsq(tall[0], c).solution",
+    "t.linalg.lstsq(tall, c, rcond=0.5, driver='gelsd')[2]",
+    "t.linalg.tensorinv(cube)", "t.linalg.tensorinv(mid.permute(1, 0, 2), ind=1)",
+    "t.linalg.tensorsolve(cube, face)",
+    "t.linalg.tensorsolve(mid, face, dims=(1,))", "t.linalg.tensorsolve(mid, face, (-2,))",
+])  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
     same(expression, factor=1e5 if "mid" in expression or "cube" in expression else 1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.linalg.lstsq(r, t.ones(4, 1).double(), driver='gelsd')", "t.linalg.lstsq(wide, b, driver='gelss')",
-        "t.linalg.lstsq(tall, c)", "t.linalg.inv(a, out=t.zeros(2, 3, 3).double())",
-        "t.linalg.solve(a, b, out=t.zeros(2, 3, 2).double())", "t.linalg.inv_ex(a, out=(a * 0, t.zeros(2).int()))",
-        "t.linalg.tensorinv(cube, out=t.zeros(6, 2, 3).double())", "t.linalg.pinv(tall, out=wide * 1)",
-        "t.linalg.solve_triangular(a, b, upper=True, out=b * 1)", "t.linalg.matrix_rank(r)", "t.linalg.matrix_rank(a)",
-        "t.linalg.matrix_rank(a, 2.5)", "t.linalg.matrix_rank(a, tol=2.5)", "t.linalg.matrix_rank(a, atol=2.5)",
-        "t.linalg.matrix_rank(a, rtol=0.6)", "t.linalg.matrix_rank(p, hermitian=True)",
-        "t.linalg.matrix_rank(-p, 5, True)", "t.linalg.matrix_rank(a, atol=tol)", "t.linalg.matrix_rank(p, rtol=tol)",
-        "t.linalg.matrix_rank(z)", "t.linalg.matrix_rank(none)", "t.linalg.matrix_rank(flat)",
-        "t.linalg.matrix_rank(a, out=t.zeros(2).long())", "t.linalg.matrix_rank(a, atol=1.5, rtol=0.1)",
-        "t.linalg.matrix_rank(a.float())",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.linalg.lstsq(r, t.ones(4, 1).double(), driver='gelsd')", "t.linalg.lstsq(wide, b, driver='gelss')",
+    "t.linalg.lstsq(tall, c)", "t.linalg.inv(a, out=t.zeros(2, 3, 3).double())",
+    "t.linalg.solve(a, b, out=t.zeros(2, 3, 2).double())", "t.linalg.inv_ex(a, out=(a * 0, t.zeros(2).int()))",
+    "t.linalg.tensorinv(cube, out=t.zeros(6, 2, 3).double())", "t.linalg.pinv(tall, out=wide * 1)",
+    "t.linalg.solve_triangular(a, b, upper=True, out=b * 1)", "t.linalg.matrix_rank(r)", "t.linalg.matrix_rank(a)",
+    "t.linalg.matrix_rank(a, 2.5)", "t.linalg.matrix_rank(a, tol=2.5)", "t.linalg.matrix_rank(a, atol=2.5)",
+    "t.linalg.matrix_rank(a, rtol=0.6)", "t.linalg.matrix_rank(p, hermitian=True)",
+    "t.linalg.matrix_rank(-p, 5, True)", "t.linalg.matrix_rank(a, atol=tol)", "t.linalg.matrix_rank(p, rtol=tol)",
+    "t.linalg.matrix_rank(z)", "t.linalg.matrix_rank(none)", "t.linalg.matrix_rank(flat)",
+    "t.linalg.matrix_rank(a, out=t.zeros(2).long())", "t.linalg.matrix_rank(a, atol=1.5, rtol=0.1)",
+    "t.linalg.matrix_rank(a.float())",
+])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.linalg.inv(z)", "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because"),
-        ("t.linalg.inv(mixed)", "linalg.inv: (Batch element 1): The diagonal element 2 is zero"),
-        ("t.linalg.inv_ex(z, check_errors=True)", "linalg.inv_ex: The diagonal element 1 is zero"),
-        ("t.linalg.solve(z, v)", "torch.linalg.solve: The solver failed because the input matrix is singular."),
-        ("t.linalg.solve(mixed, b)", "torch.linalg.solve: (Batch element 1): The solver failed because the input"),
-        ("t.linalg.solve_ex(z, v, check_errors=True)", "torch.linalg.solve_ex: The solver failed because the input"),
-        ("t.linalg.solve(a, b.float())", "linalg.solve: Expected A and B to have the same dtype"),
-        ("t.linalg.solve(a, a[:, 0], left=False)", "for the equation XA = B (3x3 and 3x1)"),
-        ("t.linalg.solve(tall, b)", "linalg.solve: A must be batches of square matrices, but they are 4 by 3 matrices"),
-        ("t.linalg.inv(p.half())", "linalg.inv: Low precision dtypes not supported. Got"),
-        ("t.linalg.inv(p.int())", "linalg.inv: Expected a floating point or complex tensor as input. Got"),
-        ("t.linalg.solve_triangular(tall, b, upper=True)", "A must be batches of square matrices, but they are 4 by 3"),
-        ("t.linalg.solve_triangular(p, v, upper=True)", "The input tensor B must have at least 2 dimensions."),
-        ("t.linalg.solve_triangular(p, tall, upper=True)", "for the equation AX = B (3x3 and 4x3)"),
-        ("t.triangular_solve(v, p)", "Expected b to have at least 2 dimensions, but it has 1 dimensions instead"),
-        ("t.linalg.pinv(v)", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
-        ("t.linalg.pinv(tall, hermitian=True)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-        ("t.linalg.matrix_rank(v)", "The input tensor input must have at least 2 dimensions."),
-        ("t.linalg.lstsq(v, c)", "torch.linalg.lstsq: input must have at least 2 dimensions."),
-        ("t.linalg.lstsq(tall, b)", "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"),
-        ("t.linalg.lstsq(tall, c, driver='x')", "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"),
-        ("t.linalg.tensorinv(cube, ind=0)", "Expected a strictly positive integer for 'ind', but got 0"),
-        ("t.linalg.tensorinv(cube, ind=1)", "prod(self.shape[ind:]) == prod(self.shape[:ind]), but got 18 != 2"),
-        ("t.linalg.tensorsolve(mid, face)", "Expected self to satisfy the requirement prod(self.shape[other.ndim:])"),
-        ("t.linalg.inv(a.requires_grad_(), out=a * 1)", "functions with out=... arguments don't support automatic"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.linalg.inv(z)", "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because"),
+    ("t.linalg.inv(mixed)", "linalg.inv: (Batch element 1): The diagonal element 2 is zero"),
+    ("t.linalg.inv_ex(z, check_errors=True)", "linalg.inv_ex: The diagonal element 1 is zero"),
+    ("t.linalg.solve(z, v)", "torch.linalg.solve: The solver failed because the input matrix is singular."),
+    ("t.linalg.solve(mixed, b)", "torch.linalg.solve: (Batch element 1): The solver failed because the input"),
+    ("t.linalg.solve_ex(z, v, check_errors=True)", "torch.linalg.solve_ex: The solver failed because the input"),
+    ("t.linalg.solve(a, b.float())", "linalg.solve: Expected A and B to have the same dtype"),
+    ("t.linalg.solve(a, a[:, 0], left=False)", "for the equation XA = B (3x3 and 3x1)"),
+    ("t.linalg.solve(tall, b)", "linalg.solve: A must be batches of square matrices, but they are 4 by 3 matrices"),
+    ("t.linalg.inv(p.half())", "linalg.inv: Low precision dtypes not supported. Got"),
+    ("t.linalg.inv(p.int())", "linalg.inv: Expected a floating point or complex tensor as input. Got"),
+    ("t.linalg.solve_triangular(tall, b, upper=True)", "A must be batches of square matrices, but they are 4 by 3"),
+    ("t.linalg.solve_triangular(p, v, upper=True)", "The input tensor B must have at least 2 dimensions."),
+    ("t.linalg.solve_triangular(p, tall, upper=True)", "for the equation AX = B (3x3 and 4x3)"),
+    ("t.triangular_solve(v, p)", "Expected b to have at least 2 dimensions, but it has 1 dimensions instead"),
+    ("t.linalg.pinv(v)", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
+    ("t.linalg.pinv(tall, hermitian=True)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+    ("t.linalg.matrix_rank(v)", "The input tensor input must have at least 2 dimensions."),
+    ("t.linalg.lstsq(v, c)", "torch.linalg.lstsq: input must have at least 2 dimensions."),
+    ("t.linalg.lstsq(tall, b)", "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"),
+    ("t.linalg.lstsq(tall, c, driver='x')", "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"),
+    ("t.linalg.tensorinv(cube, ind=0)", "Expected a strictly positive integer for 'ind', but got 0"),
+    ("t.linalg.tensorinv(cube, ind=1)", "prod(self.shape[ind:]) == prod(self.shape[:ind]), but got 18 != 2"),
+    ("t.linalg.tensorsolve(mid, face)", "Expected self to satisfy the requirement prod(self.shape[other.ndim:])"),
+    ("t.linalg.inv(a.requires_grad_(), out=a * 1)", "functions with out=... arguments don't support automatic"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

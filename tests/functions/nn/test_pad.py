@@ -24,19 +24,16 @@ def test_frames(mode: str, widths: Any) -> None:
         same(f"t.nn.functional.pad(x, {widths}, '{mode}')", x=normal(*sizes))
 
 
-@pytest.mark.parametrize(
-    ("shape", "widths", "mode"),
-    [
-        ((2, 3), (3, 1), "reflect"),
-        ((2, 3), (1, 4), "circular"),
-        ((2, 3, 4), (1, 1, 3, 0), "reflect"),
-        ((3,), (1, 1), "replicate"),
-        ((2, 3), (-2, -1), "replicate"),
-        ((2, 3), (1, 1, 1), "reflect"),
-        ((2, 3), (1, 1), "mirrored"),
-        ((2, 0), (1, 1), "replicate"),
-    ],
-)
+@pytest.mark.parametrize(("shape", "widths", "mode"), [
+    ((2, 3), (3, 1), "reflect"),
+    ((2, 3), (1, 4), "circular"),
+    ((2, 3, 4), (1, 1, 3, 0), "reflect"),
+    ((3,), (1, 1), "replicate"),
+    ((2, 3), (-2, -1), "replicate"),
+    ((2, 3), (1, 1, 1), "reflect"),
+    ((2, 3), (1, 1), "mirrored"),
+    ((2, 0), (1, 1), "replicate"),
+])
 def test_frames_that_do_not_fit(shape: Any, widths: Any, mode: str) -> None:
     for library in (torch, ad):
         with pytest.raises((RuntimeError, NotImplementedError)):
@@ -45,13 +42,10 @@ def test_frames_that_do_not_fit(shape: Any, widths: Any, mode: str) -> None:
         F.pad(ad.zeros(1, 3), (1, 1), "reflect", 1.0)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        "b", "None, 2", "b, 2, 1, 1", "b, (2, 3), (0, 1), (1, 2)", "None, 1, 0, 0, 1, 2", "b, 3, 2, 2, 2, 2",
-        "None, 1, 1, 2, 1, 3", "b, 2, 0, 2, 1, (3, 4)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("settings", [
+    "b", "None, 2", "b, 2, 1, 1", "b, (2, 3), (0, 1), (1, 2)", "None, 1, 0, 0, 1, 2", "b, 3, 2, 2, 2, 2",
+    "None, 1, 1, 2, 1, 3", "b, 2, 0, 2, 1, (3, 4)",
+])  # fmt: skip
 def test_transposed_convolutions(settings: str) -> None:
     groups = settings.endswith("2, 2")
     x, w, b = normal(2, 4, 5, 6), normal(4, 2, 3, 2, seed=1), normal(4 if groups else 2, seed=2)

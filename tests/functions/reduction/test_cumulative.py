@@ -15,16 +15,13 @@ K = np.array([[True, False], [True, True]])
 GIVEN = {"x": X, "m": M, "v": V, "s": np.array(1.5), "n": np.array([3, 1, 2]), "k": K}
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "v.cumprod(0)", "t.cumprod(x, 1)", "n.cumprod(0)", "k.cumprod(0)", "s.cumprod(0)",
-        "m.detach().cumprod(1, dtype=t.float32)", "(m * 1).cumprod_(0)", "(m * 1).cumsum_(0)", "v.logcumsumexp(0)",
-        "x.logcumsumexp(-1)", "(x * 1000).logcumsumexp(0)", "s.logcumsumexp(0)", "t.logcumsumexp(v.detach() - inf, 0)",
-        "v.cummax(0)", "t.cummin(x, 2)", "s.cummax(0)", "n.cummax(0)", "t.cummax(t.tensor([1.0, nan, 2.0]), 0)",
-        "t.cummin(t.cat([v, v]), 0)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "v.cumprod(0)", "t.cumprod(x, 1)", "n.cumprod(0)", "k.cumprod(0)", "s.cumprod(0)",
+    "m.detach().cumprod(1, dtype=t.float32)", "(m * 1).cumprod_(0)", "(m * 1).cumsum_(0)", "v.logcumsumexp(0)",
+    "x.logcumsumexp(-1)", "(x * 1000).logcumsumexp(0)", "s.logcumsumexp(0)", "t.logcumsumexp(v.detach() - inf, 0)",
+    "v.cummax(0)", "t.cummin(x, 2)", "s.cummax(0)", "n.cummax(0)", "t.cummax(t.tensor([1.0, nan, 2.0]), 0)",
+    "t.cummin(t.cat([v, v]), 0)",
+])  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
     same(expression, **GIVEN)
 

@@ -65,97 +65,79 @@ def test_both_names_of_the_keywords(name: str) -> None:
     same(f"x.{name}(axis=-1)", x=X, factor=10)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.sum(i)", "t.sum(b)", "t.sum(b, 0)", "t.prod(b)", "t.prod(i, 1)", "t.amax(i)", "t.amin(b)", "t.max(i)",
-        "t.any(i)", "t.all(b)", "t.any(b, 1)", "t.all(x)", "t.count_nonzero(i)", "t.cumsum(b, 1)",
-        "t.sum(i, dtype=t.float32)", "t.mean(i, dtype=t.float64)", "t.prod(i, dtype=t.float32)",
-        "t.sum(x, dtype=t.float32)", "t.argmax(i, 0)", "t.argmin(i)", "t.logsumexp(i, 0)", "t.sum(i.to(t.int32))",
-        "t.sum(i.to(t.uint8), 0)", "t.sum(i, (0, 1))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.sum(i)", "t.sum(b)", "t.sum(b, 0)", "t.prod(b)", "t.prod(i, 1)", "t.amax(i)", "t.amin(b)", "t.max(i)",
+    "t.any(i)", "t.all(b)", "t.any(b, 1)", "t.all(x)", "t.count_nonzero(i)", "t.cumsum(b, 1)",
+    "t.sum(i, dtype=t.float32)", "t.mean(i, dtype=t.float64)", "t.prod(i, dtype=t.float32)",
+    "t.sum(x, dtype=t.float32)", "t.argmax(i, 0)", "t.argmin(i)", "t.logsumexp(i, 0)", "t.sum(i.to(t.int32))",
+    "t.sum(i.to(t.uint8), 0)", "t.sum(i, (0, 1))",
+])  # fmt: skip
 def test_integers_and_truths(expression: str) -> None:
     same(expression, x=X, i=WHOLE, b=B)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.sum(e)", "t.sum(e, 0)", "t.sum(e, 1)", "t.prod(e)", "t.prod(e, 1)", "t.mean(e)", "t.mean(e, 1)", "t.any(e)",
-        "t.all(e)", "t.any(e, 0)", "t.amax(e, 0)", "t.var(e, 0)", "t.std(e, 1)", "t.norm(e)", "t.cumsum(e, 0)",
-        "t.logsumexp(e, 0)", "t.count_nonzero(e)", "tuple(t.sort(e, 0))", "t.argsort(e, 1)", "tuple(t.max(e, 0))",
-        "t.var(one)", "t.std(one)", "t.argmax(e, 0)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.sum(e)", "t.sum(e, 0)", "t.sum(e, 1)", "t.prod(e)", "t.prod(e, 1)", "t.mean(e)", "t.mean(e, 1)", "t.any(e)",
+    "t.all(e)", "t.any(e, 0)", "t.amax(e, 0)", "t.var(e, 0)", "t.std(e, 1)", "t.norm(e)", "t.cumsum(e, 0)",
+    "t.logsumexp(e, 0)", "t.count_nonzero(e)", "tuple(t.sort(e, 0))", "t.argsort(e, 1)", "tuple(t.max(e, 0))",
+    "t.var(one)", "t.std(one)", "t.argmax(e, 0)",
+])  # fmt: skip
 def test_empty(expression: str) -> None:
     same(expression, e=np.zeros((2, 0)), one=np.array([1.5]))
     if "0)" in expression and not any(n in expression for n in ("max", "min")):
         same(expression, e=np.zeros((0, 3)), one=np.array([1.5]))
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.max(x)", "tuple(t.max(x, 1))", "tuple(t.min(x, 0))", "t.amax(x, 1)", "t.amin(x)", "t.argmax(x)",
-        "t.argmin(x, 1)", "t.sum(x, 1)", "t.mean(x)", "t.any(x)", "tuple(t.sort(x, 1))",
-        "tuple(t.sort(x, 1, descending=True))", "t.argsort(x, 0)", "tuple(t.topk(x, 2))",
-        "tuple(t.topk(x, 1, largest=False))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.max(x)", "tuple(t.max(x, 1))", "tuple(t.min(x, 0))", "t.amax(x, 1)", "t.amin(x)", "t.argmax(x)",
+    "t.argmin(x, 1)", "t.sum(x, 1)", "t.mean(x)", "t.any(x)", "tuple(t.sort(x, 1))",
+    "tuple(t.sort(x, 1, descending=True))", "t.argsort(x, 0)", "tuple(t.topk(x, 2))",
+    "tuple(t.topk(x, 1, largest=False))",
+])  # fmt: skip
 def test_nan(expression: str) -> None:
     same(expression, x=NANS, gradient=False)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.amax(x)", "t.amax(x, 1)", "t.amin(x, (0, 1))", "t.max(x)", "t.min(x)", "t.amax(x, 0, keepdim=True)",
-        "t.max(x, y)", "t.maximum(x, y)", "t.min(x, y)", "t.sum(t.max(x, 1).values)", "t.max(x, dim=1).indices",
-        "t.min(x, 0)[0]",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.amax(x)", "t.amax(x, 1)", "t.amin(x, (0, 1))", "t.max(x)", "t.min(x)", "t.amax(x, 0, keepdim=True)",
+    "t.max(x, y)", "t.maximum(x, y)", "t.min(x, y)", "t.sum(t.max(x, 1).values)", "t.max(x, dim=1).indices",
+    "t.min(x, 0)[0]",
+])  # fmt: skip
 def test_ties(expression: str) -> None:
     same(expression, x=TIES, y=TIES[::-1].copy())
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.var(x, 0, False)", "t.var(x, False)", "x.std(1, False, True)", "t.var(x, 0, correction=0)",
-        "t.std(x, correction=2)", "t.var(x, (0, 1), unbiased=False)", "t.std(x, dim=None)", "t.norm(x, 1)",
-        "t.norm(x, 3, 0)", "t.norm(x, inf)", "t.norm(x, -inf, 1)", "t.norm(x.detach(), 0)",
-        "t.norm(x, 2.5, (0, 1), True)", "t.norm(x, 'fro')", "x.norm(dim=1)", "x.norm(p=1, dim=(1, 2), keepdim=True)",
-        "tuple(t.topk(x, 2, 0))", "tuple(t.topk(x, 3, largest=False))", "tuple(x.topk(1, dim=1))",
-        "tuple(t.sort(x, 0, descending=True))", "tuple(x.sort())", "tuple(t.sort(x, stable=True))",
-        "t.argsort(x, descending=True)", "t.argmax(x, keepdim=True)", "tuple(t.max(s, 0))", "tuple(t.sort(s))",
-        "t.argsort(s)", "tuple(t.topk(s, 1))", "t.cumsum(s, 0)", "t.sum(s, 0)", "t.sum(s, -1, True)", "t.prod(s, 0)",
-        "t.argmax(s, 0)", "t.sum(x, None)", "t.mean(x, None, True)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.var(x, 0, False)", "t.var(x, False)", "x.std(1, False, True)", "t.var(x, 0, correction=0)",
+    "t.std(x, correction=2)", "t.var(x, (0, 1), unbiased=False)", "t.std(x, dim=None)", "t.norm(x, 1)",
+    "t.norm(x, 3, 0)", "t.norm(x, inf)", "t.norm(x, -inf, 1)", "t.norm(x.detach(), 0)",
+    "t.norm(x, 2.5, (0, 1), True)", "t.norm(x, 'fro')", "x.norm(dim=1)", "x.norm(p=1, dim=(1, 2), keepdim=True)",
+    "tuple(t.topk(x, 2, 0))", "tuple(t.topk(x, 3, largest=False))", "tuple(x.topk(1, dim=1))",
+    "tuple(t.sort(x, 0, descending=True))", "tuple(x.sort())", "tuple(t.sort(x, stable=True))",
+    "t.argsort(x, descending=True)", "t.argmax(x, keepdim=True)", "tuple(t.max(s, 0))", "tuple(t.sort(s))",
+    "t.argsort(s)", "tuple(t.topk(s, 1))", "t.cumsum(s, 0)", "t.sum(s, 0)", "t.sum(s, -1, True)", "t.prod(s, 0)",
+    "t.argmax(s, 0)", "t.sum(x, None)", "t.mean(x, None, True)",
+])  # fmt: skip
 def test_forms(expression: str) -> None:
     same(expression, x=X, s=np.array(1.5), factor=10)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("t.sum(x, 3)", "Dimension out of range (expected to be in range of [-3, 2], but got 3)"),
-        ("t.max(x, -4)", "Dimension out of range (expected to be in range of [-3, 2], but got -4)"),
-        ("t.sum(x, (0, 0))", "dim 0 appears multiple times in the list of dims"),
-        ("t.sum(x, (1, -2))", "dim 1 appears multiple times in the list of dims"),
-        ("t.mean(i)", "mean(): could not infer output dtype."),
-        ("t.std(i)", "std and var only support floating point and complex dtypes"),
-        ("t.norm(i)", "Expected a floating point or complex tensor as input."),
-        ("t.amax(e)", "amax(): Expected reduction dim to be specified for input.numel() == 0."),
-        ("t.max(e)", "max(): Expected reduction dim to be specified for input.numel() == 0."),
-        ("t.max(e, 1)", "max(): Expected reduction dim 1 to have non-zero size."),
-        ("t.amin(e, 1)", "amin(): Expected reduction dim 1 to have non-zero size."),
-        ("t.argmax(e)", "argmax(): Expected reduction dim to be specified for input.numel() == 0."),
-        ("t.argmin(b)", "does not support bool input"),
-        ("t.topk(x, 5)", "selected index k out of range"),
-        ("t.cumsum(x, 5)", "Dimension out of range"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("t.sum(x, 3)", "Dimension out of range (expected to be in range of [-3, 2], but got 3)"),
+    ("t.max(x, -4)", "Dimension out of range (expected to be in range of [-3, 2], but got -4)"),
+    ("t.sum(x, (0, 0))", "dim 0 appears multiple times in the list of dims"),
+    ("t.sum(x, (1, -2))", "dim 1 appears multiple times in the list of dims"),
+    ("t.mean(i)", "mean(): could not infer output dtype."),
+    ("t.std(i)", "std and var only support floating point and complex dtypes"),
+    ("t.norm(i)", "Expected a floating point or complex tensor as input."),
+    ("t.amax(e)", "amax(): Expected reduction dim to be specified for input.numel() == 0."),
+    ("t.max(e)", "max(): Expected reduction dim to be specified for input.numel() == 0."),
+    ("t.max(e, 1)", "max(): Expected reduction dim 1 to have non-zero size."),
+    ("t.amin(e, 1)", "amin(): Expected reduction dim 1 to have non-zero size."),
+    ("t.argmax(e)", "argmax(): Expected reduction dim to be specified for input.numel() == 0."),
+    ("t.argmin(b)", "does not support bool input"),
+    ("t.topk(x, 5)", "selected index k out of range"),
+    ("t.cumsum(x, 5)", "Dimension out of range"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, i=WHOLE, b=B, e=np.zeros((2, 0)))

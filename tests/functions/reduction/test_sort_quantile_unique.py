@@ -20,49 +20,43 @@ B = np.array([-1.0, 0.0, 0.5, 2.0])
 GIVEN = {"x": X, "v": V, "a": A, "i": WHOLE, "m": M, "s": S, "b": B}
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "v.median()", "t.median(x)", "a.median()", "a.nanmedian()", "i.median()", "s.median()", "x.median(1)",
-        "t.median(x, 2, True)", "a.detach().median(1)[0]", "a[:2].nanmedian(1)", "t.nanmedian(x, dim=0)", "s.median(0)",
-        "x.kthvalue(2)", "t.kthvalue(x, 1, 0, True)", "s.kthvalue(1)", "v.mode()", "t.mode(v[:2])", "m.mode(0)",
-        "m.mode(1, True)", "s.mode()", "x.msort()", "t.aminmax(x)", "x.aminmax(dim=1, keepdim=True)", "x.quantile(0.3)",
-        "t.quantile(v, t.tensor([0.0, 0.25, 1.0], dtype=t.float64))", "x.quantile(0.5, 1)", "x.quantile(0.6, 2, True)",
-        "x.quantile(0.4, interpolation='lower')", "x.quantile(0.4, interpolation='higher')",
-        "x.quantile(0.41, interpolation='nearest')", "x.quantile(0.4, 0, interpolation='midpoint')",
-        "a[:2].nanquantile(0.4, 1)", "a[1].quantile(0.5)", "v.detach().unique()", "t.unique(i, return_inverse=True)",
-        "m.unique(dim=0, return_inverse=True, return_counts=True)", "m.unique(return_counts=True)", "m.unique(dim=1)",
-        "v.detach().unique_consecutive(return_inverse=True, return_counts=True)", "t.unique_consecutive(m, dim=0)",
-        "m.unique_consecutive(return_counts=True)", "t.searchsorted(b, v)", "t.searchsorted(b, 0.5, right=True)",
-        "t.searchsorted(b, v, side='right', out_int32=True)", "t.searchsorted(t.sort(x).values, x[..., :2])",
-        "t.bucketize(x, b)", "t.bucketize(v, b, right=True)", "t.isin(i, t.tensor([1, 3]))",
-        "t.isin(v, t.tensor([1.0]), invert=True)", "t.isin(i, 3)",
-        "t.unique(v.detach()[:0], return_inverse=True, return_counts=True)",
-        "t.unique(m[:0], dim=0, return_counts=True)", "t.unique_consecutive(m[:0], dim=0, return_inverse=True)",
-        "v.quantile(0.3, 0, True)", "a.quantile(0.7, 1, interpolation='higher')",
-        "a.nanquantile(t.tensor([0.0, 0.5, 1.0], dtype=t.float64), 1, interpolation='nearest')",
-        "x.quantile(t.tensor([0.2, 0.6], dtype=t.float64), 1, True, interpolation='midpoint')",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "v.median()", "t.median(x)", "a.median()", "a.nanmedian()", "i.median()", "s.median()", "x.median(1)",
+    "t.median(x, 2, True)", "a.detach().median(1)[0]", "a[:2].nanmedian(1)", "t.nanmedian(x, dim=0)", "s.median(0)",
+    "x.kthvalue(2)", "t.kthvalue(x, 1, 0, True)", "s.kthvalue(1)", "v.mode()", "t.mode(v[:2])", "m.mode(0)",
+    "m.mode(1, True)", "s.mode()", "x.msort()", "t.aminmax(x)", "x.aminmax(dim=1, keepdim=True)", "x.quantile(0.3)",
+    "t.quantile(v, t.tensor([0.0, 0.25, 1.0], dtype=t.float64))", "x.quantile(0.5, 1)", "x.quantile(0.6, 2, True)",
+    "x.quantile(0.4, interpolation='lower')", "x.quantile(0.4, interpolation='higher')",
+    "x.quantile(0.41, interpolation='nearest')", "x.quantile(0.4, 0, interpolation='midpoint')",
+    "a[:2].nanquantile(0.4, 1)", "a[1].quantile(0.5)", "v.detach().unique()", "t.unique(i, return_inverse=True)",
+    "m.unique(dim=0, return_inverse=True, return_counts=True)", "m.unique(return_counts=True)", "m.unique(dim=1)",
+    "v.detach().unique_consecutive(return_inverse=True, return_counts=True)", "t.unique_consecutive(m, dim=0)",
+    "m.unique_consecutive(return_counts=True)", "t.searchsorted(b, v)", "t.searchsorted(b, 0.5, right=True)",
+    "t.searchsorted(b, v, side='right', out_int32=True)", "t.searchsorted(t.sort(x).values, x[..., :2])",
+    "t.bucketize(x, b)", "t.bucketize(v, b, right=True)", "t.isin(i, t.tensor([1, 3]))",
+    "t.isin(v, t.tensor([1.0]), invert=True)", "t.isin(i, 3)",
+    "t.unique(v.detach()[:0], return_inverse=True, return_counts=True)",
+    "t.unique(m[:0], dim=0, return_counts=True)", "t.unique_consecutive(m[:0], dim=0, return_inverse=True)",
+    "v.quantile(0.3, 0, True)", "a.quantile(0.7, 1, interpolation='higher')",
+    "a.nanquantile(t.tensor([0.0, 0.5, 1.0], dtype=t.float64), 1, interpolation='nearest')",
+    "x.quantile(t.tensor([0.2, 0.6], dtype=t.float64), 1, True, interpolation='midpoint')",
+])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("x.kthvalue(9)", "selected number k out of range for dimension 2"),
-        ("i.quantile(0.5)", "quantile() input tensor must be either float or double dtype"),
-        ("x.quantile(0.5, interpolation='most')", "quantile() interpolation must be one of linear, lower, higher"),
-        ("t.searchsorted(b, v, side='middle')", "side can only be 'left' or 'right' but got middle"),
-        ("t.bucketize(v, x)", "boundaries tensor must be 1 dimension, but got dim(3)"),
-        ("v.quantile(t.tensor([0.5], dtype=t.float32))", "q tensor must be same dtype as the input tensor"),
-        ("v[:0].mode()", "Expected reduction dim 0 to have non-zero size"),
-        ("m[:, :0].mode(1)", "Expected reduction dim 1 to have non-zero size"),
-        ("t.searchsorted(b, v, right=True, side='left')", "side and right can't be set to opposites"),
-        ("t.searchsorted(s, s)", "boundaries tensor"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("x.kthvalue(9)", "selected number k out of range for dimension 2"),
+    ("i.quantile(0.5)", "quantile() input tensor must be either float or double dtype"),
+    ("x.quantile(0.5, interpolation='most')", "quantile() interpolation must be one of linear, lower, higher"),
+    ("t.searchsorted(b, v, side='middle')", "side can only be 'left' or 'right' but got middle"),
+    ("t.bucketize(v, x)", "boundaries tensor must be 1 dimension, but got dim(3)"),
+    ("v.quantile(t.tensor([0.5], dtype=t.float32))", "q tensor must be same dtype as the input tensor"),
+    ("v[:0].mode()", "Expected reduction dim 0 to have non-zero size"),
+    ("m[:, :0].mode(1)", "Expected reduction dim 1 to have non-zero size"),
+    ("t.searchsorted(b, v, right=True, side='left')", "side and right can't be set to opposites"),
+    ("t.searchsorted(s, s)", "boundaries tensor"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 
@@ -93,12 +87,9 @@ def test_what_has_no_gradient_asks_for_none() -> None:
     assert (values.requires_grad, inverse.requires_grad) == (True, False)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "v.median()", "v.median(0)[0]", "v.nanmedian()", "v.nanmedian(0)[0]", "v.kthvalue(1)[0]", "v.mode()[0]",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "v.median()", "v.median(0)[0]", "v.nanmedian()", "v.nanmedian(0)[0]", "v.kthvalue(1)[0]", "v.mode()[0]",
+])  # fmt: skip
 def test_nodes_are_named_as_in_pytorch(expression: str) -> None:
     same_node(expression, **GIVEN)
 

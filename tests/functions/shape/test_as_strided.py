@@ -17,37 +17,31 @@ V = np.arange(7.0)
 S = np.array(1.5)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "x.as_strided((2, 2), (1, 1))", "t.as_strided(x, (3,), (5,), 4)", "x.as_strided((2, 3), (0, 4))",
-        "x.t().as_strided((3, 2), (1, 3), 1) if x.ndim == 2 else x", "m.t().as_strided((2, 2), (2, 1))",
-        "x[1].as_strided((4,), (2,))", "x[1].as_strided((4,), (2,), 3)", "x[:, 1:].as_strided((2, 2), (12, 4))",
-        "m[0].expand(3, 3).as_strided((3, 3), (0, 1))", "x.as_strided((), ())", "x.as_strided((0, 3), (1, 1))",
-        "(x * 2).as_strided((2, 2), (1, 1)).as_strided((3,), (1,))", "s.as_strided((3,), (0,))",
-        "x.diagonal()", "x.diagonal(1, 1, 2)", "t.diagonal(x, -1, dim1=2, dim2=0)", "m.diagonal(5)", "m.diagonal(-1)",
-        "x.diagonal() * x.diagonal()", "v.unfold(0, 3, 2)", "x.unfold(1, 2, 1)", "x.unfold(-1, 4, 4)",
-        "v.unfold(0, 0, 3)", "s.unfold(0, 1, 1)", "x.unfold(2, 2, 1).unfold(1, 2, 1)", "x.narrow_copy(1, 1, 2)",
-        "m.diagonal().as_strided((2,), (1,))",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "x.as_strided((2, 2), (1, 1))", "t.as_strided(x, (3,), (5,), 4)", "x.as_strided((2, 3), (0, 4))",
+    "x.t().as_strided((3, 2), (1, 3), 1) if x.ndim == 2 else x", "m.t().as_strided((2, 2), (2, 1))",
+    "x[1].as_strided((4,), (2,))", "x[1].as_strided((4,), (2,), 3)", "x[:, 1:].as_strided((2, 2), (12, 4))",
+    "m[0].expand(3, 3).as_strided((3, 3), (0, 1))", "x.as_strided((), ())", "x.as_strided((0, 3), (1, 1))",
+    "(x * 2).as_strided((2, 2), (1, 1)).as_strided((3,), (1,))", "s.as_strided((3,), (0,))",
+    "x.diagonal()", "x.diagonal(1, 1, 2)", "t.diagonal(x, -1, dim1=2, dim2=0)", "m.diagonal(5)", "m.diagonal(-1)",
+    "x.diagonal() * x.diagonal()", "v.unfold(0, 3, 2)", "x.unfold(1, 2, 1)", "x.unfold(-1, 4, 4)",
+    "v.unfold(0, 0, 3)", "s.unfold(0, 1, 1)", "x.unfold(2, 2, 1).unfold(1, 2, 1)", "x.narrow_copy(1, 1, 2)",
+    "m.diagonal().as_strided((2,), (1,))",
+])  # fmt: skip
 def test_views(expression: str) -> None:
     same(expression, x=X, m=M, v=V, s=S)
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("x.as_strided((2,), (1, 1))", "mismatch in length of strides and shape"),
-        ("x.as_strided((2,), (-1,))", "as_strided: Negative strides are not supported"),
-        ("x.as_strided((30,), (1,))", "are out of bounds for storage of size 192"),
-        ("x.diagonal(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
-        ("v.unfold(0, 9, 1)", "maximum size for tensor at dimension 0 is 7 but size is 9"),
-        ("v.unfold(0, 2, 0)", "step is 0 but must be > 0"),
-        ("v.unfold(0, -1, 1)", "size is -1 but must be >= 0"),
-        ("m.requires_grad_().resize_(2)", "cannot resize variables that require grad"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("x.as_strided((2,), (1, 1))", "mismatch in length of strides and shape"),
+    ("x.as_strided((2,), (-1,))", "as_strided: Negative strides are not supported"),
+    ("x.as_strided((30,), (1,))", "are out of bounds for storage of size 192"),
+    ("x.diagonal(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
+    ("v.unfold(0, 9, 1)", "maximum size for tensor at dimension 0 is 7 but size is 9"),
+    ("v.unfold(0, 2, 0)", "step is 0 but must be > 0"),
+    ("v.unfold(0, -1, 1)", "size is -1 but must be >= 0"),
+    ("m.requires_grad_().resize_(2)", "cannot resize variables that require grad"),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, m=M, v=V)
 
@@ -191,15 +185,12 @@ def test_new_dimensions_of_one_element_step_over_the_rest(sizes: str) -> None:
     assert ad.ones(old).expand(new).stride() == torch.ones(old).expand(new).stride()
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.arange(24.0).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
-        "t.arange(24.0).reshape(1, 2, 3, 4).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
-        "t.arange(24.0).resize_as_(x, memory_format=t.preserve_format)", "t.arange(24.0).resize_as_(x)",
-        "t.arange(24.0).resize_as_(x[None], memory_format=t.channels_last_3d)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.arange(24.0).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
+    "t.arange(24.0).reshape(1, 2, 3, 4).resize_((1, 2, 3, 4), memory_format=t.channels_last)",
+    "t.arange(24.0).resize_as_(x, memory_format=t.preserve_format)", "t.arange(24.0).resize_as_(x)",
+    "t.arange(24.0).resize_as_(x[None], memory_format=t.channels_last_3d)",
+])  # fmt: skip
 def test_resized_in_an_order_of_memory(expression: str) -> None:
     found = []
     for library in (torch, ad):

@@ -17,13 +17,10 @@ def test_values(name: str, arguments: str) -> None:
     same(f"t.{name}({arguments})")
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "t.hamming_window(6, False, 0.5, 0.5)", "t.hamming_window(6, True, 0.6)", "t.kaiser_window(5, False, 8.0)",
-        "t.kaiser_window(7, True, 0.5, dtype=t.float64)",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("expression", [
+    "t.hamming_window(6, False, 0.5, 0.5)", "t.hamming_window(6, True, 0.6)", "t.kaiser_window(5, False, 8.0)",
+    "t.kaiser_window(7, True, 0.5, dtype=t.float64)",
+])  # fmt: skip
 def test_shapes_that_are_set(expression: str) -> None:
     same(expression)
 

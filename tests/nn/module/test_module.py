@@ -249,14 +249,11 @@ def test_copies(twin: Any) -> None:
     assert isinstance(other.head.weight, nn.Parameter)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
-        if isinstance(kind, type) and FunctionModule in kind.__mro__ and name.endswith(("LU", "Loss"))
-    ],
-)
+@pytest.mark.parametrize("name", [
+    name
+    for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
+    if isinstance(kind, type) and FunctionModule in kind.__mro__ and name.endswith(("LU", "Loss"))
+])
 def test_modules_made_from_functions_are_classes_like_others(name: str) -> None:
     module = getattr(nn, name)()
     assert pickle.loads(pickle.dumps(module)).__class__ is module.__class__
@@ -534,13 +531,10 @@ def test_parts_set_their_mode_themselves() -> None:
     assert frozen.running_mean.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("convert", "dtype"),
-    [
-        (lambda m: m.double(), ad.float64), (lambda m: m.half(), ad.float16), (lambda m: m.to(ad.float64), ad.float64),
-        (lambda m: m.type(ad.float64), ad.float64), (lambda m: m.to_empty(device="cpu"), ad.float32),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("convert", "dtype"), [
+    (lambda m: m.double(), ad.float64), (lambda m: m.half(), ad.float16), (lambda m: m.to(ad.float64), ad.float64),
+    (lambda m: m.type(ad.float64), ad.float64), (lambda m: m.to_empty(device="cpu"), ad.float32),
+])  # fmt: skip
 def test_parts_convert_what_else_they_hold(convert: Any, dtype: Any) -> None:
     net = convert(nn.Sequential(nn.Sequential(Kept())))
     assert net[0][0].extra.dtype is net[0][0].weight.dtype is dtype

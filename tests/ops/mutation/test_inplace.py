@@ -46,24 +46,21 @@ def test_augmented_assignment(operator: str) -> None:
     assert ad.equal(x, eval(f"a {operator[:-1]} 2", {"a": ad.tensor(np.abs(X))}))
 
 
-@pytest.mark.parametrize(
-    ("expression", "head"),
-    [
-        ("x.add_(t.ones(4, 2, 3))", "doesn't match the broadcast shape [4, 2, 3]"),
-        (
-            "x.add_(t.ones(4))",
-            "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
-        ),
-        ("i.add_(1.5)", "can't be cast to the desired output type"),
-        ("i.div_(2)", "can't be cast to the desired output type"),
-        (
-            "x[0].expand(2, 3).add_(1)",
-            "more than one element of the written-to tensor refers to a single memory location",
-        ),
-        ("x.requires_grad_().add_(1)", "a leaf Variable that requires grad is being used in an in-place operation."),
-        ("x.requires_grad_().zero_()", "a leaf Variable that requires grad is being used in an in-place operation."),
-    ],
-)
+@pytest.mark.parametrize(("expression", "head"), [
+    ("x.add_(t.ones(4, 2, 3))", "doesn't match the broadcast shape [4, 2, 3]"),
+    (
+        "x.add_(t.ones(4))",
+        "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
+    ),
+    ("i.add_(1.5)", "can't be cast to the desired output type"),
+    ("i.div_(2)", "can't be cast to the desired output type"),
+    (
+        "x[0].expand(2, 3).add_(1)",
+        "more than one element of the written-to tensor refers to a single memory location",
+    ),
+    ("x.requires_grad_().add_(1)", "a leaf Variable that requires grad is being used in an in-place operation."),
+    ("x.requires_grad_().zero_()", "a leaf Variable that requires grad is being used in an in-place operation."),
+])
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, i=np.array([1, 2]))
 
@@ -76,12 +73,9 @@ def test_a_refused_write_changes_nothing() -> None:
 
 
 @pytest.mark.claim("P1")
-@pytest.mark.parametrize(
-    "make",
-    [
-        "y * y", "y * 1 * y", "y.sigmoid() * y", "y ** 3", "y.sin()", "y.tanh().mul(y)", "(y @ y.t())",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    "y * y", "y * 1 * y", "y.sigmoid() * y", "y ** 3", "y.sin()", "y.tanh().mul(y)", "(y @ y.t())",
+])  # fmt: skip
 @pytest.mark.parametrize("write", [
     "y.add_(5)", "y.view(-1).add_(5)", "y[0].add_(5)", "y.t().mul_(2)", "y.detach().add_(5)", "y.data.add_(5)",
     "with ad.no_grad(): y.add_(5)", "with ad.no_grad(): y[0] = 5", "y.detach()[1:] = 5", "y.detach().zero_()",
@@ -136,17 +130,14 @@ def test_a_write_to_what_nobody_saved_is_right() -> None:
 
 
 @pytest.mark.claim("P4")
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("x[1:].add_(x[:-1])", [1, 3, 5, 7]),
-        ("x[:-1].add_(x[1:])", [3, 5, 7, 4]),
-        ("x.copy_(x.flip(0))", [4, 3, 2, 1]),
-        ("x[::2].copy_(x[1::2])", [2, 2, 4, 4]),
-        ("x[1:].copy_(x[:-1].clone())", [1, 1, 2, 3]),
-        ("x[1:].copy_(x[:-1])", [1, 1, 2, 3]),
-    ],
-)
+@pytest.mark.parametrize(("expression", "expected"), [
+    ("x[1:].add_(x[:-1])", [1, 3, 5, 7]),
+    ("x[:-1].add_(x[1:])", [3, 5, 7, 4]),
+    ("x.copy_(x.flip(0))", [4, 3, 2, 1]),
+    ("x[::2].copy_(x[1::2])", [2, 2, 4, 4]),
+    ("x[1:].copy_(x[:-1].clone())", [1, 1, 2, 3]),
+    ("x[1:].copy_(x[:-1])", [1, 1, 2, 3]),
+])
 def test_overlapping_memory(expression: str, expected: list[int]) -> None:
     """The right side is read as it was before the write."""
     x = ad.tensor([1.0, 2.0, 3.0, 4.0])

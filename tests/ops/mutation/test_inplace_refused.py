@@ -10,13 +10,10 @@ from tests.support.errors import assert_raises
 import adjoint as ad
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: x[:1].expand(2, 4), lambda x: x[:1].expand(2, 4)[:, 1:], lambda x: x.unfold(1, 2, 1),
-        lambda x: x.as_strided((2, 2), (1, 1)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("view", [
+    lambda x: x[:1].expand(2, 4), lambda x: x[:1].expand(2, 4)[:, 1:], lambda x: x.unfold(1, 2, 1),
+    lambda x: x.as_strided((2, 2), (1, 1)),
+])  # fmt: skip
 @pytest.mark.parametrize("write", [lambda y: y.add_(1.0), lambda y: y.__setitem__(..., 0.0), lambda y: y.mul_(y)])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_that_repeats_elements_is_not_written(view: Any, write: Any, recorded: bool) -> None:

@@ -78,14 +78,11 @@ def test_base_and_view_count_the_same_writes(view: Any) -> None:
     assert x.clone()._version == 0
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        lambda x: x + 1, lambda x: x.clone(), lambda x: x[[0, 1]], lambda x: x @ x.T, lambda x: x.mv(x[0]),
-        lambda x: x[0] @ x.T, lambda x: x[0].dot(x[1]), lambda x: x.max(0).values, lambda x: x[:, :1].tile(1, 2),
-        lambda x: x[:1].repeat_interleave(2, 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("result", [
+    lambda x: x + 1, lambda x: x.clone(), lambda x: x[[0, 1]], lambda x: x @ x.T, lambda x: x.mv(x[0]),
+    lambda x: x[0] @ x.T, lambda x: x[0].dot(x[1]), lambda x: x.max(0).values, lambda x: x[:, :1].tile(1, 2),
+    lambda x: x[:1].repeat_interleave(2, 0),
+])  # fmt: skip
 def test_a_result_in_memory_of_its_own_is_no_view(result: Any) -> None:
     x = leaf(3, 4)
     y = result(x)
@@ -182,16 +179,13 @@ def test_a_real_swap_takes_a_copy() -> None:
 
 
 @pytest.mark.claim("P4")
-@pytest.mark.parametrize(
-    ("write", "value", "gradient"),
-    [
-        (lambda t: t[1:].add_(t[:-1]), [1.0, 3.0, 5.0], [2.0, 2.0, 1.0]),
-        (lambda t: t[:-1].mul_(t[1:]), [2.0, 6.0, 3.0], [2.0, 4.0, 3.0]),
-        (lambda t: t[[0, 2]].shape and t.__setitem__([0, 2], t[[2, 0]]), [3.0, 2.0, 1.0], [1.0, 1.0, 1.0]),
-        (lambda t: t.__setitem__([2, 1, 0], t), [3.0, 2.0, 1.0], [1.0, 1.0, 1.0]),
-        (lambda t: t.mul_(t), [1.0, 4.0, 9.0], [2.0, 4.0, 6.0]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("write", "value", "gradient"), [
+    (lambda t: t[1:].add_(t[:-1]), [1.0, 3.0, 5.0], [2.0, 2.0, 1.0]),
+    (lambda t: t[:-1].mul_(t[1:]), [2.0, 6.0, 3.0], [2.0, 4.0, 3.0]),
+    (lambda t: t[[0, 2]].shape and t.__setitem__([0, 2], t[[2, 0]]), [3.0, 2.0, 1.0], [1.0, 1.0, 1.0]),
+    (lambda t: t.__setitem__([2, 1, 0], t), [3.0, 2.0, 1.0], [1.0, 1.0, 1.0]),
+    (lambda t: t.mul_(t), [1.0, 4.0, 9.0], [2.0, 4.0, 6.0]),
+])  # fmt: skip
 def test_what_overlaps_is_read_before_it_is_written(write: Any, value: list[float], gradient: list[float]) -> None:
     """PyTorch refuses these, or reads what it has just written."""
     x = leaf(3)
@@ -334,13 +328,10 @@ def test_memory_that_numpy_sees() -> None:
     assert x._version == y._version == 1
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda x: x[:, [2, 0]], lambda x: x.index_select(1, ad.tensor([1, 1])), lambda x: x.T.log_softmax(1),
-        lambda x: x.T.softmax(0), lambda x: ad.cat([x.T, x.T]), lambda x: x.T.cumprod(0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    lambda x: x[:, [2, 0]], lambda x: x.index_select(1, ad.tensor([1, 1])), lambda x: x.T.log_softmax(1),
+    lambda x: x.T.softmax(0), lambda x: ad.cat([x.T, x.T]), lambda x: x.T.cumprod(0),
+])  # fmt: skip
 def test_results_lie_in_order(make: Any) -> None:
     """So that `view` takes them, as it takes PyTorch's."""
     y = make(leaf(3, 4))

@@ -56,23 +56,20 @@ def test_without_raise_exception_only_gradcheck_errors_become_false(build: Build
     assert quiet == (False if refused[0] == "GradcheckError" else refused)
 
 
-@pytest.mark.parametrize(
-    ("build", "options"),
-    [
-        (a_factor_off, {"rtol": 0.02}),
-        (a_factor_off, {"rtol": 0.0, "atol": 0.06}),
-        (a_hook_that_adds, {"atol": 0.1}),
-        (a_hook_that_adds, {"atol": 0.1, "masked": True}),
-        (another_gradient_each_time, {"nondet_tol": 1e-3}),
-        (undefined_refused, {"check_undefined_grad": False}),
-        (undefined_not_zero, {"check_undefined_grad": False}),
-        (single_precision, {"eps": 1e-2}),
-        (single_precision, {"eps": 1e-2, "check_grad_dtypes": True}),
-        (right, {"check_backward_ad": False}),
-        (right, {"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True}),
-        (right, {"check_batched_forward_grad": True}),
-    ],
-)
+@pytest.mark.parametrize(("build", "options"), [
+    (a_factor_off, {"rtol": 0.02}),
+    (a_factor_off, {"rtol": 0.0, "atol": 0.06}),
+    (a_hook_that_adds, {"atol": 0.1}),
+    (a_hook_that_adds, {"atol": 0.1, "masked": True}),
+    (another_gradient_each_time, {"nondet_tol": 1e-3}),
+    (undefined_refused, {"check_undefined_grad": False}),
+    (undefined_not_zero, {"check_undefined_grad": False}),
+    (single_precision, {"eps": 1e-2}),
+    (single_precision, {"eps": 1e-2, "check_grad_dtypes": True}),
+    (right, {"check_backward_ad": False}),
+    (right, {"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True}),
+    (right, {"check_batched_forward_grad": True}),
+])
 def test_options_count_as_in_torch(build: Build, options: dict[str, Any]) -> None:
     for fast_mode in (False, True):
         assert_as_torch("gradcheck", build, **options, fast_mode=fast_mode)
@@ -85,17 +82,14 @@ def test_right_second_gradients_pass_as_in_torch(build: Build, options: dict[str
     assert assert_as_torch("gradgradcheck", build, **options, fast_mode=fast_mode) is True
 
 
-@pytest.mark.parametrize(
-    ("build", "options"),
-    [
-        (half_detached, {}),
-        (half_detached, {"raise_exception": False}),
-        (power, {"check_rev_over_rev": False}),
-        (power, {"check_rev_over_rev": False, "check_fwd_over_rev": True}),
-        (power, {"check_rev_over_rev": False, "check_fwd_over_rev": True, "check_undefined_grad": False,
-                 "check_batched_grad": True}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("build", "options"), [
+    (half_detached, {}),
+    (half_detached, {"raise_exception": False}),
+    (power, {"check_rev_over_rev": False}),
+    (power, {"check_rev_over_rev": False, "check_fwd_over_rev": True}),
+    (power, {"check_rev_over_rev": False, "check_fwd_over_rev": True, "check_undefined_grad": False,
+             "check_batched_grad": True}),
+])  # fmt: skip
 def test_wrong_second_gradients_and_settings_are_refused_as_in_torch(build: Build, options: dict[str, Any]) -> None:
     for fast_mode in (False, True):
         assert assert_as_torch("gradgradcheck", build, **options, fast_mode=fast_mode) is not True
