@@ -32,12 +32,9 @@ def test_elementwise(call: str, reduction: str, dtype: Any) -> None:
     x, y, w = (normal(3, 4, dtype=dtype) * 2 for _ in range(3))
     same(f"t.nn.functional.{call}, reduction={reduction!r})", x=x, y=y, w=np.abs(w[0]), factor=10)
     same(
-        f"t.nn.functional.{call}, reduction={reduction!r})",
-        x=x[0, 0, ...],
-        y=y[0, 0, ...],
-        w=np.abs(w)[0, 0, ...],
+        f"t.nn.functional.{call}, reduction={reduction!r})", x=x[0, 0, ...], y=y[0, 0, ...], w=np.abs(w)[0, 0, ...],
         factor=10,
-    )
+    )  # fmt: skip
 
 
 def test_equal_inputs_have_no_gradient() -> None:

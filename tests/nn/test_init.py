@@ -106,11 +106,9 @@ def test_nothing_to_draw() -> None:
 
 
 @pytest.mark.parametrize(("call", "shape"), [
-    ("dirac_(w)", (3, 4, 5)),
-    ("dirac_(w, 2)", (4, 2, 5, 3)),
-    ("dirac_(w)", (4, 2, 5, 3, 3)),
+    ("dirac_(w)", (3, 4, 5)), ("dirac_(w, 2)", (4, 2, 5, 3)), ("dirac_(w)", (4, 2, 5, 3, 3)),
     ("dirac_(w)", (2, 4, 2)),
-])
+])  # fmt: skip
 def test_dirac(call: str, shape: Any) -> None:
     np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
 

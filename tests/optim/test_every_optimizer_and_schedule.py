@@ -74,10 +74,8 @@ def trained(
 ) -> tuple[list[float], list[Any], list[float]]:
     """The losses, the parameters at the end and the learning rates of a training in float64."""
     layers = [
-        library.nn.Linear(6, 8, bias=name != "Muon"),
-        library.nn.Tanh(),
-        library.nn.Linear(8, 3, bias=name != "Muon"),
-    ]
+        library.nn.Linear(6, 8, bias=name != "Muon"), library.nn.Tanh(), library.nn.Linear(8, 3, bias=name != "Muon"),
+    ]  # fmt: skip
     model = library.nn.Sequential(*layers).double()
     rng = np.random.default_rng(1)
     with library.no_grad():

@@ -278,14 +278,9 @@ ad.save({"x": ad.ones(100_000)}, sys.argv[1])
 def test_the_system_sees_the_bytes_synced_then_the_name_then_the_folder(target):
     strace = shutil.which("strace")
     command = [
-        strace or "",
-        "-f",
-        "-y",
-        "-e",
-        "trace=fsync,fdatasync,rename,renameat,renameat2",
-        "-o",
+        strace or "", "-f", "-y", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o",
         target.parent / "log",
-    ]
+    ]  # fmt: skip
     if strace is None or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
         pytest.skip("there is no strace, or it may not trace")
     subprocess.run([*command, sys.executable, "-c", ONE_SAVE, target], env=ENVIRONMENT, check=True)

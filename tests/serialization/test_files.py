@@ -359,15 +359,8 @@ def test_what_could_act_stays_out(value: Any, weights_only: bool) -> None:
 def test_arrays_and_scalars_of_numpy() -> None:
     array = np.arange(6.0).reshape(2, 3)
     value: list[Any] = [
-        array,
-        array,
-        array.T,
-        np.float32(1.5),
-        np.int64(-3),
-        np.bool_(True),
-        np.zeros(0),
-        array.astype(">i2"),
-    ]
+        array, array, array.T, np.float32(1.5), np.int64(-3), np.bool_(True), np.zeros(0), array.astype(">i2"),
+    ]  # fmt: skip
     for found in (load(saved(value)), from_torch(value), from_torch(value, pickle_protocol=4)):
         assert found[0] is found[1]
         for a, b in zip(value, found, strict=True):

@@ -100,13 +100,9 @@ def test_a_training_checkpoint(tmp_path):
     assert_same(checkpoint, load(str(tmp_path / "last.ckpt"), mmap=True))
     arrays, _ = safetensors.read(tmp_path / "last.ckpt")
     assert list(arrays) == [
-        "model.0.weight",
-        "model.0.bias",
-        "optimizer.state.0.step",
-        "optimizer.state.0.exp_avg",
-        "optimizer.state.1.step",
-        "optimizer.state.1.exp_avg",
-    ]
+        "model.0.weight", "model.0.bias", "optimizer.state.0.step", "optimizer.state.0.exp_avg",
+        "optimizer.state.1.step", "optimizer.state.1.exp_avg",
+    ]  # fmt: skip
 
 
 def test_a_state_dict_is_read_by_other_tools_under_its_own_keys(tmp_path):

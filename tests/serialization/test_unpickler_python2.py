@@ -21,13 +21,10 @@ def stream(name: bytes) -> io.BytesIO:
     storage = b"(" + text(b"storage") + b"ctorch\nFloatStorage\n" + key + text(b"cpu") + b"K\x02NtQ"
     tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00K\x02\x85K\x01\x85\x89NtR"
     parts = [
-        pickle.dumps(0x1950A86A20F9469CFC6C, 2),
-        pickle.dumps(1001, 2),
-        b"\x80\x02}" + text(b"little_endian") + b"\x88s.",
-        b"\x80\x02](" + text(name) + tensor + b"e.",
-        b"\x80\x02]" + key + b"a.",
-        struct.pack("<q2f", 2, 1.5, -2.0),
-    ]
+        pickle.dumps(0x1950A86A20F9469CFC6C, 2), pickle.dumps(1001, 2),
+        b"\x80\x02}" + text(b"little_endian") + b"\x88s.", b"\x80\x02](" + text(name) + tensor + b"e.",
+        b"\x80\x02]" + key + b"a.", struct.pack("<q2f", 2, 1.5, -2.0),
+    ]  # fmt: skip
     return io.BytesIO(b"".join(parts))
 
 

@@ -80,21 +80,9 @@ def test_beside_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "abs",
-    "angle",
-    "complex",
-    "conj",
-    "div",
-    "mul",
-    "exp",
-    "matmul",
-    "mean",
-    "prod",
-    "real",
-    "sqrt",
-    "sum",
+    "abs", "angle", "complex", "conj", "div", "mul", "exp", "matmul", "mean", "prod", "real", "sqrt", "sum",
     "view_as_real",
-])
+])  # fmt: skip
 def test_single_precision(name: str) -> None:
     expression, arrays = next(case for key, case in CASES.items() if key.split()[0] == name)
     compare(expression, tuple(a.astype(NARROW[a.dtype.kind]) for a in arrays), 2e-4)

@@ -146,11 +146,9 @@ def test_complex_symmetric_factors_solve(hermitian: bool) -> None:
 
 
 @pytest.mark.parametrize("expression", [
-    "t.svd_lowrank(large, 5)",
-    "t.svd_lowrank(large.mT, q=4, M=large.mT * 0.1)",
-    "t.pca_lowrank(large, 4)",
+    "t.svd_lowrank(large, 5)", "t.svd_lowrank(large.mT, q=4, M=large.mT * 0.1)", "t.pca_lowrank(large, 4)",
     "t.pca_lowrank(large, center=False, niter=3)",
-])
+])  # fmt: skip
 def test_low_rank_from_the_same_random_vectors(expression: str) -> None:
     found = []
     for library in (ad, torch):

@@ -45,11 +45,9 @@ def test_groups(groups: int) -> None:
 def test_sizes() -> None:
     one = np.float32
     same(
-        "t.nn.functional.conv2d(x, w, b)",
-        x=normal(1, 1, 1, 1, dtype=one),
-        w=normal(1, 1, 1, 1, dtype=one),
+        "t.nn.functional.conv2d(x, w, b)", x=normal(1, 1, 1, 1, dtype=one), w=normal(1, 1, 1, 1, dtype=one),
         b=normal(1, dtype=one),
-    )
+    )  # fmt: skip
     same("t.nn.functional.conv2d(x, w, padding=1)", x=normal(1, 1, 1, 1), w=normal(2, 1, 3, 3))
     same("t.nn.functional.conv2d(x, w)", x=normal(0, 2, 4, 4), w=normal(3, 2, 3, 3), gradient=False)
     same("t.nn.functional.conv2d(x, w)", x=normal(8, 3, 12, 12, dtype=one), w=normal(16, 3, 5, 5, dtype=one), factor=20)
@@ -77,12 +75,7 @@ def test_errors() -> None:
     same_error("t.nn.functional.conv2d(x, w, stride=2, padding='same')", head, x=x, w=w)
     same_error("t.nn.functional.conv2d(x, w, padding='full')", "nvalid padding string", x=x, w=w)
     for call in (
-        "x, w, v",
-        "x, w.float()",
-        "x, w, b, groups=0",
-        "x, w, b, 0",
-        "x, w, b, 1, -1",
-        "x, w, b, dilation=0",
+        "x, w, v", "x, w.float()", "x, w, b, groups=0", "x, w, b, 0", "x, w, b, 1, -1", "x, w, b, dilation=0",
         "x, w, b, (1, 1, 1)",
     ):
         same(f"t.nn.functional.conv2d({call})", x=x, w=w, b=b, v=normal(3))

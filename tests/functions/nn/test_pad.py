@@ -25,15 +25,10 @@ def test_frames(mode: str, widths: Any) -> None:
 
 
 @pytest.mark.parametrize(("shape", "widths", "mode"), [
-    ((2, 3), (3, 1), "reflect"),
-    ((2, 3), (1, 4), "circular"),
-    ((2, 3, 4), (1, 1, 3, 0), "reflect"),
-    ((3,), (1, 1), "replicate"),
-    ((2, 3), (-2, -1), "replicate"),
-    ((2, 3), (1, 1, 1), "reflect"),
-    ((2, 3), (1, 1), "mirrored"),
-    ((2, 0), (1, 1), "replicate"),
-])
+    ((2, 3), (3, 1), "reflect"), ((2, 3), (1, 4), "circular"), ((2, 3, 4), (1, 1, 3, 0), "reflect"),
+    ((3,), (1, 1), "replicate"), ((2, 3), (-2, -1), "replicate"), ((2, 3), (1, 1, 1), "reflect"),
+    ((2, 3), (1, 1), "mirrored"), ((2, 0), (1, 1), "replicate"),
+])  # fmt: skip
 def test_frames_that_do_not_fit(shape: Any, widths: Any, mode: str) -> None:
     for library in (torch, ad):
         with pytest.raises((RuntimeError, NotImplementedError)):

@@ -91,11 +91,9 @@ def test_the_jvp_is_called_as_often_as_in_torch(options: dict[str, Any], calls: 
     for t in (ad, pytest.importorskip("torch")):
         count: list[int] = []
         made = function(
-            t,
-            lambda ctx, x, y: (x.clone(), y.clone()),
-            lambda ctx, g, h: (g, h),
+            t, lambda ctx, x, y: (x.clone(), y.clone()), lambda ctx, g, h: (g, h),
             jvp=lambda ctx, dx, dy, c=count: c.append(0) or (dx, dy),
-        )
+        )  # fmt: skip
         assert t.autograd.gradcheck(
             made, (leaf(t, 1.0), leaf(t, 2.0)), check_forward_ad=True, check_backward_ad=False, **options
         )
