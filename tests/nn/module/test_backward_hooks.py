@@ -5,7 +5,7 @@ import threading
 import warnings
 import weakref
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,6 @@ import adjoint.nn.functional as F
 from adjoint import nn
 
 Pair = namedtuple("Pair", ["first", "second"])
-
-
-@pytest.fixture(autouse=True)
-def no_hooks_remain() -> Iterator[None]:
-    yield
-    assert not everywhere._global_backward_hooks
-    assert not everywhere._global_backward_pre_hooks
 
 
 def module_of(library: Any, function: Callable[..., Any]) -> Any:

@@ -2,7 +2,6 @@
 
 import copy
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,21 +13,13 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.compile_slot import compile_slot
-from adjoint.nn.module.hooks import CALL_HOOK_NAMES, REGISTRATION_HOOK_NAMES, global_hooks, has_hooks
+from adjoint.nn.module.hooks import global_hooks, has_hooks
 
 
 class Scale(nn.Module):
     def forward(self, x: Any, scale: float = 1.0) -> Any:
         return x * 2 * scale
 
-
-@pytest.fixture(autouse=True)
-def no_hooks_remain() -> Iterator[None]:
-    yield
-    left = [name for name in (*CALL_HOOK_NAMES, *REGISTRATION_HOOK_NAMES) if getattr(global_hooks, name)]
-    for name in left:
-        getattr(global_hooks, name).clear()
-    assert not left
 
 
 def doubled(module: Any, args: Any) -> Any:

@@ -43,36 +43,31 @@ def test_registration_by_assignment() -> None:
     block = Block()
     assert (list(block._parameters), list(block._modules)) == (["scale"], ["fc"])
     assert list(block._buffers) == ["count", "cache"]
-    assert "factor" in block.__dict__
     block.other = nn.Parameter(ad.zeros(2))
     block.tensor = ad.zeros(2)
     block.kept = nn.Buffer(ad.zeros(2))
     block.lost = nn.Buffer(ad.zeros(2), persistent=False)
+    assert {"factor", "tensor"} <= set(block.__dict__)
     assert list(block._parameters) == ["scale", "other"]
-    assert "tensor" in block.__dict__
     assert list(block._buffers) == ["count", "cache", "kept", "lost"]
     assert list(block.state_dict()) == ["scale", "other", "count", "kept", "fc.weight", "fc.bias"]
 
 
 def test_a_name_belongs_to_one_kind() -> None:
     block = Block()
-    block.factor = nn.Parameter(ad.zeros(1))
-    assert "factor" not in block.__dict__
-    block.cache = nn.Linear(1, 1)
-    assert "cache" not in block._buffers
-    assert "cache" not in block._non_persistent_buffers_set
-    block.fc = nn.Parameter(ad.zeros(1))
-    assert "fc" not in block._modules
+    block.factor, block.cache, block.fc = nn.Parameter(ad.zeros(1)), nn.Linear(1, 1), nn.Parameter(ad.zeros(1))
+    for name, place in (
+        ("factor", block.__dict__), ("cache", block._buffers), ("cache", block._non_persistent_buffers_set),
+        ("fc", block._modules),
+    ):  # fmt: skip
+        assert name not in place
     for value in (nn.Buffer(ad.zeros(1)), nn.Linear(1, 1), ad.zeros(1)):
-        with pytest.raises(TypeError, match="as parameter 'scale'"):
-            block.scale = value
+        assert_raises(TypeError, "as parameter 'scale'", setattr, block, "scale", value)
 
 
 def test_none_keeps_a_place() -> None:
     block = Block()
-    block.scale = None
-    block.fc = None
-    block.count = None
+    block.scale = block.fc = block.count = None
     assert block.scale is None
     assert (list(block._parameters), list(block.state_dict()), [*block.modules()]) == (["scale"], [], [block])
     block.scale = nn.Parameter(ad.ones(1))
@@ -85,8 +80,7 @@ def test_delete() -> None:
         delattr(block, name)
         assert_raises(AttributeError, f"'Block' object has no attribute '{name}'", getattr, block, name)
     assert not block._non_persistent_buffers_set
-    with pytest.raises(AttributeError):
-        del block.scale
+    assert_raises(AttributeError, "scale", delattr, block, "scale")
 
 
 def bad(library: Any, case: str) -> str:
@@ -182,14 +176,11 @@ def test_get_by_path() -> None:
 
 
 def test_train_eval_apply() -> None:
-    net = Net()
+    net, seen = Net(), []
     assert net.eval() is net
     assert not any(m.training for m in net.modules())
-    net.train()
-    assert all(m.training for m in net.modules())
-    seen: list[nn.Module] = []
-    assert net.apply(seen.append) is net
-    assert seen[-1] is net
+    assert all(m.training for m in net.train().modules())
+    assert net.apply(seen.append) is net is seen[-1]
     assert seen.index(net.encoder[0].fc) < seen.index(net.encoder[0])
 
 
@@ -197,11 +188,9 @@ def test_requires_grad_and_zero_grad() -> None:
     net = Net()
     net(ad.ones(2, 3)).sum().backward()
     assert all(p.grad is not None for p in net.parameters())
-    kept = net.head.weight.grad
     net.zero_grad(set_to_none=False)
     assert not net.head.weight.grad.requires_grad
     assert np.array_equal(net.head.weight.grad.numpy(), np.zeros((2, 3)))
-    assert kept is not None
     net.zero_grad()
     assert all(p.grad is None for p in net.parameters())
     net.requires_grad_(False)
@@ -220,11 +209,13 @@ def test_dtype_conversion_keeps_the_parameters() -> None:
     assert net.steps.dtype is ad.int64
     net.zero_grad()
     net(ad.ones(2, 3, dtype=ad.float64)).sum().backward()
-    assert (net.head.weight.grad.dtype, net.to(ad.float32).head.weight.dtype) == (ad.float64, ad.float32)
-    assert net.to(ad.zeros(1, dtype=ad.float16)).head.weight.dtype is ad.float16
-    assert net.float().to("cpu").cpu().head.weight.dtype is ad.float32
-    assert net.half().head.weight.dtype is ad.float16
-    assert net.to(device="cpu", dtype=ad.float64).head.weight.dtype is ad.float64
+    assert net.head.weight.grad.dtype is ad.float64
+    for convert, dtype in (
+        (lambda: net.to(ad.float32), ad.float32), (lambda: net.to(ad.zeros(1, dtype=ad.float16)), ad.float16),
+        (lambda: net.float().to("cpu").cpu(), ad.float32), (net.half, ad.float16),
+        (lambda: net.to(device="cpu", dtype=ad.float64), ad.float64),
+    ):  # fmt: skip
+        assert convert().head.weight.dtype is dtype
     assert_raises(RuntimeError, "CPU only", net.to, "cuda")
 
 
@@ -368,24 +359,17 @@ def test_version_counts_what_changes_a_call() -> None:
         action()
         return int(block._version - before)
 
-    assert changes(lambda: setattr(block, "factor", 3.0)) == 1
-    assert changes(lambda: setattr(block, "factor", block.factor)) == 0
-    assert changes(lambda: setattr(block, "scale", block.scale)) == 0
-    assert changes(lambda: setattr(block, "fc", block.fc)) == 0
-    assert changes(lambda: setattr(block, "count", block.count)) == 0
-    assert changes(lambda: setattr(block, "scale", nn.Parameter(ad.ones(1)))) == 1
-    assert changes(lambda: setattr(block, "fc", nn.Linear(3, 3))) == 1
-    assert changes(lambda: setattr(block, "count", ad.ones(1))) == 1
-    assert changes(lambda: setattr(block, "forward", lambda x: x)) == 1
-    assert changes(lambda: delattr(block, "forward")) == 1
-    assert changes(block.eval) == 1
-    assert changes(block.eval) == 0
-    assert changes(lambda: block.register_buffer("new", None)) == 1
-    assert changes(lambda: delattr(block, "new")) == 1
-    assert changes(lambda: block.count.add_(1)) == 0
-    assert changes(lambda: block(ad.ones(1, 3)).sum().backward()) == 0
-    assert changes(block.zero_grad) == 0
-    assert changes(block.float) == 0
+    for expected, actions in (
+        (0, (lambda: setattr(block, "scale", block.scale), lambda: setattr(block, "fc", block.fc))),
+        (0, (lambda: setattr(block, "count", block.count), lambda: setattr(block, "factor", block.factor))),
+        (1, (lambda: setattr(block, "factor", 3.0), lambda: setattr(block, "scale", nn.Parameter(ad.ones(1))))),
+        (1, (lambda: setattr(block, "fc", nn.Linear(3, 3)), lambda: setattr(block, "count", ad.ones(1)))),
+        (1, (lambda: setattr(block, "forward", lambda x: x), lambda: delattr(block, "forward"), block.eval)),
+        (1, (lambda: block.register_buffer("new", None), lambda: delattr(block, "new"))),
+        (0, (block.eval, lambda: block.count.add_(1), lambda: block(ad.ones(1, 3)).sum().backward())),
+        (0, (block.zero_grad, block.float)),
+    ):
+        assert [changes(action) for action in actions] == [expected] * len(actions)
 
 
 def test_attributes_before_init() -> None:
@@ -408,18 +392,14 @@ def test_replaced_forward_is_called() -> None:
 def test_parameter_and_buffer() -> None:
     data = ad.zeros(2)
     parameter = nn.Parameter(data)
-    assert parameter.requires_grad
-    assert parameter.is_leaf
-    assert parameter.data_ptr() == data.data_ptr()
+    assert (parameter.requires_grad, parameter.is_leaf, type(parameter * 2)) == (True, True, ad.Tensor)
+    assert parameter.data_ptr() == nn.Buffer(data).data_ptr() == data.data_ptr()
     assert repr(parameter) == "Parameter containing:\ntensor([0., 0.], requires_grad=True)"
     assert not nn.Parameter(data, requires_grad=False).requires_grad
     assert nn.Parameter(np.ones(2, np.float32)).tolist() == [1.0, 1.0]
-    assert type(parameter * 2) is ad.Tensor
-    assert nn.Buffer(data).data_ptr() == data.data_ptr()
     with ad.no_grad():
         parameter.add_(1)
-    assert data.tolist() == [1.0, 1.0]
-    assert data._version == 1
+    assert (data.tolist(), data._version) == ([1.0, 1.0], 1)
 
 
 def test_set_submodule() -> None:
@@ -427,12 +407,13 @@ def test_set_submodule() -> None:
     net.set_submodule("1.0", nn.GELU())
     net.set_submodule("1.more", nn.Tanh())
     assert [type(m).__name__ for m in net[1]] == ["GELU", "Tanh"]
-    with pytest.raises(ValueError, match="Cannot set the submodule without a target name!"):
-        net.set_submodule("", nn.ReLU())
-    assert_raises(ValueError, r"`module` is not an nn\.Module, found <class 'int'>", net.set_submodule, "1.0", 3)
-    with pytest.raises(AttributeError, match="Sequential has no attribute `x`"):
-        net.set_submodule("1.x", nn.ReLU(), strict=True)
-    assert_raises(AttributeError, r"`weight` is not an nn\.Module", lambda: net.set_submodule("0.weight", nn.ReLU()))
+    for error, message, call in (
+        (ValueError, "Cannot set the submodule without a target name!", lambda: net.set_submodule("", nn.ReLU())),
+        (ValueError, r"`module` is not an nn\.Module, found <class 'int'>", lambda: net.set_submodule("1.0", 3)),
+        (AttributeError, "has no attribute `x`", lambda: net.set_submodule("1.x", nn.ReLU(), strict=True)),
+        (AttributeError, r"`weight` is not an nn\.Module", lambda: net.set_submodule("0.weight", nn.ReLU())),
+    ):
+        assert_raises(error, message, call)
 
 
 def test_other_types_layouts_and_memory() -> None:
@@ -482,8 +463,7 @@ def test_a_parameter_is_made_by_new() -> None:
 def test_a_buffer_does_not_take_the_place_of_an_attribute() -> None:
     net: Any = nn.Module()
     net.size = 5
-    with pytest.raises(KeyError, match="attribute 'size' already exists"):
-        net.size = nn.Buffer(ad.ones(1))
+    assert_raises(KeyError, "attribute 'size' already exists", setattr, net, "size", nn.Buffer(ad.ones(1)))
 
 
 def test_prefixes_of_state_dicts_are_taken_off() -> None:

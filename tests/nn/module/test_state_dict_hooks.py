@@ -56,17 +56,6 @@ def test_a_public_hook_returns_none_and_a_private_one_may_replace_the_dict_of_th
         assert list(library.nn.Sequential(layer).state_dict()) == ["0.weight", "0.bias"]
 
 
-def test_only_a_private_hook_may_return_something() -> None:
-    def after(m: Any, state: Any, *_: Any) -> Any:
-        return {"only": 1}
-
-    one, other = nn.Linear(1, 1), nn.Linear(1, 1)
-    other._register_state_dict_hook(after)
-    one.register_state_dict_post_hook(after)
-    assert other.state_dict() == {"only": 1}
-    assert_raises(RuntimeError, "must return None", one.state_dict)
-
-
 def test_metadata_has_the_versions_of_the_classes() -> None:
     class Third(nn.Module):
         _version = 3

@@ -1,0 +1,16 @@
+"""What every test of modules leaves behind: no hooks of all modules."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from adjoint.nn.module.hooks import CALL_HOOK_NAMES, REGISTRATION_HOOK_NAMES, global_hooks
+
+
+@pytest.fixture(autouse=True)
+def no_hooks_remain() -> Iterator[None]:
+    yield
+    left = [name for name in (*CALL_HOOK_NAMES, *REGISTRATION_HOOK_NAMES) if getattr(global_hooks, name)]
+    for name in left:
+        getattr(global_hooks, name).clear()
+    assert not left
