@@ -146,6 +146,4 @@ def test_what_torch_compile_cannot_take_runs_eagerly_unless_the_whole_is_asked_f
     pytest.importorskip("llvmlite")
     done = run(tmp_path, "script.py", script=FOLLOWS_A_VALUE)
     assert done.error == ""
-    assert done.out.splitlines() == [
-        "[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] 2", "True", "torch.Size([1, 2])", "TraceError",
-    ]  # fmt: skip
+    assert done.out.splitlines() == ["[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] 2", "True", "torch.Size([1, 2])", "TraceError"]

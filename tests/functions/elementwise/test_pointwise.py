@@ -118,10 +118,7 @@ def test_integers(expression: str) -> None:
     ("t.fmod(i, z)", "ZeroDivisionError"),
     ("i // 0", "ZeroDivisionError"),
     ("i ** -1", "Integers to negative integer powers are not allowed."),
-    (
-        "t.div(x, y, rounding_mode='up')",
-        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found",
-    ),
+    ("t.div(x, y, rounding_mode='up')", "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found"),
     ("t.clamp(x)", "At least one of 'min' or 'max' must not be None"),
     ("x + w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
     ("x * w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),

@@ -54,10 +54,7 @@ def test_values(expression: str) -> None:
     ("t.linalg.eigh(tall)", "linalg.eigh: A must be batches of square matrices, but they are 4 by 3 matrices"),
     ("t.linalg.eig(wide)", "linalg.eig: A must be batches of square matrices, but they are 2 by 5 matrices"),
     ("t.linalg.eig(bad)", "torch.linalg.eig: input tensor should not contain infs or NaNs."),
-    (
-        "t.linalg.svd(bad)",
-        "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin",
-    ),
+    ("t.linalg.svd(bad)", "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin"),
     ("t.linalg.svd(v)", "linalg.svd: The input tensor A must have at least 2 dimensions."),
     ("t.linalg.svd(p, driver='gesvd')", "keyword argument `driver=` is only supported on CUDA inputs"),
     ("t.lobpcg(p, 2)", "LOBPCG algorithm is not applicable when the number of A rows (=3) is smaller than 3 x"),

@@ -69,10 +69,7 @@ def test_values(expression: str) -> None:
 
 
 @pytest.mark.parametrize(("expression", "head"), [
-    (
-        "t.linalg.cholesky(-p)",
-        "linalg.cholesky: The factorization could not be completed because the input is not p",
-    ),
+    ("t.linalg.cholesky(-p)", "linalg.cholesky: The factorization could not be completed because the input is not p"),
     ("t.linalg.cholesky(s)", "(Batch element 1): The factorization could not be completed"),
     ("t.linalg.cholesky(s)", "(the leading minor of order 3 is not positive-definite)"),
     ("t.linalg.cholesky_ex(-p, check_errors=True)", "linalg.cholesky_ex: The factorization could not be completed"),
@@ -82,10 +79,7 @@ def test_values(expression: str) -> None:
     ("t.linalg.lu(p, pivot=False)", "LU without pivoting is not implemented on the CPU"),
     ("t.linalg.lu_factor(z)", "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result"),
     ("t.linalg.lu_factor_ex(z, check_errors=True)", "torch.linalg.lu_factor_ex: U[1,1] is zero"),
-    (
-        "t.linalg.lu_solve(*t.lu(p), b[:, :2])",
-        "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)",
-    ),
+    ("t.linalg.lu_solve(*t.lu(p), b[:, :2])", "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)"),
     ("t.linalg.lu_solve(p, t.tensor([1, 2, 3]), p)", "pivots should be a Tensor of scalar type torch.int32"),
     ("t.linalg.lu_solve(*t.lu(p), p.float())", "Expected LU and B to have the same dtype"),
     ("t.lu_unpack(p, t.tensor([1, 2, 3]))", "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"),
@@ -95,10 +89,7 @@ def test_values(expression: str) -> None:
     ("t.linalg.qr(v)", "The input tensor A must have at least 2 dimensions."),
     ("t.linalg.householder_product(v, v)", "input must have at least 2 dimensions."),
     ("t.linalg.householder_product(wide, tau)", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
-    (
-        "t.linalg.householder_product(p, t.ones(4))",
-        "input.shape[-1] must be greater than or equal to tau.shape[-1]",
-    ),
+    ("t.linalg.householder_product(p, t.ones(4))", "input.shape[-1] must be greater than or equal to tau.shape[-1]"),
     ("t.linalg.householder_product(tall, tau[0])", "Expected tau to have one dimension less than input"),
     ("t.ormqr(a, tau, t.ones(2, 2, 3).double())", "other.shape[-2] must be equal to input.shape[-2]"),
     ("t.cholesky_solve(v, p)", "b should have at least 2 dimensions, but has 1 dimensions instead"),

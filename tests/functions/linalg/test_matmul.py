@@ -74,15 +74,9 @@ def test_einsum(expression: str) -> None:
 
 @pytest.mark.parametrize(("expression", "head"), [
     ("a @ a", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
-    (
-        "a @ t.tensor(1.0, dtype=t.float64)",
-        "both arguments to matmul need to be at least 1D, but they are 2D and 0D",
-    ),
+    ("a @ t.tensor(1.0, dtype=t.float64)", "both arguments to matmul need to be at least 1D, but they are 2D and 0D"),
     ("t.mm(a, v)", "must be a matrix"),
-    (
-        "t.dot(v, w)",
-        "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements",
-    ),
+    ("t.dot(v, w)", "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements"),
     ("t.dot(a, a)", "1D tensors expected, but got 2D and 2D tensors"),
     ("t.outer(a, v)", "outer: Expected 1-D argument self, but got 2-D"),
     ("a @ b.to(t.float32)", "to have the same dtype, but got: "),

@@ -36,10 +36,7 @@ def test_values_and_gradients(how: str, call: str) -> None:
     ("d, 'sum', lengths=l - 1", "lengths contains negative value!"),
     ("d, 'sum'", "segment_reduce(): Either lengths or offsets must be defined."),
     ("d, 'middle', lengths=l", "reduce argument must be either sum, prod, mean, amax or amin, got middle"),
-    (
-        "d, 'sum', lengths=l, axis=1",
-        "segment_reduce(): Expected axis to be the last dimension of lengths but got 1.",
-    ),
+    ("d, 'sum', lengths=l, axis=1", "segment_reduce(): Expected axis to be the last dimension of lengths but got 1."),
     ("d, 'sum', indices=l", "segment_reduce(): indices based reduction is not supported yet."),
     ("ints, 'sum', lengths=l", " not implemented for "),
 ])

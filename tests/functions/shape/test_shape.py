@@ -83,10 +83,7 @@ def test_joining_and_splitting(expression: str) -> None:
         "m.expand(3)",
         "the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)",
     ),
-    (
-        "v.expand(-1, 3)",
-        "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0",
-    ),
+    ("v.expand(-1, 3)", "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0"),
     (
         "v.expand(-2)",
         "The expanded size of the tensor (-2) must match the existing size (3) at non-singleton dimension 0.",

@@ -4,11 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adjoint.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-    required,
-)
+from adjoint.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook, required
 from tests.support.errors import assert_raises
 from tests.support.optimizer_twins import parameters, torch_parameters, walk
 
