@@ -39,11 +39,9 @@ def test_a_process_that_fails_is_an_outcome() -> None:
 
 def test_fastest_peer_is_not_ours_and_computed_the_same() -> None:
     found = {
-        "adjoint compiled": outcome(1.0),
-        "torch eager": outcome(4.0),
-        "jax.jit, state donated": outcome(2.0, apart=0.1),
-        "torch.compile": contest.Outcome(absent="not yet"),
-    }
+        "adjoint compiled": outcome(1.0), "torch eager": outcome(4.0),
+        "jax.jit, state donated": outcome(2.0, apart=0.1), "torch.compile": contest.Outcome(absent="not yet"),
+    }  # fmt: skip
     assert contest.fastest(found, "cpu") == ("torch eager", 8.0)
     assert contest.fastest({"adjoint compiled": outcome(1.0)}, "cpu") is None
 

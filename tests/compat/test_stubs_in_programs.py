@@ -321,9 +321,7 @@ def test_functions_of_the_top_level_are_those_of_pytorch(expression: str) -> Non
         eval(
             expression,
             {
-                "t": library,
-                "x": library.ones(2, requires_grad=True),
-                "w": library.tensor([[0.5, 1.0], [2.0, 4.0]]),
+                "t": library, "x": library.ones(2, requires_grad=True), "w": library.tensor([[0.5, 1.0], [2.0, 4.0]]),
                 "i": library.tensor([1, 0]),
             },
         )

@@ -50,17 +50,11 @@ def assert_same_batches(ours: Any, theirs: Any) -> None:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"batch_size": 5},
-    {"batch_size": 5, "drop_last": True},
-    {"batch_size": 23, "shuffle": True},
-    {"batch_size": 4, "shuffle": True, "drop_last": True},
-    {"batch_size": 100, "shuffle": True},
-    {"batch_sampler": [[3, 1], [0], [-1, 5, 5]]},
-    {"batch_size": 2, "sampler": [9, 8, 7]},
-    {"batch_size": None, "shuffle": True},
-    {"batch_size": None},
-]
+    {}, {"batch_size": 5}, {"batch_size": 5, "drop_last": True}, {"batch_size": 23, "shuffle": True},
+    {"batch_size": 4, "shuffle": True, "drop_last": True}, {"batch_size": 100, "shuffle": True},
+    {"batch_sampler": [[3, 1], [0], [-1, 5, 5]]}, {"batch_size": 2, "sampler": [9, 8, 7]},
+    {"batch_size": None, "shuffle": True}, {"batch_size": None},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS)

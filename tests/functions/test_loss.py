@@ -71,11 +71,9 @@ def test_elementwise_errors() -> None:
 
 
 TARGETS: list[Any] = [
-    (normal(5, 4), np.array([0, 3, 1, 2, 3])),
-    (normal(4), np.array(2)),
-    (normal(2, 3, 4), RNG.integers(0, 3, (2, 4))),
-    (normal(2, 3, 2, 2), RNG.integers(0, 3, (2, 2, 2))),
-]
+    (normal(5, 4), np.array([0, 3, 1, 2, 3])), (normal(4), np.array(2)),
+    (normal(2, 3, 4), RNG.integers(0, 3, (2, 4))), (normal(2, 3, 2, 2), RNG.integers(0, 3, (2, 2, 2))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", range(len(TARGETS)))

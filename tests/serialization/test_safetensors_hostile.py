@@ -277,11 +277,9 @@ def attempt(reader, source):
 def test_mutations_are_errors_or_equal_data(seed):
     chance = random.Random(seed)
     tensors = {
-        "layer.weight": np.arange(12, dtype="f4").reshape(3, 4),
-        "layer.bias": np.ones(3),
-        "mask": np.array([[True, False]]),
-        "steps": np.array(7),
-    }
+        "layer.weight": np.arange(12, dtype="f4").reshape(3, 4), "layer.bias": np.ones(3),
+        "mask": np.array([[True, False]]), "steps": np.array(7),
+    }  # fmt: skip
     data = b"".join(bytes(chunk) for chunk in write(tensors, {"note": "x"}))
     for _ in range(25):
         changed = mutate(data, chance)

@@ -12,16 +12,10 @@ A = ad.tensor([1.0, 2.0])
 
 
 @pytest.mark.parametrize(("actual", "expected", "options"), [
-    (A, A.clone(), {}),
-    (A, A + 1e-6, {}),
-    (A, A + 0.1, {"rtol": 0, "atol": 0.2}),
-    (1.0, 1.0 + 1e-9, {}),
-    ([A, {"a": 3}], [A, {"a": 3}], {}),
-    (A, A.double(), {"check_dtype": False}),
-    (A * float("nan"), A * float("nan"), {"equal_nan": True}),
-    ("text", "text", {}),
-    (None, None, {}),
-])
+    (A, A.clone(), {}), (A, A + 1e-6, {}), (A, A + 0.1, {"rtol": 0, "atol": 0.2}), (1.0, 1.0 + 1e-9, {}),
+    ([A, {"a": 3}], [A, {"a": 3}], {}), (A, A.double(), {"check_dtype": False}),
+    (A * float("nan"), A * float("nan"), {"equal_nan": True}), ("text", "text", {}), (None, None, {}),
+])  # fmt: skip
 def test_close(actual: Any, expected: Any, options: Any) -> None:
     assert_close(actual, expected, **options)
 

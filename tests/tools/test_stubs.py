@@ -102,12 +102,9 @@ def test_spelling_collects_what_must_be_imported() -> None:
     spelling = stubs.Spelling({"int", "device"})
     assert spelling(Callable[[int], ad.device | Any]) == "Callable[[_int], _device | Any]"
     assert spelling.import_lines() == [
-        "from builtins import int as _int",
-        "from collections.abc import Callable",
-        "from typing import Any",
-        "",
+        "from builtins import int as _int", "from collections.abc import Callable", "from typing import Any", "",
         "from adjoint.core.dtype.device import device as _device",
-    ]
+    ]  # fmt: skip
 
 
 def texts(function: Any, name: str) -> list[str]:

@@ -47,11 +47,9 @@ def test_a_programs_own_excepthook_is_called(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "status", "told"), [
-    ([], 2, "usage: python -m adjoint.run"),
-    (["--help"], 0, "usage: python -m adjoint.run"),
-    (["nowhere.py"], 2, "can't open file"),
-    (["-m", "nowhere"], 1, "No module named nowhere"),
-])
+    ([], 2, "usage: python -m adjoint.run"), (["--help"], 0, "usage: python -m adjoint.run"),
+    (["nowhere.py"], 2, "can't open file"), (["-m", "nowhere"], 1, "No module named nowhere"),
+])  # fmt: skip
 def test_what_cannot_run_is_told(tmp_path: Path, arguments: list[str], status: int, told: str) -> None:
     done = run(tmp_path, *arguments)
     assert done.status == status

@@ -124,11 +124,9 @@ ANEW: dict[str, Callable[[Any, Any], Any]] = {  # these are row-major
     "masked_fill": lambda t, x: x.masked_fill(x > 0.5, 0.0),
 }
 LYING: dict[str, Callable[[Any], Any]] = {
-    "transposed": lambda x: x.transpose(1, 3),
-    "permuted": lambda x: x.permute(3, 0, 2, 1),
-    "with gaps": lambda x: x[..., ::2].permute(2, 0, 3, 1),
-    "repeated": lambda x: x[:, :1].expand(x.shape),
-}
+    "transposed": lambda x: x.transpose(1, 3), "permuted": lambda x: x.permute(3, 0, 2, 1),
+    "with gaps": lambda x: x[..., ::2].permute(2, 0, 3, 1), "repeated": lambda x: x[:, :1].expand(x.shape),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("lying", LYING)

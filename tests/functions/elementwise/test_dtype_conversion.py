@@ -69,11 +69,9 @@ def test_replaced_tensor_stays_in_the_graph() -> None:
 
 
 @pytest.mark.parametrize(("expression", "head"), [
-    ("x.copy_(t.ones(4))", "must match the"),
-    ("x.to('cuda:9')", ""),
-    ("x.to('nonsense')", ""),
+    ("x.copy_(t.ones(4))", "must match the"), ("x.to('cuda:9')", ""), ("x.to('nonsense')", ""),
     ("x.fill_(t.ones(2))", ""),
-])
+])  # fmt: skip
 def test_errors(expression: str, head: str) -> None:
     if "cuda" in expression:
         assert_raises(RuntimeError, "CPU only", lambda: ad.tensor(X).to("cuda:9"))

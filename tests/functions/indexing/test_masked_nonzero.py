@@ -5,11 +5,9 @@ import pytest
 from tests.support.oracle import same, same_error
 
 GIVEN = {
-    "i": np.array([7, -1, 12, 0]),
-    "m": np.array([[1.0, 0.0], [0.0, 3.0]]),
-    "s": np.array(3.0),
+    "i": np.array([7, -1, 12, 0]), "m": np.array([[1.0, 0.0], [0.0, 3.0]]), "s": np.array(3.0),
     "b": np.array([[True, False, True]]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("expression", [

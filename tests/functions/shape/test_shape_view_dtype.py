@@ -23,13 +23,10 @@ def test_bits_and_shapes_are_pytorchs(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("call", [
-    lambda t: t.ones(()).view(t.int16),
-    lambda t: t.ones(4, 4).T.view(t.int8),
-    lambda t: t.ones(4, 4)[:, ::2].view(t.float64),
-    lambda t: t.ones(3, 3).view(t.float64),
-    lambda t: t.ones(4, 4)[:, 1:3].view(t.float64),
-    lambda t: t.ones(3, 3)[:, :2].view(t.float64),
-])
+    lambda t: t.ones(()).view(t.int16), lambda t: t.ones(4, 4).T.view(t.int8),
+    lambda t: t.ones(4, 4)[:, ::2].view(t.float64), lambda t: t.ones(3, 3).view(t.float64),
+    lambda t: t.ones(4, 4)[:, 1:3].view(t.float64), lambda t: t.ones(3, 3)[:, :2].view(t.float64),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_for_pytorchs_reason(call: Any) -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(RuntimeError) as theirs:

@@ -125,13 +125,10 @@ def test_a_write_to_what_nobody_saved_is_right() -> None:
 
 @pytest.mark.claim("P4")
 @pytest.mark.parametrize(("expression", "expected"), [
-    ("x[1:].add_(x[:-1])", [1, 3, 5, 7]),
-    ("x[:-1].add_(x[1:])", [3, 5, 7, 4]),
-    ("x.copy_(x.flip(0))", [4, 3, 2, 1]),
-    ("x[::2].copy_(x[1::2])", [2, 2, 4, 4]),
-    ("x[1:].copy_(x[:-1].clone())", [1, 1, 2, 3]),
+    ("x[1:].add_(x[:-1])", [1, 3, 5, 7]), ("x[:-1].add_(x[1:])", [3, 5, 7, 4]), ("x.copy_(x.flip(0))", [4, 3, 2, 1]),
+    ("x[::2].copy_(x[1::2])", [2, 2, 4, 4]), ("x[1:].copy_(x[:-1].clone())", [1, 1, 2, 3]),
     ("x[1:].copy_(x[:-1])", [1, 1, 2, 3]),
-])
+])  # fmt: skip
 def test_overlapping_memory(expression: str, expected: list[int]) -> None:
     """The right side is read as it was before the write."""
     x = ad.tensor([1.0, 2.0, 3.0, 4.0])

@@ -16,14 +16,10 @@ def _set(y: Any, index: Any, value: Any) -> None:
 
 
 WRITES: list[Callable[[Any, Any], Any]] = [
-    lambda y, w: _set(y, (0, 1), w * 5),
-    lambda y, w: _set(y, (slice(None), 1), w),
-    lambda y, w: y[:, 2].mul_(w),
-    lambda y, w: y[:, :1].mul_(3),
-    lambda y, w: y[1].narrow(0, 1, 1).add_(w),
-    lambda y, w: y.select(1, 0).copy_(y[:, 1] * 2),
-    lambda y, w: y.transpose(0, 1)[0].exp_(),
-]
+    lambda y, w: _set(y, (0, 1), w * 5), lambda y, w: _set(y, (slice(None), 1), w), lambda y, w: y[:, 2].mul_(w),
+    lambda y, w: y[:, :1].mul_(3), lambda y, w: y[1].narrow(0, 1, 1).add_(w),
+    lambda y, w: y.select(1, 0).copy_(y[:, 1] * 2), lambda y, w: y.transpose(0, 1)[0].exp_(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("write", WRITES)

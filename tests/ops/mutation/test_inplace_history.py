@@ -25,15 +25,11 @@ def line() -> int:
 
 
 WRITES: dict[str, Callable[[Any], Any]] = {
-    "itself": lambda t: t.add_(5.0),
-    "view": lambda t: t.view(1, 2).add_(5.0),
-    "slice": lambda t: t[1:].add_(5.0),
-    "transpose": lambda t: t.view(1, 2).t().mul_(5.0),
-    "detached": lambda t: t.detach().add_(5.0),
-    "data": lambda t: t.data.add_(5.0),
-    "index": lambda t: t.detach().__setitem__(0, 5.0),
+    "itself": lambda t: t.add_(5.0), "view": lambda t: t.view(1, 2).add_(5.0), "slice": lambda t: t[1:].add_(5.0),
+    "transpose": lambda t: t.view(1, 2).t().mul_(5.0), "detached": lambda t: t.detach().add_(5.0),
+    "data": lambda t: t.data.add_(5.0), "index": lambda t: t.detach().__setitem__(0, 5.0),
     "view of a detached": lambda t: t.detach()[:1].zero_(),
-}
+}  # fmt: skip
 SAVERS: dict[str, Callable[[Any, Any], Any]] = {
     "input": lambda t, w: t * w,
     "output": lambda t, w: t + 0.0 * w,

@@ -30,31 +30,16 @@ def names(tensor: Any) -> list[str]:
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
-    "slice": lambda x: x[1:],
-    "step": lambda x: x[::2],
-    "integer": lambda x: x[1],
-    "None": lambda x: x[None],
-    "ellipsis": lambda x: x[...],
-    "view": lambda x: x.view(4, 3),
-    "reshape": lambda x: x.reshape(12),
-    "flatten": lambda x: x.flatten(),
-    "ravel": lambda x: x.ravel(),
-    "transpose": lambda x: x.transpose(0, 1),
-    "permute": lambda x: x.permute(1, 0),
-    "movedim": lambda x: x.movedim(0, 1),
-    "expand": lambda x: x.expand(2, 3, 4),
-    "expand to its own shape": lambda x: x.expand(3, 4),
-    "unsqueeze": lambda x: x.unsqueeze(0),
-    "squeeze": lambda x: x.squeeze(),
-    "narrow": lambda x: x.narrow(0, 1, 2),
-    "select": lambda x: x.select(1, 0),
-    "diagonal": lambda x: x.diagonal(),
-    "unfold": lambda x: x.unfold(1, 2, 2),
-    "as_strided": lambda x: x.as_strided((2, 2), (1, 5)),
-    "split": lambda x: x.split(2)[1],
-    "chunk": lambda x: x.chunk(2)[1],
-    "unbind": lambda x: x.unbind()[1],
-}
+    "slice": lambda x: x[1:], "step": lambda x: x[::2], "integer": lambda x: x[1], "None": lambda x: x[None],
+    "ellipsis": lambda x: x[...], "view": lambda x: x.view(4, 3), "reshape": lambda x: x.reshape(12),
+    "flatten": lambda x: x.flatten(), "ravel": lambda x: x.ravel(), "transpose": lambda x: x.transpose(0, 1),
+    "permute": lambda x: x.permute(1, 0), "movedim": lambda x: x.movedim(0, 1), "expand": lambda x: x.expand(2, 3, 4),
+    "expand to its own shape": lambda x: x.expand(3, 4), "unsqueeze": lambda x: x.unsqueeze(0),
+    "squeeze": lambda x: x.squeeze(), "narrow": lambda x: x.narrow(0, 1, 2), "select": lambda x: x.select(1, 0),
+    "diagonal": lambda x: x.diagonal(), "unfold": lambda x: x.unfold(1, 2, 2),
+    "as_strided": lambda x: x.as_strided((2, 2), (1, 5)), "split": lambda x: x.split(2)[1],
+    "chunk": lambda x: x.chunk(2)[1], "unbind": lambda x: x.unbind()[1],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())

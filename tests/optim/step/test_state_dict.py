@@ -8,11 +8,8 @@ from tests.support.optimizer_twins import assert_same_path, parameters, to_torch
 import adjoint as ad
 
 CASES: list[tuple[str, dict[str, Any]]] = [
-    ("SGD", {"momentum": 0.9, "dampening": 0.2}),
-    ("SGD", {}),
-    ("Adam", {"amsgrad": True}),
-    ("AdamW", {}),
-]
+    ("SGD", {"momentum": 0.9, "dampening": 0.2}), ("SGD", {}), ("Adam", {"amsgrad": True}), ("AdamW", {}),
+]  # fmt: skip
 each = pytest.mark.parametrize(("name", "options"), CASES)
 
 
