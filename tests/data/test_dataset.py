@@ -76,25 +76,13 @@ class Point(NamedTuple):
 Loose = namedtuple("Loose", ["z"])
 
 BATCHES: list[list[Any]] = [
-    [1, 2, 3],
-    [True, False],
-    [1.5, 2.0],
-    [np.float32(1.5), np.float32(2)],
-    [np.int16(3), np.int16(4)],
-    [np.bool_(True), np.bool_(False)],
-    ["a", "bc"],
-    [b"a", b"bc"],
-    [np.arange(3), np.arange(3) + 1],
-    [np.float64(1), np.float64(2)],
-    [{"a": 1, "b": [2.0, np.zeros(2)]}, {"a": 3, "b": [4.0, np.ones(2)]}],
-    [OrderedDict(b=1, a=2), OrderedDict(a=3, b=4)],
-    [defaultdict(list, a=1), defaultdict(list, a=2)],
-    [(1, "x"), (2, "y")],
-    [[1, (2.0,)], [3, (4.0,)]],
-    [Point(1, 2.0), Point(3, 4.0)],
-    [Loose(np.ones(1)), Loose(np.zeros(1))],
-    [range(3), range(3)],
-]
+    [1, 2, 3], [True, False], [1.5, 2.0], [np.float32(1.5), np.float32(2)], [np.int16(3), np.int16(4)],
+    [np.bool_(True), np.bool_(False)], ["a", "bc"], [b"a", b"bc"], [np.arange(3), np.arange(3) + 1],
+    [np.float64(1), np.float64(2)], [{"a": 1, "b": [2.0, np.zeros(2)]}, {"a": 3, "b": [4.0, np.ones(2)]}],
+    [OrderedDict(b=1, a=2), OrderedDict(a=3, b=4)], [defaultdict(list, a=1), defaultdict(list, a=2)],
+    [(1, "x"), (2, "y")], [[1, (2.0,)], [3, (4.0,)]], [Point(1, 2.0), Point(3, 4.0)],
+    [Loose(np.ones(1)), Loose(np.zeros(1))], [range(3), range(3)],
+]  # fmt: skip
 
 
 def plain(value: Any) -> Any:

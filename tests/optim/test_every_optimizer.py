@@ -18,54 +18,33 @@ import adjoint as ad
 from adjoint.optim.step import hyperparameters
 
 SGD: list[dict[str, Any]] = [
-    {},
-    {"weight_decay": 0.1},
-    {"maximize": True},
-    {"momentum": 0.9},
-    {"momentum": 0.9, "dampening": 0.3},
-    {"momentum": 0.9, "nesterov": True},
-    {"momentum": 0.8, "weight_decay": 0.05, "nesterov": True, "maximize": True},
+    {}, {"weight_decay": 0.1}, {"maximize": True}, {"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.3},
+    {"momentum": 0.9, "nesterov": True}, {"momentum": 0.8, "weight_decay": 0.05, "nesterov": True, "maximize": True},
     {"momentum": 0.5, "dampening": 1, "weight_decay": 0.05, "maximize": True},
-]
+]  # fmt: skip
 ADAM: list[dict[str, Any]] = [
-    {},
-    {"betas": (0.5, 0.9)},
-    {"betas": (0.3, 0.99)},
-    {"betas": (0.0, 0.99)},
-    {"eps": 1e-3},
-    {"weight_decay": 0.1},
-    {"weight_decay": 0.0},
-    {"amsgrad": True},
-    {"maximize": True},
+    {}, {"betas": (0.5, 0.9)}, {"betas": (0.3, 0.99)}, {"betas": (0.0, 0.99)}, {"eps": 1e-3}, {"weight_decay": 0.1},
+    {"weight_decay": 0.0}, {"amsgrad": True}, {"maximize": True},
     {"amsgrad": True, "maximize": True, "weight_decay": 0.2, "betas": (0.8, 0.9), "eps": 1e-5},
-]
+]  # fmt: skip
 CASES = [
-    *(("SGD", options) for options in SGD),
-    *(("Adam", options) for options in ADAM),
-    ("Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
-    *(("AdamW", options) for options in ADAM),
-    ("Adadelta", {}),
-    ("Adadelta", {"rho": 0.4, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    *(("SGD", options) for options in SGD), *(("Adam", options) for options in ADAM),
+    ("Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), *(("AdamW", options) for options in ADAM),
+    ("Adadelta", {}), ("Adadelta", {"rho": 0.4, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
     ("Adafactor", {}),
     ("Adafactor", {"beta2_decay": -0.5, "eps": (1e-3, 1e-2), "d": 2.0, "weight_decay": 0.1, "maximize": True}),
     ("Adagrad", {}),
     ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.2, "maximize": True}),
-    ("Adamax", {}),
-    ("Adamax", {"betas": (0.3, 0.9), "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
-    ("ASGD", {}),
-    ("ASGD", {"lambd": 0.1, "alpha": 0.5, "t0": 3, "weight_decay": 0.1, "maximize": True}),
-    ("NAdam", {}),
-    ("NAdam", {"betas": (0.3, 0.9), "weight_decay": 0.1, "momentum_decay": 0.02, "maximize": True}),
-    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("RAdam", {}),
+    ("Adamax", {}), ("Adamax", {"betas": (0.3, 0.9), "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("ASGD", {}), ("ASGD", {"lambd": 0.1, "alpha": 0.5, "t0": 3, "weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {}), ("NAdam", {"betas": (0.3, 0.9), "weight_decay": 0.1, "momentum_decay": 0.02, "maximize": True}),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", {}),
     ("RAdam", {"betas": (0.3, 0.6), "weight_decay": 0.1}),
     ("RAdam", {"betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
-    ("RMSprop", {}),
-    ("RMSprop", {"alpha": 0.4, "centered": True}),
+    ("RMSprop", {}), ("RMSprop", {"alpha": 0.4, "centered": True}),
     ("RMSprop", {"centered": True, "momentum": 0.6, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
-    ("Rprop", {}),
-    ("Rprop", {"etas": (0.4, 1.7), "step_sizes": (1e-3, 0.1), "maximize": True}),
-]
+    ("Rprop", {}), ("Rprop", {"etas": (0.4, 1.7), "step_sizes": (1e-3, 0.1), "maximize": True}),
+]  # fmt: skip
 NAMES = sorted({name for name, _ in CASES})
 named = pytest.mark.parametrize(("name", "options"), CASES)
 

@@ -20,20 +20,12 @@ NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
 STEPS = 50
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-3},
-    "Adam": {"lr": 0.01, "amsgrad": True},
-    "AdamW": {"lr": 0.01, "weight_decay": 0.05},
-    "Adamax": {"lr": 0.01},
-    "NAdam": {"lr": 0.01, "momentum_decay": 0.01},
-    "RAdam": {"lr": 0.01},
-    "RMSprop": {"lr": 0.005, "momentum": 0.5, "centered": True},
-    "Adagrad": {"lr": 0.05, "lr_decay": 0.01},
-    "Adadelta": {"lr": 0.5},
-    "Adafactor": {"lr": 0.01},
-    "Rprop": {"lr": 0.01},
-    "ASGD": {"lr": 0.05},
-    "LBFGS": {"lr": 0.05, "max_iter": 3, "history_size": 5, "line_search_fn": "strong_wolfe"},
-    "Muon": {"lr": 0.01},
-}
+    "Adam": {"lr": 0.01, "amsgrad": True}, "AdamW": {"lr": 0.01, "weight_decay": 0.05}, "Adamax": {"lr": 0.01},
+    "NAdam": {"lr": 0.01, "momentum_decay": 0.01}, "RAdam": {"lr": 0.01},
+    "RMSprop": {"lr": 0.005, "momentum": 0.5, "centered": True}, "Adagrad": {"lr": 0.05, "lr_decay": 0.01},
+    "Adadelta": {"lr": 0.5}, "Adafactor": {"lr": 0.01}, "Rprop": {"lr": 0.01}, "ASGD": {"lr": 0.05},
+    "LBFGS": {"lr": 0.05, "max_iter": 3, "history_size": 5, "line_search_fn": "strong_wolfe"}, "Muon": {"lr": 0.01},
+}  # fmt: skip
 Maker = Callable[[Any, Any], Any]  # (lr_scheduler of a library, optimizer) → schedule
 SCHEDULES: dict[str, Maker] = {
     "none": lambda lib, o: None,

@@ -11,15 +11,11 @@ import adjoint as ad
 from adjoint import nn, optim
 
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"lr": 0.3, "max_iter": 7},
-    {"history_size": 3, "lr": 0.5},
-    {"line_search_fn": "strong_wolfe"},
+    {}, {"lr": 0.3, "max_iter": 7}, {"history_size": 3, "lr": 0.5}, {"line_search_fn": "strong_wolfe"},
     {"line_search_fn": "strong_wolfe", "lr": 1e-4, "max_iter": 5},
     {"line_search_fn": "strong_wolfe", "lr": 40.0, "max_eval": 9},
-    {"line_search_fn": "strong_wolfe", "tolerance_change": 1e-3, "tolerance_grad": 1e-2},
-    {"max_eval": 4},
-]
+    {"line_search_fn": "strong_wolfe", "tolerance_change": 1e-3, "tolerance_grad": 1e-2}, {"max_eval": 4},
+]  # fmt: skip
 each = pytest.mark.parametrize("options", OPTIONS)
 
 

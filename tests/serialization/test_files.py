@@ -67,24 +67,15 @@ def examples(lib: Any) -> dict[Any, Any]:
     noted = lib.zeros(2)
     noted.note = "a tensor's own attribute"
     return {
-        "whole": whole,
-        "transposed": whole.t(),
-        "row": whole[1],
-        "steps": whole[:, ::2],
-        "expanded": lib.ones(1).expand(4),
-        "scalar": lib.tensor(3),
-        "empty": lib.zeros(0, 3),
-        "leaf": lib.ones(2, requires_grad=True),
-        "parameter": parameter,
-        "again": parameter,
-        "frozen": lib.nn.Parameter(lib.ones(1), requires_grad=False),
-        "noted": noted,
+        "whole": whole, "transposed": whole.t(), "row": whole[1], "steps": whole[:, ::2],
+        "expanded": lib.ones(1).expand(4), "scalar": lib.tensor(3), "empty": lib.zeros(0, 3),
+        "leaf": lib.ones(2, requires_grad=True), "parameter": parameter, "again": parameter,
+        "frozen": lib.nn.Parameter(lib.ones(1), requires_grad=False), "noted": noted,
         "types": [lib.float32, lib.bfloat16, lib.uint16, lib.device("cpu"), lib.Size([2, 3])],
         "plain": [None, True, False, 0, -1, 255, 65536, 2**31, -(2**70), 1.5, float("inf"), "é🙂", b"\0\xff"],
         "containers": ({1, "a"}, (), [], {}, bytearray(b"abc"), 1 + 2j, collections.Counter("aab")),
-        "ordered": OrderedDict([("b", 1), ("a", (2,))]),
-        3: {None: [whole], (1, "x"): 1.0},
-    }
+        "ordered": OrderedDict([("b", 1), ("a", (2,))]), 3: {None: [whole], (1, "x"): 1.0},
+    }  # fmt: skip
 
 
 def test_torch_reads_what_we_write() -> None:

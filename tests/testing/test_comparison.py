@@ -21,15 +21,12 @@ def test_close(actual: Any, expected: Any, options: Any) -> None:
 
 
 @pytest.mark.parametrize(("actual", "expected", "told"), [
-    (A, A + 0.1, "Mismatched elements: 2 / 2"),
-    (A, A.double(), "The values for attribute 'dtype' do not match"),
-    (A, A[:1], "The values for attribute 'shape' do not match"),
-    (A * float("nan"), A * float("nan"), "not close"),
+    (A, A + 0.1, "Mismatched elements: 2 / 2"), (A, A.double(), "The values for attribute 'dtype' do not match"),
+    (A, A[:1], "The values for attribute 'shape' do not match"), (A * float("nan"), A * float("nan"), "not close"),
     ([A, A], [A], "The length of the sequences mismatch: 2 != 1"),
     ({"a": A}, {"b": A}, "The keys of the mappings do not match"),
-    ({"a": A}, {"a": A + 1}, "The failure occurred for item [a]"),
-    ("one", "two", "'one' is not 'two'"),
-])
+    ({"a": A}, {"a": A + 1}, "The failure occurred for item [a]"), ("one", "two", "'one' is not 'two'"),
+])  # fmt: skip
 def test_not_close(actual: Any, expected: Any, told: str) -> None:
     with pytest.raises(AssertionError) as info:
         assert_close(actual, expected)

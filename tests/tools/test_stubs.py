@@ -84,16 +84,11 @@ def test_stale_stub_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("kind", "expected"), [
-    (None, "None"),
-    (Any, "Any"),
-    (ad.Tensor, "Tensor"),
-    (int | None, "_int | None"),
+    (None, "None"), (Any, "Any"), (ad.Tensor, "Tensor"), (int | None, "_int | None"),
     (ad.Tensor | Sequence[ad.Tensor] | None, "Tensor | Sequence[Tensor] | None"),
-    (tuple[str, ...], "tuple[str, ...]"),
-    (Callable[[ad.Tensor], bool], "Callable[[Tensor], _bool]"),
-    (Iterator[Self], "Iterator[Self]"),
-    (Kind, "Kind"),
-])
+    (tuple[str, ...], "tuple[str, ...]"), (Callable[[ad.Tensor], bool], "Callable[[Tensor], _bool]"),
+    (Iterator[Self], "Iterator[Self]"), (Kind, "Kind"),
+])  # fmt: skip
 def test_spelling(kind: Any, expected: str) -> None:
     assert stubs.Spelling({"int", "bool"})(kind) == expected
 

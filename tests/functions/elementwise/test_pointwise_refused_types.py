@@ -10,17 +10,14 @@ torch: Any = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("call", [
-    lambda t: t.add(t.tensor([1]), 1, alpha=True),
-    lambda t: t.sub(t.tensor([1.0]), 1, alpha=True),
-    lambda t: t.rsub(t.tensor([1]), 1, alpha=True),
-    lambda t: t.addcdiv(t.tensor([1]), t.tensor([1]), t.tensor([1])),
+    lambda t: t.add(t.tensor([1]), 1, alpha=True), lambda t: t.sub(t.tensor([1.0]), 1, alpha=True),
+    lambda t: t.rsub(t.tensor([1]), 1, alpha=True), lambda t: t.addcdiv(t.tensor([1]), t.tensor([1]), t.tensor([1])),
     lambda t: t.tensor([1.0]).addcdiv_(t.tensor([True]), t.tensor([1])),
     lambda t: t.lerp(t.ones(2, dtype=t.float64), t.ones(2), 0.5),
     lambda t: t.neg(t.ones(2), out=t.ones(2, dtype=t.float64)),
     lambda t: t.floor(t.ones(2, dtype=t.float64), out=t.ones(2)),
-    lambda t: t.take_along_dim(t.ones(2), t.zeros(1, dtype=t.int32), 0),
-    lambda t: t.ones(2).index_put((), t.ones(2)),
-])
+    lambda t: t.take_along_dim(t.ones(2), t.zeros(1, dtype=t.int32), 0), lambda t: t.ones(2).index_put((), t.ones(2)),
+])  # fmt: skip
 def test_refused_by_both(call: Any) -> None:
     with pytest.raises(RuntimeError):
         call(torch)

@@ -57,19 +57,14 @@ def test_without_raise_exception_only_gradcheck_errors_become_false(build: Build
 
 
 @pytest.mark.parametrize(("build", "options"), [
-    (a_factor_off, {"rtol": 0.02}),
-    (a_factor_off, {"rtol": 0.0, "atol": 0.06}),
-    (a_hook_that_adds, {"atol": 0.1}),
-    (a_hook_that_adds, {"atol": 0.1, "masked": True}),
-    (another_gradient_each_time, {"nondet_tol": 1e-3}),
-    (undefined_refused, {"check_undefined_grad": False}),
-    (undefined_not_zero, {"check_undefined_grad": False}),
-    (single_precision, {"eps": 1e-2}),
-    (single_precision, {"eps": 1e-2, "check_grad_dtypes": True}),
+    (a_factor_off, {"rtol": 0.02}), (a_factor_off, {"rtol": 0.0, "atol": 0.06}), (a_hook_that_adds, {"atol": 0.1}),
+    (a_hook_that_adds, {"atol": 0.1, "masked": True}), (another_gradient_each_time, {"nondet_tol": 1e-3}),
+    (undefined_refused, {"check_undefined_grad": False}), (undefined_not_zero, {"check_undefined_grad": False}),
+    (single_precision, {"eps": 1e-2}), (single_precision, {"eps": 1e-2, "check_grad_dtypes": True}),
     (right, {"check_backward_ad": False}),
     (right, {"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True}),
     (right, {"check_batched_forward_grad": True}),
-])
+])  # fmt: skip
 def test_options_count_as_in_torch(build: Build, options: dict[str, Any]) -> None:
     for fast_mode in (False, True):
         assert_as_torch("gradcheck", build, **options, fast_mode=fast_mode)
