@@ -318,15 +318,12 @@ PLAIN = [
 def test_functions_of_the_top_level_are_those_of_pytorch(expression: str) -> None:
     torch = pytest.importorskip("torch")
     ours, theirs = (
-        eval(
-            expression,
-            {
-                "t": library, "x": library.ones(2, requires_grad=True), "w": library.tensor([[0.5, 1.0], [2.0, 4.0]]),
-                "i": library.tensor([1, 0]),
-            },
-        )
+        eval(expression, {
+            "t": library, "x": library.ones(2, requires_grad=True), "w": library.tensor([[0.5, 1.0], [2.0, 4.0]]),
+            "i": library.tensor([1, 0]),
+        })
         for library in (ad, torch)
-    )
+    )  # fmt: skip
     assert type(ours) is type(theirs)
     if isinstance(ours, list):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)

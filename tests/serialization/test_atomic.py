@@ -39,10 +39,13 @@ def names(path):
     return sorted(os.listdir(path.parent))
 
 
+def left(path):
+    return path.read_bytes(), names(path)
+
+
 def test_content_is_the_chunks(target):
     replace_file(target, [b"new ", memoryview(b"content"), b""])
-    assert target.read_bytes() == b"new content"
-    assert names(target) == [target.name]
+    assert left(target) == (b"new content", [target.name])
 
 
 def test_a_bare_name_is_a_file_of_the_working_folder(tmp_path, monkeypatch):
@@ -60,8 +63,7 @@ def failing(error):
 def test_a_failure_leaves_the_old_file_and_nothing_else(target, error):
     with pytest.raises(type(error)):
         replace_file(target, failing(error))
-    assert target.read_bytes() == b"old"
-    assert names(target) == [target.name]
+    assert left(target) == (b"old", [target.name])
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "chmod", "replace"])
@@ -72,8 +74,7 @@ def test_a_failing_system_call_leaves_the_old_file_and_nothing_else(target, call
     monkeypatch.setattr(atomic.os, call, full)
     assert_raises(OSError, "No space left", replace_file, target, [b"new"])
     monkeypatch.undo()
-    assert target.read_bytes() == b"old"
-    assert names(target) == [target.name]
+    assert left(target) == (b"old", [target.name])
 
 
 def test_a_full_disk_in_the_middle_of_a_save_leaves_the_old_checkpoint(tmp_path):
@@ -207,8 +208,7 @@ def test_a_file_system_without_locks_will_do(target, monkeypatch):
 
     monkeypatch.setattr(atomic.fcntl, "flock", refuse)
     replace_file(target, [b"new"])
-    assert target.read_bytes() == b"new"
-    assert names(target) == [target.name]
+    assert left(target) == (b"new", [target.name])
 
 
 ENDLESS = """

@@ -51,7 +51,7 @@ def test_a_leaf_and_its_views_are_not_written(view: Any) -> None:
     assert (x.tolist(), x._version) == ([1.0, 2.0, 3.0, 4.0], 0)
     with ad.no_grad():
         view(x).add_(1.0)
-    assert (x._version, x.is_leaf) == (1, True)
+    assert (x._version, x.is_leaf, x.requires_grad) == (1, True, True)
 
 
 def test_an_old_view_of_what_became_a_leaf_is_not_written() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from adjoint.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook, required
 from tests.support.errors import assert_raises
-from tests.support.optimizer_twins import parameters, torch_parameters, walk
+from tests.support.optimizer_twins import parameters, walk
 
 import adjoint as ad
 
@@ -300,13 +300,6 @@ def test_options_without_a_default() -> None:
         Strict([one()], {"lr": required})
     assert Strict([{"params": [one()], "lr": 0.5}], {"lr": required}).param_groups[0]["lr"] == 0.5
     assert repr(required) == "<required parameter>"
-
-
-@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
-def test_repr_is_pytorchs(kind: str) -> None:
-    torch = pytest.importorskip("torch")
-    ours = getattr(ad.optim, kind)(parameters(), lr=0.25)
-    assert repr(ours) == repr(getattr(torch.optim, kind)(torch_parameters(torch), lr=0.25))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
