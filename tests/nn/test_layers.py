@@ -165,8 +165,10 @@ ERRORS = [
 ]  # fmt: skip
 
 
-SAME_WORDS = {"Conv2d(3, 4, 2, groups=2)", "Conv2d(4, 4, 2, groups=0)", "Dropout(1.5)", "BatchNorm2d(4)(lib.ones(2, 4))",
-              "BatchNorm1d(4)(lib.ones(2, 4, 3, 3))"}  # fmt: skip
+SAME_WORDS = {
+    "Conv2d(3, 4, 2, groups=2)", "Conv2d(4, 4, 2, groups=0)", "Dropout(1.5)", "BatchNorm2d(4)(lib.ones(2, 4))",
+    "BatchNorm1d(4)(lib.ones(2, 4, 3, 3))",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", ERRORS)

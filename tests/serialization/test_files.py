@@ -3,7 +3,6 @@
 import argparse
 import collections
 import io
-import itertools
 import pickle
 import warnings
 import zipfile
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.errors import assert_raises
+from tests.support.files.streams import joined, saved
 
 import adjoint as ad
 from adjoint import nn, optim, serialization
@@ -29,13 +29,6 @@ NAMES = [
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
     "float64", "complex64", "complex128",
 ]  # fmt: skip
-
-
-def saved(value: Any, library: Any = ad, **options: Any) -> io.BytesIO:
-    file = io.BytesIO()
-    library.save(value, file, **options)
-    file.seek(0)
-    return file
 
 
 def to_torch(value: Any) -> Any:
@@ -245,10 +238,7 @@ def test_tensors_without_values_are_saved() -> None:
         assert [t.requires_grad for t in found.values()] == [False, False, True, True]
         assert isinstance(found["p"], kind)
         assert str(found["p"].dtype).endswith("bfloat16")
-    theirs = io.BytesIO()
-    torch.save(torch.ones(2, 3, device="meta"), theirs)
-    theirs.seek(0)
-    assert load(theirs).is_meta
+    assert load(saved(torch.ones(2, 3, device="meta"), torch)).is_meta
 
 
 def test_map_location_and_other_options() -> None:
@@ -265,7 +255,7 @@ def test_tensors_of_other_devices_come_here() -> None:
     records = [(name, archive.read(name)) for name in archive.records]
     moved = [(name, data.replace(b"\x03\0\0\0cpu", b"\x06\0\0\0cuda:0")) for name, data in records]
     assert moved != records
-    assert load(io.BytesIO(b"".join(bytes(chunk) for chunk in write_archive(moved)))).tolist() == [1, 1]
+    assert load(io.BytesIO(joined(write_archive(moved)))).tolist() == [1, 1]
 
 
 class Config:
@@ -392,7 +382,7 @@ def test_a_large_archive_has_64_bit_fields(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(archive, "ZIP64_SIZE", 100)
     monkeypatch.setattr(archive, "ZIP64_COUNT", 3)
     records = [("x/a", b"1" * 99), ("x/b", b"2" * 105), ("x/c", b"3" * 130), ("x/d", b"")]
-    data = b"".join(bytes(chunk) for chunk in write_archive(records))
+    data = joined(write_archive(records))
     monkeypatch.undo()
     data = data.replace((100).to_bytes(4, "little"), b"\xff\xff\xff\xff")
     found = Archive(io.BytesIO(data))
@@ -424,8 +414,7 @@ def test_plain_values_both_ways(value: Any) -> None:
 
 def test_aligned_whatever_the_name() -> None:
     for length in range(1, 70):
-        chunks = list(itertools.chain(write_archive([("n" * length, b"x" * length), ("m", b"1")])))
-        archive = Archive(io.BytesIO(b"".join(bytes(chunk) for chunk in chunks)))
+        archive = Archive(io.BytesIO(joined(write_archive([("n" * length, b"x" * length), ("m", b"1")]))))
         assert all(record.begin % 64 == 0 for record in archive.records.values())
 
 

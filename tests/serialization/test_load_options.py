@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.errors import assert_raises
+from tests.support.files.streams import saved
 
 import adjoint as ad
 from adjoint.serialization import (
@@ -22,9 +23,8 @@ from adjoint.serialization import (
 
 def without_order(value: Any, swap: bool) -> io.BytesIO:
     """What `save` writes, less the record of the byte order; its storages in the other one if `swap`."""
-    written, out = io.BytesIO(), io.BytesIO()
-    ad.save(value, written)
-    with zipfile.ZipFile(written) as old, zipfile.ZipFile(out, "w") as new:
+    out = io.BytesIO()
+    with zipfile.ZipFile(saved(value)) as old, zipfile.ZipFile(out, "w") as new:
         for name in old.namelist():
             data = old.read(name)
             if swap and "/data/" in name:
@@ -79,12 +79,8 @@ def test_mapping_is_shared_from_a_call_on() -> None:
 
 
 def test_variables_say_whether_files_may_name_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = io.BytesIO()
-    ad.save(ad.nn.Linear(2, 1), file)
-
     def load(**given: Any) -> Any:
-        file.seek(0)
-        return ad.load(file, **given)
+        return ad.load(saved(ad.nn.Linear(2, 1)), **given)
 
     refused = pytest.raises(pickle.UnpicklingError, match="Weights only load failed")
     with refused:
@@ -111,8 +107,7 @@ class Stream:
 
 
 def test_files_must_be_seekable_but_need_no_more() -> None:
-    file = io.BytesIO()
-    ad.save(ad.ones(2), file)
+    file = saved(ad.ones(2))
     with pytest.raises(AttributeError, match=r"You can only torch\.load from a file that is seekable"):
         ad.load(Stream(file.getvalue()))  # type: ignore[arg-type]
     for more in ((), ("readinto",)):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.support.errors import assert_raises
+from tests.support.files.streams import joined
 
 from adjoint.serialization.safetensors import DTYPES, ChecksumError, SafetensorsError, read, write
 
@@ -21,7 +22,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(la
 
 
 def content(tensors, metadata=None):
-    return b"".join(bytes(chunk) for chunk in write(tensors, metadata))
+    return joined(write(tensors, metadata))
 
 
 def header_of(data):

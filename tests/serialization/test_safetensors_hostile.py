@@ -4,11 +4,11 @@ import io
 import json
 import pickle
 import random
-import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
+from tests.support.files.streams import joined, memory_peak
 
 from adjoint import as_tensor
 from adjoint.serialization.safetensors import SafetensorsError, read, write
@@ -202,16 +202,11 @@ def test_a_hostile_file_is_a_clear_error_and_takes_no_memory(case, mapped, tmp_p
     data, message = HOSTILE[case]
     path = tmp_path / "evil.safetensors"
     path.write_bytes(data)
-    tracemalloc.start()
-    try:
-        with pytest.raises(SafetensorsError, match=escaped(message)) as caught:
-            load(path, mmap=mapped)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    with memory_peak() as peak, pytest.raises(SafetensorsError, match=escaped(message)) as caught:
+        load(path, mmap=mapped)
     assert str(caught.value).startswith(str(path) + ": ")
     assert len(str(caught.value)) < len(str(path)) + 500
-    assert peak < 3_000_000 + 20 * len(data)
+    assert peak[0] < 3_000_000 + 20 * len(data)
 
 
 ODD = {
@@ -280,17 +275,13 @@ def test_mutations_are_errors_or_equal_data(seed):
         "layer.weight": np.arange(12, dtype="f4").reshape(3, 4), "layer.bias": np.ones(3),
         "mask": np.array([[True, False]]), "steps": np.array(7),
     }  # fmt: skip
-    data = b"".join(bytes(chunk) for chunk in write(tensors, {"note": "x"}))
+    data = joined(write(tensors, {"note": "x"}))
     for _ in range(25):
         changed = mutate(data, chance)
-        tracemalloc.start()
-        try:
+        with memory_peak() as peak:
             result, problem = attempt(read, changed)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
         assert 10 < len(problem) < 1000 if result is None else same(result[0], tensors)
-        assert peak < 1_000_000
+        assert peak[0] < 1_000_000
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -2,27 +2,23 @@
 
 import io
 import pickle
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.errors import assert_raises
+from tests.support.files.streams import joined, memory_peak, saved
 
 import adjoint as ad
 from adjoint import nn, optim, serialization
-from adjoint.serialization import FileError, get_unsafe_globals_in_checkpoint, load, safe_globals, save
+from adjoint.serialization import FileError, get_unsafe_globals_in_checkpoint, load, safe_globals
 from adjoint.serialization.torch_reader import MAGIC
 from adjoint.serialization.zip_archive import Archive, write_archive
 
 
 def archive(pickled: bytes, storage: bytes = bytes(8)) -> bytes:
-    return joined([("x/data.pkl", pickled), ("x/data/0", storage)])
-
-
-def joined(records: Any) -> bytes:
-    return b"".join(bytes(chunk) for chunk in write_archive(records))
+    return joined(write_archive([("x/data.pkl", pickled), ("x/data/0", storage)]))
 
 
 def tensor(kind: bytes, count: int, size: int, stride: int, metadata: bytes = b"") -> bytes:
@@ -67,26 +63,18 @@ BOMBS = {
 def test_what_grows_is_refused(name: str) -> None:
     pickled, message = BOMBS[name]
     data = archive(b"\x80\2" + pickled)
-    tracemalloc.start()
-    try:
+    with memory_peak() as peak:
         assert_raises(FileError, message, lambda: load(io.BytesIO(data)))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1_000_000 + 80 * len(data)
+    assert peak[0] < 1_000_000 + 80 * len(data)
 
 
 def test_a_broad_view_is_conjugated_where_it_lies() -> None:
     pickled = tensor(b"ComplexFloatStorage", 1, 2**24, 0, CONJUGATE)
     data = archive(b"\x80\2(" + pickled * 2 + b"t.", np.complex64(1 + 2j).tobytes())
-    tracemalloc.start()
-    try:
+    with memory_peak() as peak:
         one, other = load(io.BytesIO(data))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert (one.shape, one[5].item()) == ((2**24,), 1 - 2j)
-    assert peak < 100_000
+    assert peak[0] < 100_000
     one[:1].fill_(3)
     assert other[7].item() == 3  # views of one memory still
 
@@ -112,20 +100,17 @@ def test_streams_that_begin_oddly() -> None:
 
 
 def test_records_of_ours_that_are_exchanged_or_missing() -> None:
-    file = io.BytesIO()
-    save([ad.ones(3), ad.zeros(3)], file)
-    file.seek(0)
-    found = Archive(file)
+    found = Archive(saved([ad.ones(3), ad.zeros(3)]))
     records = {name: found.read(name) for name in found.records}
     swapped = records | {"archive/data/0": records["archive/data/1"], "archive/data/1": records["archive/data/0"]}
     fewer = {name: data for name, data in records.items() if name != "archive/byteorder"}
     for wrong in (swapped, fewer, records | {"archive/more": b"1"}):
         with pytest.raises(FileError, match="records are missing, added or exchanged"):
-            load(io.BytesIO(joined(wrong.items())))
+            load(io.BytesIO(joined(write_archive(wrong.items()))))
     unsealed = {name: data for name, data in records.items() if not name.endswith(".checksum")}
     zipped = dict(reversed(records.items())) | {"archive/": b""}  # as tools for archives write them anew
     for sound in (records, unsealed, zipped):
-        assert load(io.BytesIO(joined(sound.items())))[0].tolist() == [1, 1, 1]
+        assert load(io.BytesIO(joined(write_archive(sound.items()))))[0].tolist() == [1, 1, 1]
 
 
 def test_messages_are_fit_for_a_screen() -> None:
@@ -143,11 +128,9 @@ def test_files_without_checksums_are_read() -> None:
     torch = pytest.importorskip("torch")
     torch.serialization.set_crc32_options(False)
     try:
-        file = io.BytesIO()
-        torch.save([torch.arange(3.0)], file)
+        file = saved([torch.arange(3.0)], torch)
     finally:
         torch.serialization.set_crc32_options(True)
-    file.seek(0)
     assert load(file)[0].tolist() == [0, 1, 2]
 
 
@@ -159,20 +142,14 @@ def test_what_to_do_with_what_is_whole() -> None:
         (torch.optim.SGD(layer.parameters()), r"an optimizer or a schedule whole: save its state_dict\(\)"),
         (torch.eye(2).to_sparse(), "a sparse tensor, and there are strided ones only"),
     ):
-        file = io.BytesIO()
-        torch.save(value, file)
         for weights_only in (True, False):
-            file.seek(0)
-            assert_raises(FileError, message, load, file, weights_only=weights_only)
+            assert_raises(FileError, message, load, saved(value, torch), weights_only=weights_only)
     ours = nn.Linear(1, 1)
-    file = io.BytesIO()
-    save(ours, file)
-    file.seek(0)
-    assert_raises(FileError, r"load\(\.\.\., weights_only=False\) allows classes that are imported", load, file)
-    file = io.BytesIO()
-    save(optim.SGD(ours.parameters()), file)
-    file.seek(0)
-    assert_raises(FileError, r"an optimizer or a schedule whole: save its state_dict\(\)", load, file)
+    for whole, message in (
+        (ours, r"load\(\.\.\., weights_only=False\) allows classes that are imported"),
+        (optim.SGD(ours.parameters()), r"an optimizer or a schedule whole: save its state_dict\(\)"),
+    ):
+        assert_raises(FileError, message, load, saved(whole))
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.AdamW, optim.Adagrad, optim.LBFGS])
@@ -187,9 +164,7 @@ def test_a_trusted_file_has_a_whole_optimizer(kind: Any) -> None:
         return loss
 
     optimizer.step(closure)
-    file = io.BytesIO()
-    save({"module": module, "optimizer": optimizer}, file)
-    file.seek(0)
+    file = saved({"module": module, "optimizer": optimizer})
     with pytest.raises(FileError):
         load(file)
     file.seek(0)

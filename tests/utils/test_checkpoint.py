@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import tracemalloc
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.errors import assert_raises
+from tests.support.files.streams import memory_peak
 
 import adjoint as ad
 from adjoint import nn
@@ -430,11 +430,9 @@ def test_memory_of_a_checkpointed_network() -> None:
 
     def measure(run: Tensors) -> tuple[int, list[Any]]:
         model.zero_grad()
-        tracemalloc.start()
-        run(x).square().sum().backward()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak, [p.grad.numpy() for p in model.parameters()]
+        with memory_peak() as peak:
+            run(x).square().sum().backward()
+        return peak[0], [p.grad.numpy() for p in model.parameters()]
 
     plain, expected = measure(model)
     small, gradients = measure(lambda x: checkpoint_sequential(model, 10, x, use_reentrant=False))
