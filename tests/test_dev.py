@@ -53,16 +53,13 @@ def test_without_a_task_all_are_listed() -> None:
     ]  # fmt: skip
 
 
-def test_unknown_task_is_refused() -> None:
-    done = call("tets")
+@pytest.mark.parametrize(("arguments", "told"), [
+    (["tets"], "there is no task 'tets'"), (["bench", "nothing"], "bench takes one of"),
+])  # fmt: skip
+def test_unknown_task_or_benchmark_is_refused(arguments: list[str], told: str) -> None:
+    done = call(*arguments)
     assert done.returncode == 2
-    assert "there is no task 'tets'" in done.stderr
-
-
-def test_unknown_benchmark_is_refused() -> None:
-    done = call("bench", "nothing")
-    assert done.returncode == 2
-    assert "bench takes one of" in done.stderr
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [

@@ -34,8 +34,8 @@ def test_a_missing_method_is_told_with_its_line(tmp_path: Path) -> None:
     assert f"has no Tensor.foo ({tmp_path / 'script.py'}:3); docs/coverage.md" in done.error
 
 
-def test_programs_can_ask_and_catch(tmp_path: Path) -> None:
-    text = """
+PROGRAMS = {
+    "names that are asked for and caught": ("""
         import importlib.util
         import torch
         import torch.nn.functional as F
@@ -49,35 +49,53 @@ def test_programs_can_ask_and_catch(tmp_path: Path) -> None:
             import torch.foo
         except ImportError:
             print(foo)
-    """
-    done = run(tmp_path, "script.py", script=text)
-    assert done.out.splitlines() == ["False False False True", "1 None", "2"]
-
-
-def test_names_of_adjoint_alone_are_not_torchs(tmp_path: Path) -> None:
-    text = "import torch\nprint(hasattr(torch, 'array_api'), hasattr(torch, 'interop'), 'data' in dir(torch))"
-    assert run(tmp_path, "script.py", script=text).out == "False False False"
-
-
-def test_each_module_is_adjoints_own(tmp_path: Path) -> None:
-    text = """
+    """, "False False False True", "1 None", "2"),
+    "names of adjoint alone are not torch's": ("""
+        import torch
+        print(hasattr(torch, 'array_api'), hasattr(torch, 'interop'), 'data' in dir(torch))
+    """, "False False False"),
+    "each module is adjoint's own": ("""
         import adjoint, torch, torch.nn.functional as F, torch.utils.data.dataloader
         from torch.optim import lr_scheduler
         print(torch.nn is adjoint.nn, F is adjoint.nn.functional, torch.Tensor is adjoint.Tensor)
         print(lr_scheduler is adjoint.optim.lr_scheduler, adjoint.__spec__.name, adjoint.nn.__spec__.name)
-    """
-    done = run(tmp_path, "script.py", script=text)
-    assert done.out.splitlines() == ["True True True", "True adjoint adjoint.nn"]
+    """, "True True True", "True adjoint adjoint.nn"),
+    "a star import brings functions and no submodules": ("""
+        import random
+        from torch import *
+        print(random.__name__, ones(1).tolist(), Tensor, float32.itemsize)
+    """, "random [1.0] <class 'torch.Tensor'> 4"),
+    "packages ask for the version": ("""
+        import importlib.metadata as m, torch
+        print(m.version('torch') == torch.__version__, torch.__version__)
+    """, f"True {VERSION}"),
+    "addresses that other packages import": ("""
+        import functorch, torch
+        import torch.nn._reduction as _Reduction
+        from functorch import make_functional, vmap
+        from torch._functorch.eager_transforms import vjp
+        from torch.distributed._tensor.experimental import implicit_replication
+        from torch.distributed.elastic.multiprocessing.errors import record
+        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+        from torch.distributions.transforms import _clipped_sigmoid
+        from torch.nn.modules.module import _addindent
+        from torch.utils.data.dataloader import _collate_fn_t, _utils
+        print(torch.torch is torch, torch.DeviceObjType is torch.device, torch.Future is torch.futures.Future)
+        print(vmap is torch.func.vmap, vjp is torch.func.vjp, record(len) is len, repr(_addindent("a\\nb", 2)))
+        print(_clipped_sigmoid(torch.tensor(100.0)) < 1)
+        try:
+            implicit_replication()
+        except NotImplementedError as error:
+            print(error)
+    """, "True True True", "True True True 'a\\n  b'", "tensor(True)",
+        "torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: there is one process"),
+}  # fmt: skip
 
 
-def test_a_star_import_brings_functions_and_no_submodules(tmp_path: Path) -> None:
-    text = "import random\nfrom torch import *\nprint(random.__name__, ones(1).tolist(), Tensor, float32.itemsize)"
-    assert run(tmp_path, "script.py", script=text).out == "random [1.0] <class 'torch.Tensor'> 4"
-
-
-def test_packages_ask_for_the_version(tmp_path: Path) -> None:
-    text = "import importlib.metadata as m, torch\nprint(m.version('torch') == torch.__version__, torch.__version__)"
-    assert run(tmp_path, "script.py", script=text).out == f"True {VERSION}"
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_prints_what_it_is_to(tmp_path: Path, name: str) -> None:
+    text, *lines = PROGRAMS[name]
+    assert run(tmp_path, "script.py", script=text).out.splitlines() == lines
 
 
 def test_installed_pytorch_is_not_looked_at(tmp_path: Path) -> None:
@@ -112,31 +130,3 @@ def test_packaging_reads_the_version() -> None:
     version = pytest.importorskip("packaging.version")
     assert version.parse(VERSION) > version.parse("2.12.1")
     assert version.parse("2.13") <= VERSION
-
-
-def test_addresses_that_other_packages_import(tmp_path: Path) -> None:
-    text = """
-        import functorch, torch
-        import torch.nn._reduction as _Reduction
-        from functorch import make_functional, vmap
-        from torch._functorch.eager_transforms import vjp
-        from torch.distributed._tensor.experimental import implicit_replication
-        from torch.distributed.elastic.multiprocessing.errors import record
-        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
-        from torch.distributions.transforms import _clipped_sigmoid
-        from torch.nn.modules.module import _addindent
-        from torch.utils.data.dataloader import _collate_fn_t, _utils
-        print(torch.torch is torch, torch.DeviceObjType is torch.device, torch.Future is torch.futures.Future)
-        print(vmap is torch.func.vmap, vjp is torch.func.vjp, record(len) is len, repr(_addindent("a\\nb", 2)))
-        print(_clipped_sigmoid(torch.tensor(100.0)) < 1)
-        try:
-            implicit_replication()
-        except NotImplementedError as error:
-            print(error)
-    """
-    assert run(tmp_path, "script.py", script=text).out.splitlines() == [
-        "True True True",
-        "True True True 'a\\n  b'",
-        "tensor(True)",
-        "torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: there is one process",
-    ]

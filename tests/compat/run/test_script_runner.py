@@ -30,7 +30,8 @@ def test_a_module_sees_what_python_would_show_it(tmp_path: Path) -> None:
     text = "import sys\nfrom .beside import there\nprint(__name__, __package__, sys.argv, sys.path[0], there)\n"
     (package / "__main__.py").write_text(text, encoding="utf-8")
     ours = run(tmp_path, "-m", "package", "one")
-    assert (ours, ours.status) == (start(tmp_path, "-m", "package", "one"), 0)
+    assert ours == start(tmp_path, "-m", "package", "one")
+    assert ours.status == 0
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(3)", "sys.exit()", "raise SystemExit('over')", "1 / 0", "def f(:"])

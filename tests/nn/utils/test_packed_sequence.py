@@ -78,14 +78,7 @@ def test_made_by_hand() -> None:
 
 def test_conversions() -> None:
     packed = rnn.pack_sequence([ad.ones(2), ad.ones(1)])
-    for name in ("double", "float", "half", "long", "int"):
-        ours = getattr(packed, name)()
-        theirs = getattr(torch.nn.utils.rnn.pack_sequence([torch.ones(2), torch.ones(1)]), name)()
-        assert ours.data.dtype.name == str(theirs.data.dtype).removeprefix("torch.")
-        assert isinstance(ours, rnn.PackedSequence)
-    assert packed.float() is packed
-    assert packed.cpu() is packed
-    assert packed.to("cpu") is packed
+    assert packed.float() is packed.cpu() is packed.to("cpu") is packed
     assert packed.to(ad.float64).data.dtype == ad.float64
     assert not packed.is_cuda
     assert not packed.is_pinned()
@@ -125,7 +118,9 @@ def test_types(name: str) -> None:
     types = []
     for library in (torch, ad):
         packed = library.nn.utils.rnn.pack_padded_sequence(library.ones(4, 3, 2), [4, 2, 1])
-        types.append(str(getattr(packed, name)().data.dtype).rpartition(".")[2])
+        converted = getattr(packed, name)()
+        assert isinstance(converted, type(packed))
+        types.append(str(converted.data.dtype).rpartition(".")[2])
     assert types[0] == types[1]
 
 
