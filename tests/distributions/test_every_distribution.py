@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.distributions import CASES, Case
-from tests.support.errors import assert_raises
+from tests.support.errors import assert_raises, errors_of
 
 import adjoint as ad
 
@@ -220,12 +220,7 @@ BAD = {
 
 @pytest.mark.parametrize("expression", [pytest.param(e, id=name) for name, e in BAD.items()])
 def test_error(expression: str) -> None:
-    errors = []
-    for library in (ad, torch):
-        with pytest.raises(Exception) as info:  # noqa: PT011 - PyTorch's is the expected one
-            eval(expression, {"d": library.distributions, "t": library.tensor})
-        errors.append(info.value)
-    ours, theirs = errors
+    ours, theirs = errors_of(lambda t: eval(expression, {"d": t.distributions, "t": t.tensor}), ad, torch)
     assert type(ours) is type(theirs)
     first = str(theirs).splitlines()[0].replace("torch.Size", "adjoint.Size")
     assert " ".join(str(ours).splitlines()[0].split()) == " ".join(first.split())

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.support.errors import errors_of
 
 import adjoint as ad
 
@@ -168,11 +169,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("expression", [pytest.param(e, id=name) for name, e in ERRORS.items()])
 def test_error(expression: str) -> None:
-    errors = []
-    for library in (ad, torch):
-        with pytest.raises(Exception) as info:  # noqa: PT011 - PyTorch's is the expected one
-            made(library, expression)
-        errors.append(info.value)
+    errors = errors_of(lambda library: made(library, expression), ad, torch)
     assert type(errors[0]) is type(errors[1])
     ours, theirs = (str(e).replace("torch.Size", "adjoint.Size") for e in errors)
     assert ours == theirs

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.functions.elementwise.test_complex import compare
+from tests.support.errors import errors_of
 from tests.support.oracle import torch
 
 import adjoint as ad
@@ -79,9 +80,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("call", ERRORS)
 def test_errors(call: str) -> None:
-    raised = []
-    for library in (torch, ad):
-        with pytest.raises(RuntimeError) as info:
-            eval(f"t.{call}", {"t": library, "x": library.tensor(X), "z": library.tensor(spectrum(True))})
-        raised.append(type(info.value))
-    assert raised[0] is raised[1]
+    z = spectrum(True)
+    ours, theirs = errors_of(lambda t: eval(f"t.{call}", {"t": t, "x": t.tensor(X), "z": t.tensor(z)}), ad, torch)
+    assert type(ours) is type(theirs)
+    assert isinstance(theirs, RuntimeError)
