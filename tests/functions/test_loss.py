@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.oracle import equal, same, same_error, tensor, torch
+from tests.support.oracle import same, same_error, tensor
+from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -139,15 +140,8 @@ def test_cross_entropy_is_what_its_name_says() -> None:
 
 
 def test_second_derivative() -> None:
-    values = normal(4, 3)
-    equal(*(_second(library, values) for library in (ad, torch)), factor=10)
-
-
-def _second(library: Any, values: Any) -> Any:
-    x = tensor(library, values)
-    loss = library.nn.functional.cross_entropy(x, library.tensor([0, 2, 1, 1]))
-    (first,) = library.autograd.grad(loss, x, create_graph=True)
-    return library.autograd.grad(first.square().sum(), x)[0]
+    call = "t.nn.functional.cross_entropy(x, t.tensor([0, 2, 1, 1]))"
+    same_second_gradients(call, 10, x=normal(4, 3))
 
 
 @pytest.mark.parametrize("padding", ["None", "1", "-1"])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.oracle import equal, same, same_error, tensor, torch, weights
+from tests.support.oracle import same, same_error, tensor, weights
+from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -104,12 +105,4 @@ def test_fused_equals_composite(op: Any, axis: int) -> None:
 
 def test_second_derivatives() -> None:
     for name in ("softmax", "log_softmax"):
-        ours, theirs = (_second(library, name) for library in (ad, torch))
-        equal(ours, theirs)
-
-
-def _second(library: Any, name: str) -> Any:
-    x = tensor(library, X)
-    out = getattr(library.nn.functional, name)(x, 1)
-    (first,) = library.autograd.grad(out, x, library.tensor(weights(out.shape)), create_graph=True)
-    return library.autograd.grad(first.square().sum(), x)[0]
+        same_second_gradients(f"t.nn.functional.{name}(x, 1)", x=X)

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.oracle import equal, same, same_error, tensor, torch, weights
+from tests.support.oracle import same, same_error, tensor, weights
+from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
 from adjoint.functions.nn import convolution
@@ -82,15 +83,8 @@ def test_errors() -> None:
 
 
 def test_second_derivatives() -> None:
-    arrays = [normal(2, 4, 7, 6), normal(6, 2, 3, 2), normal(6)]
-    equal(*(_second(library, arrays) for library in (ad, torch)), factor=100)
-
-
-def _second(library: Any, arrays: Any) -> Any:
-    x, w, b = (tensor(library, value) for value in arrays)
-    out = library.nn.functional.conv2d(x, w, b, (2, 1), (1, 2), (1, 2), 2).square()
-    first = library.autograd.grad(out, (x, w, b), library.tensor(weights(out.shape)), create_graph=True)
-    return list(library.autograd.grad(sum(g.square().sum() for g in first), (x, w, b)))
+    call = "t.nn.functional.conv2d(x, w, b, (2, 1), (1, 2), (1, 2), 2).square()"
+    same_second_gradients(call, 100, x=normal(2, 4, 7, 6), w=normal(6, 2, 3, 2), b=normal(6))
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.oracle import equal, same, same_error, tensor, torch, weights
+from tests.support.oracle import same, same_error, tensor
+from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
 from adjoint.nn import functional as F
@@ -110,16 +111,7 @@ def test_cosine_similarity() -> None:
 
 @pytest.mark.parametrize("call", ["layer_norm(x, (3,), w, b)", "batch_norm(x, None, None, w, b, True)"])
 def test_second_derivatives(call: str) -> None:
-    arrays = {"x": normal(5, 3), "w": normal(3), "b": normal(3)}
-    equal(*(_second(library, call, arrays) for library in (ad, torch)), factor=100)
-
-
-def _second(library: Any, call: str, arrays: Any) -> Any:
-    tensors = {name: tensor(library, value) for name, value in arrays.items()}
-    out = eval(f"library.nn.functional.{call}", {"library": library, **tensors})
-    x, w = tensors["x"], tensors["w"]
-    first = library.autograd.grad(out, (x, w), library.tensor(weights(out.shape)), create_graph=True)
-    return list(library.autograd.grad(first[0].square().sum() + first[1].square().sum(), (x, w)))
+    same_second_gradients(f"t.nn.functional.{call}", 100, x=normal(5, 3), w=normal(3), b=normal(3))
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "group_norm", "batch_norm"])
