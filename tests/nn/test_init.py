@@ -1,5 +1,6 @@
 """First values against PyTorch: number for number from the same seed."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,15 @@ def drawn(library: Any, call: str, shape: Any, dtype: str) -> Any:
     return w.detach().numpy()
 
 
+OF_SOME_SHAPES = [
+    *(("eye_(w)", shape) for shape in ((3, 3), (2, 4), (4, 2))),
+    ("dirac_(w)", (3, 4, 5)), ("dirac_(w, 2)", (4, 2, 5, 3)), ("dirac_(w)", (4, 2, 5, 3, 3)), ("dirac_(w)", (2, 4, 2)),
+    *product(("sparse_(w, 0.3)", "sparse_(w, 1.0)", "sparse_(w, 0.0, std=2.0)"), ((10, 5), (3, 20))),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("call", "shape"), [*product(CALLS, SHAPES), *OF_SOME_SHAPES])
 def test_same_numbers(call: str, shape: Any, dtype: str) -> None:
     np.testing.assert_array_equal(drawn(ad, call, shape, dtype), drawn(torch, call, shape, dtype), strict=True)
 
@@ -62,11 +69,6 @@ def test_orthogonal(shape: Any) -> None:
     gram = flat @ flat.T if flat.shape[0] <= flat.shape[1] else flat.T @ flat
     np.testing.assert_allclose(gram, 4 * np.eye(len(gram)), atol=1e-12)
     np.testing.assert_allclose(ours, drawn(torch, "orthogonal_(w, gain=2.0)", shape, "float64"), atol=1e-12)
-
-
-def test_eye() -> None:
-    for shape in ((3, 3), (2, 4), (4, 2)):
-        np.testing.assert_array_equal(drawn(ad, "eye_(w)", shape, "float32"), drawn(torch, "eye_(w)", shape, "float32"))
 
 
 def test_generator() -> None:
@@ -101,20 +103,6 @@ def test_nothing_to_draw() -> None:
     assert nn.init.orthogonal_(ad.empty(0, 3)).numel() == 0
 
 
-@pytest.mark.parametrize(("call", "shape"), [
-    ("dirac_(w)", (3, 4, 5)), ("dirac_(w, 2)", (4, 2, 5, 3)), ("dirac_(w)", (4, 2, 5, 3, 3)),
-    ("dirac_(w)", (2, 4, 2)),
-])  # fmt: skip
-def test_dirac(call: str, shape: Any) -> None:
-    np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
-
-
-@pytest.mark.parametrize("call", ["sparse_(w, 0.3)", "sparse_(w, 1.0)", "sparse_(w, 0.0, std=2.0)"])
-def test_sparse(call: str) -> None:
-    for shape in ((10, 5), (3, 20)):
-        np.testing.assert_array_equal(drawn(ad, call, shape, "float32"), drawn(torch, call, shape, "float32"))
-
-
 @pytest.mark.parametrize(("call", "message"), [
     ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
     ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
@@ -130,16 +118,13 @@ def test_errors_are_pytorchs(call: str, message: str) -> None:
             eval(f"lib.nn.init.{call}", {"lib": library})
 
 
-@pytest.mark.parametrize("name", ["uniform", "normal", "eye", "xavier_uniform", "xavier_normal", "kaiming_uniform",
-                                  "kaiming_normal", "orthogonal"])  # fmt: skip
-def test_old_names_warn(name: str) -> None:
+@pytest.mark.parametrize(("old", "shape"), [
+    *((f"{name}(w)", (4, 3)) for name in ("uniform", "normal", "eye", "xavier_uniform", "xavier_normal")),
+    *((f"{name}(w)", (4, 3)) for name in ("kaiming_uniform", "kaiming_normal", "orthogonal")),
+    ("constant(w, 2)", (4, 3)), ("sparse(w, 0.4)", (4, 3)), ("dirac(w)", (4, 3, 2)),
+])  # fmt: skip
+def test_old_names_warn(old: str, shape: Any) -> None:
+    name = old.partition("(")[0]
     with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`"):
-        old = drawn(ad, f"{name}(w)", (4, 3), "float32")
-    np.testing.assert_array_equal(old, drawn(ad, f"{name}_(w)", (4, 3), "float32"))
-
-
-def test_old_names_of_what_takes_more_arguments_warn() -> None:
-    for old, shape in (("constant(w, 2)", (4, 3)), ("sparse(w, 0.4)", (4, 3)), ("dirac(w)", (4, 3, 2))):
-        with pytest.warns(FutureWarning, match="deprecated"):
-            given = drawn(ad, old, shape, "float32")
-        np.testing.assert_array_equal(given, drawn(ad, old.replace("(", "_(", 1), shape, "float32"))
+        given = drawn(ad, old, shape, "float32")
+    np.testing.assert_array_equal(given, drawn(ad, old.replace("(", "_(", 1), shape, "float32"))

@@ -17,17 +17,10 @@ def one(value: float = 1.0) -> ad.Tensor:
     return ad.tensor([value], requires_grad=True)
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize(("options", "message"), [
-    ({"lr": -1}, "Invalid learning rate: -1"),
-    ({"lr": ad.ones(2)}, "Tensor lr must be 1-element"),
-    ({"weight_decay": -0.5}, "Invalid weight_decay value: -0.5"),
-])
-def test_numbers_out_of_range(kind: Any, options: dict[str, Any], message: str) -> None:
-    assert_raises(ValueError, message, lambda: kind([one()], **options))
-
-
 @pytest.mark.parametrize(("kind", "options", "message"), [
+    *((kind, {"lr": -1}, "Invalid learning rate: -1") for kind in OPTIMIZERS),
+    *((kind, {"lr": ad.ones(2)}, "Tensor lr must be 1-element") for kind in OPTIMIZERS),
+    *((kind, {"weight_decay": -0.5}, "Invalid weight_decay value: -0.5") for kind in OPTIMIZERS),
     (ad.optim.SGD, {"momentum": -0.1}, "Invalid momentum value: -0.1"),
     (ad.optim.SGD, {"nesterov": True}, "Nesterov momentum requires a momentum and zero dampening"),
     (ad.optim.SGD, {"nesterov": True, "momentum": 0.9, "dampening": 0.1}, "Nesterov momentum requires"),
