@@ -52,10 +52,10 @@ def test_rejection_is_refused_with_its_line() -> None:
         ad.compile(lambda k: d.VonMises(0.0, k).sample())(ad.tensor(1.0))
 
 
-@pytest.mark.parametrize(
-    "make", ["d.Normal(a, b)", "d.Laplace(a, b)", "d.Gamma(b, b)", "d.Beta(b, b)", "d.Gumbel(a, b)", "d.StudentT(b, a)",
-             "d.Dirichlet(b)", "d.Exponential(b)", "d.Uniform(a, a + b)", "d.Cauchy(a, b)", "d.LogNormal(a, b)"],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    "d.Normal(a, b)", "d.Laplace(a, b)", "d.Gamma(b, b)", "d.Beta(b, b)", "d.Gumbel(a, b)", "d.StudentT(b, a)",
+    "d.Dirichlet(b)", "d.Exponential(b)", "d.Uniform(a, a + b)", "d.Cauchy(a, b)", "d.LogNormal(a, b)",
+])  # fmt: skip
 def test_a_reparameterised_step(make: str) -> None:
     def step(a: Any, b: Any) -> Any:
         distribution = eval(make, {"d": d, "a": a, "b": b})

@@ -19,13 +19,11 @@ X = np.random.default_rng(0).standard_normal((2, 4, 6))
 W = np.random.default_rng(1).standard_normal((6, 3))
 CALLS = [
     "rearrange(X, 'b h w -> b (h w)')", "rearrange(X, 'b (h k) w -> k b w h', k=2)",
-    "rearrange([X, X], 'n b h w -> b h w n')",
-    "rearrange(X, '... w -> w ...')", "reduce(X, 'b h w -> b w', 'mean')",
+    "rearrange([X, X], 'n b h w -> b h w n')", "rearrange(X, '... w -> w ...')", "reduce(X, 'b h w -> b w', 'mean')",
     "reduce(X, 'b (h k) w -> b h w', 'max', k=2)",
     "reduce(X, 'b h w -> ', 'sum')", "reduce(X, 'b h w -> h', 'min')", "reduce(X, 'b h w -> b 1 w', 'prod')",
     "repeat(X, 'b h w -> b h k w', k=3)", "repeat(X, 'b h w -> b (h k) w', k=2)",
-    "repeat(X, 'b h w -> (b k) w h', k=2)",
-    "einsum(X, W, 'b h w, w o -> b o h')", "pack([X, X[:, 0]], 'b * w')[0]",
+    "repeat(X, 'b h w -> (b k) w h', k=2)", "einsum(X, W, 'b h w, w o -> b o h')", "pack([X, X[:, 0]], 'b * w')[0]",
     "unpack(*pack([X, X[:, 0]], 'b * w'), 'b * w')[1]",
 ]  # fmt: skip
 

@@ -129,8 +129,7 @@ def _run(library: Any, module: Any, arrays: Any) -> list[Any]:
 
 @pytest.mark.parametrize("layer", [
     "Linear(3, 2)", "Conv2d(2, 4, 3)", "BatchNorm2d(3)", "Embedding(4, 2)", "LayerNorm(3)",
-    "Conv1d(2, 2, 1, dtype=lib.float64)",
-    "BCEWithLogitsLoss(lib.ones(2))",
+    "Conv1d(2, 2, 1, dtype=lib.float64)", "BCEWithLogitsLoss(lib.ones(2))",
 ])  # fmt: skip
 def test_state_goes_to_torch_and_back(layer: str) -> None:
     ours, theirs = made(ad, layer), made(torch, layer)

@@ -30,8 +30,7 @@ ADAM: list[dict[str, Any]] = [
 CASES = [
     *(("SGD", options) for options in SGD), *(("Adam", options) for options in ADAM),
     ("Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), *(("AdamW", options) for options in ADAM),
-    ("Adadelta", {}), ("Adadelta", {"rho": 0.4, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
-    ("Adafactor", {}),
+    ("Adadelta", {}), ("Adadelta", {"rho": 0.4, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}), ("Adafactor", {}),
     ("Adafactor", {"beta2_decay": -0.5, "eps": (1e-3, 1e-2), "d": 2.0, "weight_decay": 0.1, "maximize": True}),
     ("Adagrad", {}),
     ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.2, "maximize": True}),

@@ -20,8 +20,7 @@ WITH |= {name: ["0.6", "[0.6, 1.5]", "t()"] for name in ("clamp_max", "clamp_min
 BAD = [
     "lib._foreach_add(t(), [1, 2, 3])", "lib._foreach_add(t(), t()[:1])", "lib._foreach_add([], 1)",
     "lib._foreach_abs(t()[0])", "lib._foreach_abs((t()[0], 3))",
-    "lib._foreach_addcmul(t(), t(), t(), lib.tensor([1.0]))",
-    "lib._foreach_add_([lib.ones(2, dtype=lib.int64)], 0.5)",
+    "lib._foreach_addcmul(t(), t(), t(), lib.tensor([1.0]))", "lib._foreach_add_([lib.ones(2, dtype=lib.int64)], 0.5)",
 ]  # fmt: skip
 
 

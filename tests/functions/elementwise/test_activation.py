@@ -31,10 +31,10 @@ def test_values_and_gradients(call: str, dtype: Any) -> None:
     same(f"t.nn.functional.{call}", x=np.zeros((0, 3), dtype))
 
 
-@pytest.mark.parametrize("call", ["relu(y, inplace=True)", "leaky_relu(y, 0.2, True)", "elu(y, 1.0, True)",
-    "selu(y, True)",
-                                  "silu(y, inplace=True)", "hardtanh(y, -1.0, 1.0, True)",
-                                  "relu6(y, inplace=True)"])  # fmt: skip
+@pytest.mark.parametrize("call", [
+    "relu(y, inplace=True)", "leaky_relu(y, 0.2, True)", "elu(y, 1.0, True)", "selu(y, True)", "silu(y, inplace=True)",
+    "hardtanh(y, -1.0, 1.0, True)", "relu6(y, inplace=True)",
+])  # fmt: skip
 def test_in_place(call: str) -> None:
     same(f"(lambda y: (t.nn.functional.{call}, y))(x * 1.5)", x=X, factor=4)
 

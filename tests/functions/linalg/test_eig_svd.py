@@ -42,8 +42,7 @@ def test_values_and_gradients(expression: str) -> None:
     "t.linalg.svd(tall)[0].shape", "t.linalg.svd(wide)[2].shape", "t.linalg.svd(flat)", "t.svd(tall, True, False)",
     "t.svd(wide, compute_uv=False)", "t.linalg.svdvals(tall, out=t.zeros(2, 3).double())",
     "t.linalg.eig(a.float())[0].abs()",
-    "[x.abs() for x in t.linalg.eigh(p, out=(v * 1, p * 1))]", "t.linalg.eigvals(p.float())",
-    "t.linalg.eig(nothing)",
+    "[x.abs() for x in t.linalg.eigh(p, out=(v * 1, p * 1))]", "t.linalg.eigvals(p.float())", "t.linalg.eig(nothing)",
 ])  # fmt: skip
 def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1e7 if "float()" in expression else 1000.0, **GIVEN)

@@ -19,8 +19,7 @@ def normal(*shape: int, dtype: Any = np.float64) -> Any:
 
 SETTINGS = [
     "", "stride=2", "padding=1", "dilation=2", "stride=2, padding=2", "stride=3, padding=1, dilation=2",
-    "padding='same'",
-    "padding='valid'", "padding='same', dilation=2", "stride=(2,), padding=(1,)",
+    "padding='same'", "padding='valid'", "padding='same', dilation=2", "stride=(2,), padding=(1,)",
 ]  # fmt: skip
 
 

@@ -32,8 +32,7 @@ GIVEN = {
     "t.histogramdd(d.detach(), [2, 2], range=(0.0, 1.0, -0.5, 0.5))",
     "t.histogramdd(d.detach(), [2, 2], weight=t.arange(7.0, dtype=t.float64), density=True)",
     "t.histogramdd(deep.detach(), [1, 2])", "t.histogramdd(x.detach().T, [2, 1, 3])", "c.bincount()",
-    "t.bincount(c, z.detach())", "t.bincount(c, minlength=7)", "t.bincount(c[:0])", "y.histc(5)",
-    "t.histc(z, 4, 0, 2)",
+    "t.bincount(c, z.detach())", "t.bincount(c, minlength=7)", "t.bincount(c[:0])", "y.histc(5)", "t.histc(z, 4, 0, 2)",
 ])  # fmt: skip
 def test_values_and_gradients(expression: str) -> None:
     same(expression, **GIVEN)

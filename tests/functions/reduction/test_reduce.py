@@ -40,10 +40,10 @@ def test_over_all(name: str, values: Any) -> None:
 
 @pytest.mark.parametrize("name", ["prod", "max", "min", "argmax", "argmin", "cumsum", "sort", "argsort"])
 @pytest.mark.parametrize("dim", ["0", "1", "-1"])
-@pytest.mark.parametrize(
-    "values", [X, F, WHOLE, np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0]])], ids=
-    ["x", "f", "int", "zeros"],
-)  # fmt: skip
+@pytest.mark.parametrize("values", [
+    X, F, WHOLE, np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0]]),
+], ids=
+    ["x", "f", "int", "zeros"])  # fmt: skip
 def test_over_one_dimension(name: str, dim: str, values: Any) -> None:
     if name in ("sort", "argsort") and (values == 0).sum() > 1:
         pytest.skip("equal elements are in no promised order")

@@ -7,10 +7,9 @@ NAMES = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "arguments",
-    ["0", "1", "2", "5", "6, False", "1, False", "9, periodic=True, dtype=t.float64", "4, requires_grad=True"],
-)
+@pytest.mark.parametrize("arguments", [
+    "0", "1", "2", "5", "6, False", "1, False", "9, periodic=True, dtype=t.float64", "4, requires_grad=True",
+])  # fmt: skip
 def test_values(name: str, arguments: str) -> None:
     if name == "kaiser_window" and "periodic=" in arguments:  # which PyTorch takes only without other keywords
         arguments = "9, True, dtype=t.float64"

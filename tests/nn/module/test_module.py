@@ -116,12 +116,10 @@ def bad(library: Any, case: str) -> str:
     "block.register_buffer('a.b', None)", "block.register_buffer('', None)", "block.register_buffer(5, None)",
     "block.register_buffer('sub', None)", "block.register_buffer('a', 5)",
     "block.add_module('a.b', lib.nn.ReLU())", "block.add_module('', lib.nn.ReLU())",
-    "block.add_module(5, lib.nn.ReLU())",
-    "block.add_module('weight', lib.nn.ReLU())", "block.add_module('a', 5)",
+    "block.add_module(5, lib.nn.ReLU())", "block.add_module('weight', lib.nn.ReLU())", "block.add_module('a', 5)",
     "block.train('yes')", "lib.nn.Module()(1)", "block.to(lib.int32)",
     "block.get_submodule('nothing')", "block.get_submodule('weight')", "block.get_parameter('sub.x')",
-    "block.get_parameter('count')",
-    "block.get_buffer('weight')", "block.get_submodule('sub.deep')",
+    "block.get_parameter('count')", "block.get_buffer('weight')", "block.get_submodule('sub.deep')",
 ])  # fmt: skip
 def test_errors_in_torch_words(case: str) -> None:
     ours, theirs = bad(ad, case), bad(torch, case)

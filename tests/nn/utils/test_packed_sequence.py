@@ -89,8 +89,7 @@ ERRORS = [
     f"pack_padded_sequence({X}, [4, 2])", f"pack_padded_sequence({X}, [4, 2, 0])",
     f"pack_padded_sequence({X}, [2, 4, 1])", f"pack_sequence([{X}[:1], {X}])",
     f"pad_packed_sequence(rnn.pack_padded_sequence({X}, [4, 2, 1]), total_length=3)",
-    "pad_sequence(3)", f"pad_sequence([{X}], padding_side='up')",
-    "PackedSequence(lib.ones(2, 2), lib.tensor([2]))[4]",
+    "pad_sequence(3)", f"pad_sequence([{X}], padding_side='up')", "PackedSequence(lib.ones(2, 2), lib.tensor([2]))[4]",
 ]  # fmt: skip
 
 

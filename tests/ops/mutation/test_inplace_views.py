@@ -184,8 +184,7 @@ def test_what_overlaps_is_read_before_it_is_written(write: Any, value: Any, grad
 def test_what_is_replaced_as_a_whole_stays_in_the_graph() -> None:
     for write in (
         lambda y, w: y.copy_(w), lambda y, w: y.__setitem__(..., w), lambda y, w: y.zero_(),
-        lambda y, w: y.fill_(w.sum()), lambda y, w: y.__setitem__(slice(None), 2.0),
-        lambda y, w: y.view(3)[:].copy_(w),
+        lambda y, w: y.fill_(w.sum()), lambda y, w: y.__setitem__(slice(None), 2.0), lambda y, w: y.view(3)[:].copy_(w),
     ):  # fmt: skip
         x, w = leaf(3), leaf(3)
         y = x * 1

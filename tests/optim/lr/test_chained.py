@@ -126,10 +126,9 @@ def test_a_plateau_wants_no_order() -> None:
     assert schedule.last_epoch == 7
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"anneal_epochs": 4, "anneal_strategy": "linear"}, {"anneal_epochs": 0}, {"swa_lr": [0.1, 0.2]}],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"anneal_epochs": 4, "anneal_strategy": "linear"}, {"anneal_epochs": 0}, {"swa_lr": [0.1, 0.2]},
+])  # fmt: skip
 def test_swa_rates_are_pytorchs(options: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     given = {"swa_lr": 0.01, **options}
