@@ -1,11 +1,11 @@
 """Modules that programs written for PyTorch import: each is there, and has the names that they take from it."""
 
-import subprocess
-import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from tests.support.errors import assert_raises
+from tests.support.scripts import start
 
 import adjoint as ad
 
@@ -48,13 +48,10 @@ def test_names_are_found(path: str) -> None:
     assert [name for name in NAMES[path].split() if not hasattr(module, name)] == []
 
 
-def test_each_is_found_first_in_a_new_process() -> None:
+def test_each_is_found_first_in_a_new_process(tmp_path: Path) -> None:
     lines = [f"import adjoint.{path}" for path in ("backends.cudnn", "nn.modules.batchnorm", "utils.cpp_extension")]
     lines += ["import adjoint", "adjoint.backends.cudnn.benchmark = True", "print(adjoint.cuda.is_available())"]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(lines)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
+    assert start(tmp_path, "-c", "\n".join(lines)).out == "False"
 
 
 @pytest.mark.parametrize("path", ABSENT)

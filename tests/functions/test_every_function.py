@@ -17,6 +17,7 @@ from tests.support.torch_samples import (
     samples,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:torch.qr is deprecated:UserWarning")  # by PyTorch's own samples
 COUNTS = {"float64": 8, "int64": 3, "bool": 2, "float32": 2, "complex128": 2, "bfloat16": 1}
 INTERNAL = "an internal of PyTorch: there only as torch.ops.aten"
 # of what PyTorch's table has: not here yet, or never

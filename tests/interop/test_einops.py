@@ -1,20 +1,17 @@
 """einops works on tensors as it is, whichever of the two was imported first; its values are those on arrays."""
 
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.scripts import start
 
 import adjoint as ad
 from adjoint import nn
 
 einops = pytest.importorskip("einops")
-SOURCE = Path(__file__).parents[2] / "src"
 X = np.random.default_rng(0).standard_normal((2, 4, 6))
 W = np.random.default_rng(1).standard_normal((6, 3))
 CALLS = [
@@ -105,8 +102,7 @@ def test_compiled_as_eagerly() -> None:
     "import adjoint as ad\nx = ad.ones(2, 3)\nimport einops",
     "import adjoint as ad\nx = ad.ones(2, 3)\nimport einops\nimport adjoint.interop.einops as here; here.register()",
 ])  # fmt: skip
-def test_order_of_imports(program: str) -> None:
+def test_order_of_imports(program: str, tmp_path: Path) -> None:
     program += "\nprint(tuple(einops.rearrange(x, 'a b -> b a').shape))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(Path(einops.__file__).parents[1])])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "(3, 2)", done.stderr
+    done = start(tmp_path, "-c", program)
+    assert done.out == "(3, 2)", done.error

@@ -3,14 +3,12 @@
 import ast
 import importlib.util
 import inspect
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import pytest
+from tests.support.scripts import start
 
 import adjoint as ad
 from adjoint.functions.api.publish import public
@@ -46,11 +44,9 @@ def members() -> dict[str, list[ast.FunctionDef | ast.AnnAssign]]:
     return found
 
 
-def test_committed_stub_is_fresh() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # a process of its own: tests may attach methods too
-    command = [sys.executable, "-W", "error", str(TOOL), "--check"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_committed_stub_is_fresh(tmp_path: Path) -> None:
+    done = start(tmp_path, str(TOOL), "--check")  # in a process of its own: tests may attach methods too
+    assert done.status == 0, done.out + done.error
 
 
 def test_stub_has_every_method() -> None:

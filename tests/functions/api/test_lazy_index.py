@@ -1,13 +1,11 @@
 """Names whose modules load on demand: the tables name what the modules publish, and finding one loads no more."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.scripts import start
 
 import adjoint as ad
 from adjoint.functions.api import lazy_index
@@ -28,28 +26,19 @@ print(json.dumps([loaded, still, untold, changed]))
 """
 
 
-def test_tables_name_what_modules_publish() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
-    command = [sys.executable, "-c", PROBE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    loaded, still, untold, changed = json.loads(done.stdout)
-    assert loaded == []
-    assert still == []
-    assert untold == []
-    assert changed == []
+def test_tables_name_what_modules_publish(tmp_path: Path) -> None:
+    loaded, still, untold, changed = json.loads(start(tmp_path, "-c", PROBE).out)
+    assert (loaded, still, untold, changed) == ([], [], [], [])
 
 
-def test_tables_are_fresh() -> None:
-    tool = Path(__file__).parents[3] / "tools" / "lazy_names.py"
-    done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_tables_are_fresh(tmp_path: Path) -> None:
+    done = start(tmp_path, str(Path(__file__).parents[3] / "tools" / "lazy_names.py"), "--check")
+    assert done.status == 0, done.out + done.error
 
 
-def test_a_method_is_found_where_a_function_of_its_name_lives_elsewhere() -> None:
+def test_a_method_is_found_where_a_function_of_its_name_lives_elsewhere(tmp_path: Path) -> None:
     program = "import adjoint as ad; print(ad.arange(5).unfold(0, 3, 2).tolist())"
-    environment = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[[0, 1, 2], [2, 3, 4]]"
+    assert start(tmp_path, "-c", program).out == "[[0, 1, 2], [2, 3, 4]]"
 
 
 @pytest.mark.parametrize("name", sorted({*lazy_index.MODULE_BY_NAME} - {"name", "resize", "resize_as"}))
