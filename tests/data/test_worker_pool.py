@@ -224,7 +224,8 @@ def test_nothing_is_left_behind_when_a_pass_is_left_early() -> None:
 def test_persistent_workers_stay() -> None:
     loader = data.DataLoader(Odd(lambda index: os.getpid()), None, num_workers=2, persistent_workers=True)
     first, second = set(loader), set(loader)
-    assert (first, len(first)) == (second, 2)
+    assert first == second
+    assert len(first) == 2
     del loader
     assert gone(list(first))
 

@@ -74,7 +74,8 @@ def test_stale_stub_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(stubs, "STUB", stub)
     assert stubs.main(["--check"]) == 1
     assert not stub.exists()
-    assert (stubs.main([]), stubs.main(["--check"])) == (0, 0)
+    assert stubs.main([]) == 0
+    assert stubs.main(["--check"]) == 0
     stub.write_text("class Tensor: ...\n")
     assert stubs.main(["--check"]) == 1
 

@@ -114,7 +114,8 @@ def test_a_kept_value_written_through_a_strided_view_is_told() -> None:
 def test_resize() -> None:
     x = ad.arange(6.0)
     assert (x.resize_(2, 2).tolist(), x._version) == ([[0.0, 1.0], [2.0, 3.0]], 1)
-    assert (x.resize_(2, 2)._version, x.resize_((3, 3)).shape) == (1, (3, 3))
+    assert x.resize_(2, 2)._version == 1
+    assert x.resize_((3, 3)).shape == (3, 3)
     assert x.reshape(-1)[:6].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert x.resize_as_(ad.zeros(2)).tolist() == [0.0, 1.0]
 
