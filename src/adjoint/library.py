@@ -120,7 +120,7 @@ def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any)
         return lambda function: custom_op(name, function)
     op = _known[name] = CustomOpDef(name, fn)
     space, short = name.split("::", 1)
-    spaces: Any = vars(ops)
+    spaces = vars(ops)
     setattr(spaces.setdefault(space, SimpleNamespace()), short, op)
     return op
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ NumpyDtype: TypeAlias = dtypes.NumpyDtype
 DtypeLike: TypeAlias = dtypes.DtypeLike
 DeviceLike: TypeAlias = device | str | int | None
 Function: TypeAlias = Callable[..., Any]
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]  # sizes: one, or one for each dimension
 
 # A tensor, an array, a symbol of a traced step, or a number: ops and gradient rules are written once for all of them.
 Operand: TypeAlias = Any

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import primitive
@@ -12,7 +10,7 @@ from adjoint.core.typing import Array, NumpyDtype, Operand
 
 
 @primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))
-def full(*, shape: tuple[int, ...], value: Operand, dtype: Any) -> Operand:
+def full(*, shape: tuple[int, ...], value: Operand, dtype: NumpyDtype) -> Operand:
     """`shape` filled with `value`."""
     return np.full(shape, value, dtype)
 

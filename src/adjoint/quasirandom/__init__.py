@@ -58,12 +58,12 @@ class SobolEngine:
             raise NotImplementedError(f"SobolEngine.draw: points are of float32 or float64, not {kind.name}")
         first = self.num_generated == 0
         digits = self._advance(n - 1 if first else n)
-        result: Any = constant(digits.astype(kind) * kind.type(2.0**-BITS))
+        result = constant(digits.astype(kind) * kind.type(2.0**-BITS))
         if first:
             result = cat((self._first_point.to(result.dtype), result), dim=-2)
         if out is None:
             return result
-        written: Any = out
+        written = out
         return written.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: DtypeLike = None) -> Tensor:

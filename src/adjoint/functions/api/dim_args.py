@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import index
-from typing import Any
 
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Operand, Operands
 
 Dims = int | Sequence[int] | None
 ALL_DIMS_BY_RANK = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
@@ -43,7 +42,7 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
     return tuple(dims) if rank else ()
 
 
-def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
+def parse_shape(shape: tuple[Operand, ...]) -> tuple[int, ...]:
     """Return a shape that is given as separate integers or as one sequence."""
     for n in shape:
         if type(n) is not int:
@@ -56,7 +55,7 @@ def parse_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([n if type(n) is int else index(n) for n in shape])
 
 
-def parse_named_size(given: Operands, named: dict[str, Any]) -> tuple[int, ...]:
+def parse_named_size(given: Operands, named: dict[str, object]) -> tuple[int, ...]:
     """Return a shape that is given one by one, as a sequence, or as `size=`, the only keyword allowed."""
     if not named:
         return parse_shape(given)

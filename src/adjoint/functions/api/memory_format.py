@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ Draw = Callable[[tuple[int, ...]], Tensor]
 
 def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
     """Draw random numbers in the shape of `like`, in the order of its memory."""
-    shape: Any = like.array.shape
+    shape = like.array.shape
     if type(like.array) is MetaArray:
         with meta_scope():
             return draw(shape)
@@ -60,7 +60,7 @@ def memory_order(x: Tensor) -> list[int] | None:
     array = x.array
     if type(array) is np.ndarray and array.flags.c_contiguous:
         return None
-    shape: Any = array.shape
+    shape = array.shape
     if len(shape) < 2 or x.is_contiguous():
         return None
     order = sorted_dims(shape, x.stride())

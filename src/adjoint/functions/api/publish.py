@@ -56,7 +56,7 @@ def public(
 
     def publish(function: Function) -> Function:
         parameters = parameters_of(function).positional
-        call: Any = _with_array_api_names(function) if "dim" in parameters else function
+        call = _with_array_api_names(function) if "dim" in parameters else function
         if varargs_ints:
             call = _with_varargs_ints(function, list(parameters)[1], overload)
         for name in (function.__name__, *names):

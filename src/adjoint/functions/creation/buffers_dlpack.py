@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,8 @@ def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None
     """
     require_cpu(device)
     bare = not hasattr(ext_tensor, "__dlpack__")
-    given = np.from_dlpack(_Capsule(ext_tensor) if bare else ext_tensor)
+    exporter: Any = _Capsule(ext_tensor) if bare else ext_tensor
+    given = np.from_dlpack(exporter)
     if bare and not given.flags.writeable and given.size:
         given = np.asarray(_WritableArray(given))
     array = as_array(given)
@@ -47,12 +48,12 @@ def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None
 class _Capsule:
     """Something with DLPack's methods around a bare capsule."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         if type(capsule).__name__ != "PyCapsule":
             raise TypeError(f"from_dlpack: expected a tensor that speaks DLPack, got {type(capsule).__name__}")
         self.capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_: object) -> object:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -73,7 +74,11 @@ def to_dlpack(tensor: Tensor) -> Any:
 
 
 def export_capsule(
-    tensor: Tensor, stream: int | None, max_version: Any, place: tuple[int, ...] | None, copy: bool | None
+    tensor: Tensor,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    place: tuple[int, ...] | None,
+    copy: bool | None,
 ) -> Any:
     """Return what `__dlpack__` returns; a copy if `copy` is true."""
     if stream is not None:
@@ -128,13 +133,13 @@ def frombuffer(
 
 
 def from_file(
-    filename: Any,
+    filename: str | os.PathLike[str],
     shared: bool | None = None,
     size: int = 0,
     *,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -148,7 +153,7 @@ def from_file(
     needed = size * kind.itemsize
     if size < 0:
         raise RuntimeError(f"unable to mmap {needed} bytes from file <{filename}>")
-    mode: Any = "r+" if shared else "c"
+    mode: Literal["r+", "c"] = "r+" if shared else "c"
     try:
         if shared and (not os.path.exists(filename) or os.path.getsize(filename) < needed):
             with open(filename, "ab") as file:
@@ -161,7 +166,7 @@ def from_file(
         ) from error
     if have < needed:
         raise RuntimeError(f"file <{filename}> size <{have}> is smaller than the required mapping size <{needed}>")
-    mapped: Any = np.memmap(filename, kind, mode, shape=(size,)) if size else np.empty(0, kind)
+    mapped = np.memmap(filename, kind, mode, shape=(size,)) if size else np.empty(0, kind)
     given = np.asarray(mapped)
     out = constant(given)
     import_array(out, given)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, Operand
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import write_out
@@ -100,11 +101,11 @@ def as_tensor(data: Operand, dtype: DtypeLike = None, device: DeviceLike = None)
 
 
 def asarray(
-    obj: Any,
+    obj: object,
     /,
     *,
     dtype: DtypeLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
@@ -142,7 +143,7 @@ def _alias_or_copy(x: Tensor, dtype: DtypeLike, copy: bool | None, requires_grad
     return x.detach() if requires_grad is False and x.node is not None else x
 
 
-def _try_array_view(obj: Any, dtype: DtypeLike) -> Array | None:
+def _try_array_view(obj: Operand, dtype: DtypeLike) -> Array | None:
     """Return an array over foreign memory; None for numbers and sequences. Bytes are taken as `dtype`."""
     if isinstance(obj, np.ndarray):
         return obj
@@ -163,7 +164,7 @@ def _try_array_view(obj: Any, dtype: DtypeLike) -> Array | None:
     return np.frombuffer(buffer, default.floating.numpy if dtype is None else numpy_dtype(dtype))
 
 
-def from_numpy(ndarray: Any, /) -> Tensor:
+def from_numpy(ndarray: object, /) -> Tensor:
     """Return a tensor over the memory of an array; each sees what is written into the other.
 
     Args:
@@ -196,13 +197,13 @@ def from_numpy(ndarray: Any, /) -> Tensor:
 
 
 def full(
-    size: Any,
+    size: int | Sequence[SupportsIndex],
     fill_value: Operand,
     *,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
     out: Operand = None,
 ) -> Tensor:
@@ -242,7 +243,7 @@ def full(
     return finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
 
 
-def _make_full(shape: tuple[int, ...], value: Operand, kind: Any) -> Tensor:
+def _make_full(shape: tuple[int, ...], value: Operand, kind: NumpyDtype) -> Tensor:
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
@@ -251,7 +252,7 @@ def _make_full(shape: tuple[int, ...], value: Operand, kind: Any) -> Tensor:
         if not (nondefault.count and mode.tracer is not None):
             value = value.item()
         else:
-            one: Any = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
+            one = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
             return select.copy(movement.expand(one, shape=shape))
     if math.prod(n or 1 for n in shape) * kind.itemsize >= 2**63:
         what = "Stride" if 0 in shape else "Storage size"
@@ -273,9 +274,9 @@ def _make_full(shape: tuple[int, ...], value: Operand, kind: Any) -> Tensor:
 def _make_filled(
     function: Function,
     value: int,
-    size: tuple[Any, ...],
-    named: Any,
-    dtype: Any,
+    size: tuple[ShapeLike, ...],
+    named: dict[str, Operand],
+    dtype: DtypeLike,
     device: DeviceLike,
     requires_grad: bool,
 ) -> Tensor:
@@ -292,7 +293,7 @@ def _make_filled(
     return finish_factory(_make_full(shape, value, kind), requires_grad, device)
 
 
-def dtype_for_out(out: Tensor, dtype: Any) -> DtypeLike:
+def dtype_for_out(out: Tensor, dtype: DtypeLike) -> DtypeLike:
     """Return the dtype of what is made in `out`. Raises RuntimeError where another was asked for."""
     if dtype is not None and as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
@@ -302,8 +303,8 @@ def dtype_for_out(out: Tensor, dtype: Any) -> DtypeLike:
 
 
 def zeros(
-    *size: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, **named: Any,
+    *size: ShapeLike, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+    layout: object = None, pin_memory: bool = False, **named: Operand,
 ) -> Tensor:  # fmt: skip
     """Return a tensor of zeros.
 
@@ -324,8 +325,8 @@ def zeros(
 
 
 def ones(
-    *size: Any, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, **named: Any,
+    *size: ShapeLike, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+    layout: object = None, pin_memory: bool = False, **named: Operand,
 ) -> Tensor:  # fmt: skip
     """Return a tensor of ones.
 
@@ -346,8 +347,8 @@ def ones(
 
 
 def empty(
-    *size: Any, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False, layout: Any = None,
-    pin_memory: bool = False, memory_format: memory_format | None = None, **named: Any,
+    *size: ShapeLike, dtype: DtypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+    layout: object = None, pin_memory: bool = False, memory_format: memory_format | None = None, **named: Operand,
 ) -> Tensor:  # fmt: skip
     """Return a tensor to be written: zeros, or NaN while `use_deterministic_algorithms` is on."""
     out = zeros(*size, dtype=dtype, device=device, **named)
@@ -359,13 +360,13 @@ def empty(
 
 def full_like(
     input: Tensor,
-    fill_value: Any,
+    fill_value: Operand,
     *,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
-    layout: Any = None,
+    memory_format: memory_format | None = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return the shape and dtype of `input`, filled with one value."""
@@ -380,11 +381,11 @@ def full_like(
 def zeros_like(
     input: Tensor,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
-    layout: Any = None,
+    memory_format: memory_format | None = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return zeros with the shape and dtype of `input`.
@@ -408,11 +409,11 @@ def zeros_like(
 def ones_like(
     input: Tensor,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     memory_format: memory_format | None = None,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return ones with the shape and dtype of `input`.
@@ -435,11 +436,11 @@ def ones_like(
 def empty_like(
     input: Tensor,
     *,
-    dtype: Any = None,
+    dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
     memory_format: memory_format | None = None,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return a tensor in the shape and dtype of `input`, to be written: see `empty`."""
@@ -455,7 +456,7 @@ def eye(
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
     out: Operand = None,
 ) -> Tensor:
@@ -486,9 +487,9 @@ def eye(
 def scalar_tensor(
     s: Tensor | float,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    layout: object = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -506,12 +507,12 @@ def to_number(value: Tensor | float) -> float:
 def arange(
     start: Operand = None,
     end: Operand = None,
-    step: Any = 1,
+    step: Tensor | float = 1,
     *,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
     out: Operand = None,
 ) -> Tensor:

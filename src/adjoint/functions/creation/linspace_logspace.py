@@ -11,7 +11,7 @@ from adjoint.core.dtype.dtype import as_dtype, default, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DeviceLike, DtypeLike, Operand
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, NumpyDtype, Operand
 from adjoint.functions.api.out import write_out
 from adjoint.functions.creation.creation import dtype_for_out, finish_factory, to_number
 
@@ -26,7 +26,7 @@ def linspace(
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
     out: Operand = None,
 ) -> Tensor:
@@ -64,7 +64,7 @@ def linspace(
     return finish_factory(constant(array), requires_grad, device)
 
 
-def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) -> tuple[Any, Any]:
+def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) -> tuple[Operand, Operand]:
     """Return the two ends as numbers. Raises RuntimeError for tensors with dimensions."""
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
@@ -76,7 +76,7 @@ def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) ->
     return first, last
 
 
-def infer_range_dtype(name: str, start: Any, end: Any, dtype: DtypeLike) -> Any:
+def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike) -> NumpyDtype:
     """Return the type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
     found = promote((0.0, start, end))
     if dtype is None:
@@ -104,8 +104,8 @@ def logspace(
     *,
     out: Operand = None,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -127,12 +127,12 @@ def logspace(
 def range(
     start: Operand,
     end: Operand = None,
-    step: Any = 1,
+    step: Tensor | float = 1,
     *,
     out: Tensor | None = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -165,12 +165,16 @@ def range(
     return write_out(out, return_made)
 
 
-WIDER_DTYPE = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}  # hold a product of two exactly
+# these hold a product of two exactly
+WIDER_DTYPE: dict[NumpyDtype, type[np.floating[Any]]] = {
+    np.dtype(np.float32): np.float64,
+    np.dtype(np.float64): np.longdouble,
+}
 
 
-def linspace_values(start: Any, end: Any, steps: int, kind: Any) -> Operand:
+def linspace_values(start: Operand, end: Operand, steps: int, kind: NumpyDtype) -> Array:
     """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
-    wider: Any = WIDER_DTYPE.get(kind)
+    wider = WIDER_DTYPE.get(kind)
     if wider is None or steps < 2:
         return np.linspace(start, end, steps).astype(kind)
     with np.errstate(over="ignore", invalid="ignore"):

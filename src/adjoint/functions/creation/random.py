@@ -13,7 +13,7 @@ from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
-from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
@@ -69,15 +69,15 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 def rand(
-    *size: Any,
-    generator: Any = None,
+    *size: ShapeLike,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
-    **named: Any,
+    **named: object,
 ) -> Tensor:
     """Return random numbers, uniform over [0, 1).
 
@@ -101,15 +101,15 @@ def rand(
 
 
 def randn(
-    *size: Any,
+    *size: ShapeLike,
     generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
-    **named: Any,
+    **named: object,
 ) -> Tensor:
     """Return random numbers from the normal distribution with mean 0 and standard deviation 1.
 
@@ -150,12 +150,12 @@ def _draw_factory(
 def rand_like(
     input: Tensor,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: Generator | None = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
-    layout: Any = None,
+    memory_format: memory_format | None = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return `rand` in the shape and dtype of `input`, drawn in the order of its memory."""
@@ -165,12 +165,12 @@ def rand_like(
 def randn_like(
     input: Tensor,
     *,
-    generator: Any = None,
+    generator: Generator | None = None,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
     memory_format: memory_format | None = None,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return `randn` in the shape and dtype of `input`, drawn in the order of its memory."""
@@ -183,12 +183,12 @@ def randint_like(
     low: int = 0,
     high: int | None = None,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: Generator | None = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
-    layout: Any = None,
+    memory_format: memory_format | None = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return `randint` in the shape and dtype of `input`; `randint_like(input, high)` starts at 0."""
@@ -200,7 +200,7 @@ def _draw_like(
     input: Tensor,
     draw: Function,
     dtype: DtypeLike,
-    generator: Any,
+    generator: Generator | None,
     device: DeviceLike,
     requires_grad: bool,
     **params: Any,
@@ -213,12 +213,12 @@ def _draw_like(
 def normal(
     mean: Operand = 0.0,
     std: Operand = 1.0,
-    size: Any = None,
+    size: ShapeLike | None = None,
     *,
-    generator: Any = None,
+    generator: Generator | None = None,
     out: Operand = None,
     dtype: DtypeLike = None,
-    layout: Any = None,
+    layout: object = None,
     device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
@@ -249,12 +249,12 @@ def normal(
 def randint(
     low: int = 0,
     high: Operand = None,
-    size: Any = None,
+    size: ShapeLike | None = None,
     *,
     generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: DtypeLike = None,
-    layout: Any = None,
+    layout: object = None,
     device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
@@ -292,11 +292,11 @@ def randint(
 def randperm(
     n: int,
     *,
-    generator: Any = None,
+    generator: Generator | None = None,
     out: Operand = None,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -323,7 +323,9 @@ def randperm(
 
 
 @method
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
     """Return 1 with the probability that `input` has at the element, else 0; or with probability p everywhere.
 
     The gradient is zero. Raises RuntimeError for a probability outside [0, 1].
@@ -349,14 +351,14 @@ def uniform_(
 
 
 @method
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers normal with this mean and standard deviation."""
     serial = not self.is_contiguous()
     return fill_with_draws(self, "normal_", _draw_normal, generator, mean=mean, std=std, serial=serial)
 
 
 @method
-def bernoulli_(self: Tensor, p: Tensor | float = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(self: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability p, else 0."""
     if not isinstance(p, Tensor):
         return fill_with_draws(self, "bernoulli_", ops.coin, generator, p=p)
@@ -368,13 +370,13 @@ def bernoulli_(self: Tensor, p: Tensor | float = 0.5, *, generator: Any = None) 
 
 
 @method
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers exponential with rate `lambd`."""
     return fill_with_draws(self, "exponential_", ops.exponential, generator, rate=lambd)
 
 
 @method
-def random_(self: Tensor, *range: Any, generator: Any = None, **ends: Any) -> Tensor:
+def random_(self: Tensor, *range: float | None, generator: Generator | None = None, **ends: float | None) -> Tensor:
     """Fill with integers: from 0 to the largest of the dtype, `random_(to)` of [0, to), or `random_(from, to)`.
 
     Floating dtypes go as far as they have no gaps. With None for `to`, the largest of the dtype is the last.
@@ -402,7 +404,7 @@ def _draw_uniform(shape: tuple[int, ...], dtype: NumpyDtype, low: float, high: f
 
 
 def _draw_normal(
-    shape: tuple[int, ...], dtype: Any, mean: float, std: float, generator: Generator, serial: bool = False
+    shape: tuple[int, ...], dtype: NumpyDtype, mean: float, std: float, generator: Generator, serial: bool = False
 ) -> Tensor:
     """Draw normal numbers; either part of complex ones has this mean, and both together the variance."""
     draw = ops.serial_normal if serial else ops.normal
@@ -460,7 +462,9 @@ def _fill_out(out: Tensor, shape: tuple[int, ...], function: Function, fill: Fun
         return fill(out)
 
 
-def _parse_from_to(name: str, given: dict[str, Any], low: float = 0, high: float | None = None) -> tuple[Any, Any]:
+def _parse_from_to(
+    name: str, given: dict[str, Operand], low: Operand = 0, high: Operand = None
+) -> tuple[Operand, Operand]:
     """Return the bounds of a range, of which those given by name have names that Python keeps for itself."""
     for word in given:
         if word not in ("from", "to"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from adjoint.core.random.generator import default_generator
+from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor, method
 from adjoint.core.typing import Operand
 from adjoint.functions.api.memory_format import memory_order
@@ -27,7 +25,12 @@ __all__ = [
 
 @method
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Operand = None
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Operand = None,
 ) -> Tensor:
     """Draw positions in each row of weights, each as likely as its weight: (n,) or (m, n) gives (…, num_samples).
 
@@ -56,13 +59,13 @@ def multinomial(
     )
 
 
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return Poisson numbers of the rates; the gradient is zero. Raises RuntimeError for a negative rate."""
     _check_floating("poisson", input, narrow=True)
     return ops.poisson(input, generator=generator or default_generator)
 
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Draw how many of `count` trials succeed with probability `prob`, broadcast; both float32 or both float64."""
     for name, x in (("count", count), ("prob", prob)):
         if x.array.dtype.kind not in "fV":
@@ -73,13 +76,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return ops.binomial(count, prob, generator=generator or default_generator)
 
 
-def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return Gamma numbers of these shapes with scale 1; the gradient follows a number along its quantile."""
     _check_floating("_standard_gamma", input)
     return ops.standard_gamma(input, generator=generator or default_generator)
 
 
-def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return Dirichlet numbers along the last dimension; the gradient follows them along their quantiles."""
     _check_floating("_sample_dirichlet", input)
     return ops.dirichlet(input, generator=generator or default_generator)
@@ -96,7 +99,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 
 
 @method
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of Cauchy's distribution. Raises RuntimeError unless sigma > 0."""
     kind = self.array.dtype
     if not sigma > 0:
@@ -110,7 +113,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
 
 @method
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithm is normal. Raises RuntimeError unless std > 0."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
@@ -119,7 +122,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 
 @method
-def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with how many trials the first success takes. Raises RuntimeError unless 0 < p < 1."""
     kind = self.array.dtype
     if not 0 < p < 1:

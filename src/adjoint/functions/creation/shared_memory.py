@@ -53,7 +53,7 @@ def is_shared(self: Tensor) -> bool:
     return UntypedStorage(owner(self.numpy_view("is_shared()"))).is_shared()
 
 
-def _elements(arena: Any, kind: NumpyDtype) -> Array:
+def _elements(arena: Arena, kind: NumpyDtype) -> Array:
     """Return the one array in this process that is all of an arena."""
     for found, known in arenas.values():
         if known is arena and (array := found()) is not None:
@@ -82,7 +82,9 @@ def _reduce_shared(tensor: Tensor) -> Any:
     return _rebuild_shared, (type(tensor), where, tensor.requires_grad, tensor.__dict__ or None)
 
 
-def _rebuild_shared(kind: type[Tensor], where: tuple[Any, ...], requires_grad: bool, state: Any) -> Tensor:
+def _rebuild_shared(
+    kind: type[Tensor], where: tuple[Any, ...], requires_grad: bool, state: dict[str, object] | None
+) -> Tensor:
     arena, whole, *seen = where
     out = rebuild(kind, _view_shared_array(_elements(arena, whole), *seen), requires_grad, state)
     ForkingPickler.register(kind, _reduce_shared)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from adjoint.core.dtype import dtype as types
 from adjoint.core.dtype.device import CPU
+from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import DTYPES, default, is_bfloat16, numpy_dtype
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.as_strided import copy_keeping_strides, owner
 from adjoint.core.tensor.external_aliases import is_externally_aliased
-from adjoint.core.typing import NumpyDtype, Operand
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, NumpyDtype, Operand
+
+if TYPE_CHECKING:
+    from multiprocessing.heap import Arena
 
 __all__ = [
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
@@ -23,7 +29,8 @@ __all__ = [
     "TypedStorage", "UntypedStorage",
 ]  # fmt: skip
 
-arenas: dict[int, tuple[weakref.ref[Any], Any]] = {}  # memory that processes share, by the id of the array that is all
+# memory that processes share, by the id of the array that is all
+arenas: dict[int, tuple[weakref.ref[Array], Arena]] = {}
 
 
 class UntypedStorage:
@@ -32,24 +39,24 @@ class UntypedStorage:
     __slots__ = ("array",)
     is_cuda = is_sparse = is_sparse_csr = False
 
-    def __init__(self, data: Operand = 0, *, device: Any = None) -> None:
+    def __init__(self, data: Operand = 0, *, device: DeviceLike = None) -> None:
         self.array = data if isinstance(data, np.ndarray) else _elements(data, np.dtype(np.uint8))
 
     @classmethod
-    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """Return the first bytes of a file, mapped into memory: see `adjoint.from_file`."""
         return UntypedStorage(_map_file(filename, shared, nbytes, types.uint8))
 
     @property
     def filename(self) -> str | None:
         """The file to which writes go, if the memory is one's."""
-        array = self.array
+        array: object = self.array
         while array is not None and not isinstance(array, np.memmap):
             array = getattr(array, "base", None)
         return None if array is None or array.mode == "c" else str(array.filename)
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Device:
         """The CPU."""
         return CPU
 
@@ -79,7 +86,7 @@ class UntypedStorage:
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
 
-    def bytes(self) -> Any:
+    def bytes(self) -> Array:
         """Return the bytes as an array, in the memory itself."""
         return self.array.reshape(-1, order="A").view(np.uint8)
 
@@ -87,7 +94,7 @@ class UntypedStorage:
         """Return the memory as bytes."""
         return self
 
-    def elements(self, dtype: Any = None) -> Any:
+    def elements(self, dtype: DtypeLike = None) -> Array:
         """Return the bytes as elements of `dtype`, the default one unless given: what a tensor made of them takes."""
         return self.bytes().view(numpy_dtype(dtype or default.floating))
 
@@ -101,7 +108,7 @@ class UntypedStorage:
 
     __copy__ = clone
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return type(self)(copy_keeping_strides(self.array, memo))
 
     def copy_(self, source: Operand, non_blocking: bool = False) -> Self:
@@ -115,7 +122,7 @@ class UntypedStorage:
         """Return False while an array of NumPy outside sees the memory."""
         return not is_externally_aliased(self.array)
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike = None) -> bool:
         """Return False."""
         return False
 
@@ -123,31 +130,30 @@ class UntypedStorage:
         """Return True if the memory is a file's, or shared by processes."""
         return self.filename is not None or id(owner(self.array)) in arenas
 
-    def byteswap(self, dtype: Any) -> None:
+    def byteswap(self, dtype: DtypeLike) -> None:
         """Reverse the bytes of each element of `dtype`; of complex numbers those of either part."""
         kind = numpy_dtype(dtype)
         width = kind.itemsize // (2 if kind.kind == "c" else 1)
         flat = self.bytes()
         flat[:] = flat.reshape(-1, width)[:, ::-1].reshape(-1)
 
-    def _flat(self) -> Any:
+    def _flat(self) -> Array:
         return self.bytes()
 
     def tolist(self) -> list[Any]:
         """Return the elements."""
-        found: list[Any] = self._flat().tolist()
-        return found
+        return list(self._flat().tolist())
 
     def __getitem__(self, at: Any) -> Any:
         return UntypedStorage(self.bytes()[at]) if isinstance(at, slice) else self.tolist()[at]
 
-    def __setitem__(self, at: Any, value: Operand) -> None:
+    def __setitem__(self, at: int | slice, value: Operand) -> None:
         self._flat()[at] = value._flat() if isinstance(value, UntypedStorage) else value
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def fill_(self, value: Operand) -> Any:
+    def fill_(self, value: Operand) -> Self:
         """Write one value into all elements."""
         self[:] = value
         return self
@@ -164,7 +170,14 @@ class TypedStorage(UntypedStorage):
 
     __slots__ = ()
 
-    def __init__(self, data: Operand = 0, *, wrap_storage: Any = None, dtype: Any = None, device: Any = None) -> None:
+    def __init__(
+        self,
+        data: Operand = 0,
+        *,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: DtypeLike = None,
+        device: DeviceLike = None,
+    ) -> None:
         kind = numpy_dtype(dtype or default.floating)
         if wrap_storage is not None:
             self.array = wrap_storage.bytes().view(kind)
@@ -172,7 +185,7 @@ class TypedStorage(UntypedStorage):
             self.array = data if isinstance(data, np.ndarray) else _elements(data, kind)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> types.dtype:
         """Type of the elements."""
         return DTYPES[self.array.dtype]
 
@@ -184,13 +197,13 @@ class TypedStorage(UntypedStorage):
         """Return the same memory as bytes."""
         return UntypedStorage(self.array)
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: Any = None) -> TypedStorage | str:
         """Return the name of the type, or the elements in another."""
         if dtype is not None:
             return TypedStorage(self._flat().astype(getattr(dtype, "dtype", dtype).numpy))
         return f"{display_name.package}.{next(n for n, c in TYPED_CONSTRUCTORS.items() if c.dtype is self.dtype)}"
 
-    def elements(self, dtype: Any = None) -> Any:
+    def elements(self, dtype: DtypeLike = None) -> Array:
         """Return the elements. Raises RuntimeError where those of another type are asked for."""
         if dtype is not None and numpy_dtype(dtype) != self.array.dtype:
             wanted, found = scalar_type(numpy_dtype(dtype)), scalar_type(self.array.dtype)
@@ -209,7 +222,7 @@ class TypedStorage(UntypedStorage):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         return self.tolist()[at]
 
-    def _flat(self) -> Any:
+    def _flat(self) -> Array:
         return self.array.reshape(-1, order="A")
 
 
@@ -230,12 +243,12 @@ for _word, _kind in {
     _add_cast_method(_word, _kind)
 
 
-def _elements(data: Operand, kind: NumpyDtype) -> Any:
+def _elements(data: Operand, kind: NumpyDtype) -> Array:
     """Return as many zeros as `data` says, or the elements of a sequence."""
     return np.zeros(data, kind) if isinstance(data, (int, np.integer)) else np.array(data, kind)
 
 
-def _map_file(filename: Any, shared: bool, size: int, kind: types.dtype) -> Any:
+def _map_file(filename: str | os.PathLike[str], shared: bool, size: int, kind: types.dtype) -> Array:
     from adjoint.functions.creation.buffers_dlpack import from_file
 
     return owner(from_file(filename, shared, size, dtype=kind).array)
@@ -246,10 +259,10 @@ class StorageOfType(type):
 
     dtype: types.dtype
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
-    def __call__(cls, *data: Any) -> TypedStorage:
+    def __call__(cls, *data: Operand) -> TypedStorage:
         """Return as many zeros as `data` says, or the elements of a sequence."""
         if len(data) > 1:
             raise RuntimeError("Too many positional arguments: expected a size or a sequence")
@@ -257,7 +270,9 @@ class StorageOfType(type):
             raise TypeError("invalid data type 'str'")
         return TypedStorage(_elements(data[0] if data else 0, cls.dtype.numpy))
 
-    def from_buffer(cls, buffer: Any, byte_order: str = sys.byteorder, count: int = -1, offset: int = 0) -> Any:
+    def from_buffer(
+        cls, buffer: Any, byte_order: str = sys.byteorder, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
         """Return the elements of a buffer, whose bytes come in the order "little", "big" or "native", copied."""
         kind = cls.dtype.numpy
         if kind.kind == "b":
@@ -265,16 +280,16 @@ class StorageOfType(type):
         elif is_bfloat16(kind):
             found = np.frombuffer(buffer, kind, count, offset)
         else:
-            order: Any = {"little": "<", "big": ">", "native": "="}[byte_order]
-            found = np.frombuffer(buffer, kind.newbyteorder(order), count, offset)
+            order = {"little": "<", "big": ">", "native": "="}[byte_order]
+            found = np.frombuffer(buffer, order + kind.str[1:], count, offset)
         return TypedStorage(found.astype(kind))
 
-    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:
         """Return the first elements of a file, mapped into memory: see `adjoint.from_file`."""
         return TypedStorage(_map_file(filename, shared, size, cls.dtype))
 
 
-def _make_storage_type(name: str, kind: types.dtype) -> Any:
+def _make_storage_type(name: str, kind: types.dtype) -> StorageOfType:
     about = f"Zeros, or the elements of a sequence, as {kind.name}; each storage of that type is an instance."
     return StorageOfType(name, (), {"dtype": kind, "__module__": "adjoint", "__slots__": (), "__doc__": about})
 

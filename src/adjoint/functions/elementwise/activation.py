@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider, with_eager_kernel
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, DtypeLike, Operand
 from adjoint.functions.api.compute_dtype import in_float32
@@ -184,8 +184,7 @@ def _silu_dx(g: Operand, x: Operand) -> Tensor:
 def _silu(x: Array) -> Array:
     if kernel_provider.enabled and (found := SILU.call(x)) is not None:
         return found
-    sigmoid: Any = transcendental.sigmoid
-    return np.multiply(x, sigmoid.op.evaluate(x))
+    return np.multiply(x, op_of(transcendental.sigmoid).evaluate(x))
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

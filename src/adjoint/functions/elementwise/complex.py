@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import DTYPES, complex64, complex128
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.op_errors import refuse_numbers
@@ -165,7 +163,7 @@ def _conjugate_transpose(self: Tensor) -> Tensor:
 
 def _make_part_setter(part: Function) -> Function:
     def write(self: Tensor, value: Tensor | float) -> None:
-        view: Any = part(self)
+        view = part(self)
         view.copy_(value) if isinstance(value, Tensor) else view.fill_(value)
 
     return write

@@ -14,7 +14,7 @@ from adjoint.core.tensor.memory_format import memory_format, preserve_format
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.shape_tracer import device_like, move_to_device
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, Operand, ShapeLike
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
@@ -31,7 +31,7 @@ def to(
     self: Tensor,
     *args: Any,
     dtype: DtypeLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
     copy: bool = False,
     non_blocking: bool = False,
     memory_format: memory_format | None = None,
@@ -95,7 +95,12 @@ def cpu(self: Tensor) -> Tensor:
 
 
 def _other_device(name: str) -> None:
-    def move(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    def move(
+        self: Tensor,
+        device: DeviceLike = None,
+        non_blocking: bool = False,
+        memory_format: memory_format | None = None,
+    ) -> Tensor:
         require_cpu(name)
         return self
 
@@ -111,7 +116,7 @@ _other_device("xpu")
 def add_cast_method(name: str, kind: dtypes.dtype) -> None:
     """Give tensors a method that converts them to one type."""
 
-    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+    def convert(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
         return to(self, kind, memory_format=memory_format)
 
     convert.__name__ = name
@@ -161,16 +166,16 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
-def _add_new_filled_method(fill: Any) -> None:
+def _add_new_filled_method(fill: Function) -> None:
     def new(
         self: Tensor,
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
+        *size: ShapeLike,
+        dtype: DtypeLike = None,
+        device: DeviceLike = None,
         requires_grad: bool = False,
-        layout: Any = None,
+        layout: object = None,
         pin_memory: bool = False,
-        **named: Any,
+        **named: object,
     ) -> Tensor:
         dtype, device = dtype or self.dtype, device_like(self, device)
         return cast("Tensor", fill(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named))
@@ -190,10 +195,10 @@ def new_full(
     size: int | Sequence[int],
     fill_value: Operand,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return one value, of this dtype."""
@@ -205,12 +210,12 @@ def new_full(
 @method
 def new_tensor(
     self: Tensor,
-    data: Any,
+    data: Operand,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Return a copy of `data` in this dtype."""

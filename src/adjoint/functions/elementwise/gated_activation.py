@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
@@ -240,7 +238,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warn_user("`eps` parameter is deprecated and has no effect.")
-    drawn: Any = draws.exponential(
+    drawn = draws.exponential(
         shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator
     )
     noise = arithmetic.neg(transcendental.log(drawn))

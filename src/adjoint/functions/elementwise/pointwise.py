@@ -104,7 +104,7 @@ bitwise_and, bitwise_or, bitwise_xor, remainder = restrict_scalars(
 bitwise_left_shift, bitwise_right_shift = restrict_scalars("xy", bitwise_left_shift, bitwise_right_shift)
 (_power,) = restrict_scalars("xy", arithmetic.pow)
 
-_PUBLISHED_WITH_INPLACE: tuple[Any, ...] = (
+_PUBLISHED_WITH_INPLACE: tuple[Function, ...] = (
     abs, acos, asin, atan, atan2, bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift,
     bitwise_xor, ceil, cos, cosh, eq, erf, exp, exp2, expm1, floor, floor_divide, fmod, ge, gt, le, log, log10,
     log1p, log2, logical_and, logical_not, logical_or, logical_xor, lt, ne, neg, reciprocal, relu, remainder, rsqrt,
@@ -151,7 +151,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(inplace=True)
-def add(input: Operand, other: Operand, last: Any = None, *, alpha: Any = 1, out: Operand = None) -> Tensor:
+def add(input: Operand, other: Operand, last: Operand = None, *, alpha: Tensor | complex = 1, out: Operand = None) -> Tensor:
     """Return input + alpha · other, element by element, with broadcasting.
 
     Args:
@@ -175,7 +175,7 @@ def add(input: Operand, other: Operand, last: Any = None, *, alpha: Any = 1, out
 
 @public("subtract", inplace=True)
 def sub(
-    input: Tensor | float, other: Operand, last: Operand = None, *, alpha: Any = 1, out: Tensor | None = None
+    input: Tensor | float, other: Operand, last: Operand = None, *, alpha: Tensor | complex = 1, out: Tensor | None = None
 ) -> Tensor:
     """Return input - alpha · other, element by element, with broadcasting.
 
@@ -196,7 +196,7 @@ def sub(
     return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
 
 
-def _accept_leading_factor(name: str, factor: str, given: Any) -> float:
+def _accept_leading_factor(name: str, factor: str, given: Operand) -> float:
     """Return the factor that programs of old gave ahead of the operands, with a warning."""
     warn_user(f"This overload of {name} is deprecated: give {factor}= by its name", UserWarning)
     return given
@@ -220,7 +220,7 @@ def _scale_by_alpha(input: Operand, other: Operand, alpha: Operand) -> Operand:
 
 
 @public()
-def rsub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+def rsub(input: Tensor | float, other: Tensor | float, *, alpha: Tensor | complex = 1) -> Tensor:
     """Return other - alpha · input."""
     refuse_numbers("rsub", ("input", "other"), "y", input, other)
     return sub(other, input, alpha=alpha)
@@ -400,7 +400,7 @@ def where(condition: Tensor, input: Operand = None, other: Operand = None) -> An
     return select.choose(condition, input, other)
 
 
-def _where_method(self: Any, condition: Tensor, other: Operand) -> Any:
+def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     """Return `self` where `condition` is true, else `other`."""
     return where(condition, self, other)
 

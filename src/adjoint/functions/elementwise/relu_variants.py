@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from adjoint.core.random.generator import default_generator
+from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import in_place, public, rename_node
@@ -59,7 +57,11 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 @in_float32
 def rrelu(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Return x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean.
 
@@ -76,7 +78,11 @@ def rrelu(
 
 
 def rrelu_(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """In-place rrelu."""
     made: Tensor = in_place(lambda x: rrelu(select.copy(x), lower, upper, training, generator), "rrelu_")(input)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.core.op.families import restrict_scalars
 from adjoint.core.tensor.tensor import Tensor
@@ -87,7 +86,7 @@ def ndtr(input: Tensor) -> Tensor:
     return arithmetic.mul(erfc(arithmetic.mul(input, -math.sqrt(0.5))), 0.5)
 
 
-def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return eˣ / Σ eˣ along `dim`, shifted so that nothing overflows. Raises RuntimeError for integers."""
     return activation.softmax(input, dim, dtype=dtype)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
@@ -26,6 +27,7 @@ from adjoint.ops.mutation.inplace import check_separate, check_writable, content
 
 __all__: list[str] = []
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
+_INDEX = op_of(indexing.index)
 SEQUENCE_INDEX_TYPES = (list, tuple, slice, Tensor, np.ndarray)
 
 
@@ -219,8 +221,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         plan.mask.array.refuse("indexing with a mask")
     out = _apply_basic_indices(x, plan)
     if plan.arrays:
-        op: Any = indexing.index
-        return apply(op.op, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
+        return apply(_INDEX, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
     if out is not x:
         return out
     return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
@@ -235,8 +236,7 @@ def _try_simple_getitem(x: Tensor, key: Any) -> Tensor | None:
         bounds = _slice_bounds(shape, (key,) if kind is slice else key)
         return None if bounds is None else movement.slice(x, bounds=bounds)
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i":
-        op: Any = indexing.index
-        return apply(op.op, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
+        return apply(_INDEX, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
     return None
 
 
@@ -277,10 +277,8 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
             raise RuntimeError(_OVERLAP_ERROR)  # a mask whose values are not known yet does not tell which is the last
         write_in_place(region, assign_masked(region, plan, value), "index assignment")
         return
-    shape = plan.shape
-    if plan.arrays:
-        shape = _indexed_shape(plan)
-    value = _prepare_value(x, value, tuple(shape), bool(plan.arrays))
+    shape = _indexed_shape(plan) if plan.arrays else tuple(plan.shape)
+    value = _prepare_value(x, value, shape, bool(plan.arrays))
     called = "index assignment"
     if not plan.arrays:
         region = _apply_basic_indices(x, plan)
@@ -292,14 +290,13 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
         if is_expanded(view_of(x)):
             _put_into_base(region, value, plan)
         else:
-            op: Any = view_update.put_index
-            put = apply(op.op, (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)})
+            put = apply(op_of(view_update.put_index), (region, value, *plan.arrays), {"pattern": tuple(plan.pattern)})
             write_in_place(region, put, called)
     else:
         _assign_unrecorded(x, plan, value.array)
 
 
-def _indexed_shape(plan: IndexPlan) -> Any:
+def _indexed_shape(plan: IndexPlan) -> tuple[int, ...]:
     try:
         return indexing.indexed_shape(tuple(plan.shape), [a.array.shape for a in plan.arrays], tuple(plan.pattern))
     except ValueError as error:

@@ -109,7 +109,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return nonzero_places(input.detach(), size=size, fill=fill_value)
 
 
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Return the coordinates, one tensor for each dimension, of elements of a tensor of that shape counted row by row.
 
     Raises TypeError for indices or sizes that are not integers, ValueError for negative sizes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -128,7 +127,7 @@ def scatter_reduce(
 
 def _check_row_index(
     name: str, index: Tensor, input: Tensor, dim: int, source: Tensor | None
-) -> tuple[int, Tensor, Any]:
+) -> tuple[int, Tensor, Operand]:
     """Return the dimension, the vector of positions, checked, and the source for them."""
     axis = one_dim(dim, input.ndim)
     if index.ndim > 1:
@@ -245,7 +244,7 @@ def index_reduce(
 
 
 @public(inplace=True)
-def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with `values` at a tuple of index tensors; `accumulate` adds them, also at repeated positions."""
     if not len(indices):
         raise RuntimeError("index_put(): at least one index is needed")

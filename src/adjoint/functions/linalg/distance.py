@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import primitive
@@ -62,7 +60,7 @@ def _euclidean_by_matmul(x: Operand, y: Operand) -> Tensor:
     return safe_sqrt(arithmetic.maximum(total, 0.0))
 
 
-def _pair_indices(n: int) -> tuple[Any, Any]:
+def _pair_indices(n: int) -> tuple[Array, Array]:
     first, second = np.triu_indices(n, 1)
     return first, second
 
@@ -73,7 +71,7 @@ def _pairwise_differences(x: Operand) -> Tensor:
     return arithmetic.sub(indexing.index(x, first, pattern=(0,)), indexing.index(x, second, pattern=(0,)))
 
 
-def _pairwise_norms(x: Operand, p: float) -> Any:
+def _pairwise_norms(x: Operand, p: float) -> Tensor:
     return norms.norm(_pairwise_differences(x), p, -1)
 
 
@@ -85,7 +83,7 @@ def _pdist_dx(g: Operand, x: Operand, p: float) -> Tensor:
     safe = select.where(zero, 1.0, distances)
     size = arithmetic.abs(gaps)
     if p == 0:
-        slope: Any = arithmetic.mul(gaps, 0.0)
+        slope = arithmetic.mul(gaps, 0.0)
     elif np.isinf(p):
         slope = arithmetic.sign(gaps) * select.cast(comparison.eq(size, distances), dtype=gaps.array.dtype)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from adjoint.core.op.autocast import autocast_down
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.linalg import matmul
 from adjoint.ops.movement import movement
@@ -56,7 +58,7 @@ def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     return movement.permute(acc, axes=tuple(letters.index(letter) for letter in result))
 
 
-def _equation_from_sublists(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
+def _equation_from_sublists(given: list[Any]) -> tuple[str, Operands]:
     """Return the equation, and the operands, of operands that are each followed by their list of numbers."""
     pairs, last = len(given) // 2, len(given) % 2
     terms = [_sublist_letters(given[2 * i + 1]) for i in range(pairs)]
@@ -64,7 +66,7 @@ def _equation_from_sublists(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
     return ",".join(terms) + result, tuple(given[0 : 2 * pairs : 2])
 
 
-def _sublist_letters(numbers: Any) -> str:
+def _sublist_letters(numbers: Sequence[Any]) -> str:
     """Return the letters A … Z, a … z that numbers stand for."""
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(f"einsum(): expected a list of numbers behind each operand, got {type(numbers).__name__}")
@@ -133,7 +135,7 @@ def _check_sizes(terms: list[str], shapes: list[tuple[int, ...]]) -> None:
                 )
 
 
-def _diagonal(x: Tensor, letters: str) -> tuple[Any, str]:
+def _diagonal(x: Tensor, letters: str) -> tuple[Tensor, str]:
     """Take the diagonal of letters that one operand repeats."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
@@ -146,7 +148,7 @@ def _diagonal(x: Tensor, letters: str) -> tuple[Any, str]:
     return x, letters
 
 
-def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Any, str]:
+def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Tensor, str]:
     """Contract two operands to one batched matrix product over the letters that nobody needs later."""
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.autocast import autocast_down
 from adjoint.core.op.families import OPERANDS, with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -99,11 +99,11 @@ def _product(input: Operand, other: Operand) -> Tensor:
     return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
-def _matmul_operator(self: Tensor, other: Operand) -> Any:
+def _matmul_operator(self: Tensor, other: Operand) -> Tensor:
     return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
 
-def _rmatmul_operator(self: Tensor, other: Operand) -> Any:
+def _rmatmul_operator(self: Tensor, other: Operand) -> Tensor:
     return matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
 
@@ -274,8 +274,7 @@ def _as_rows(x: Operand) -> Operand:
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     # all rows at once: NumPy multiplies stacks one by one, which takes 17 times as long for 64 stacks of 12 rows
     flat = x.ndim == 2
-    multiply: Any = contraction.mm
-    out = multiply.op.evaluate(x if flat else x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T)
+    out = op_of(contraction.mm).evaluate(x if flat else x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight.T)
     if bias is not None:
         out += bias
     return out if flat else out.reshape(*x.shape[:-1], out.shape[-1])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DtypeLike
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims
 from adjoint.functions.api.out import with_out
@@ -16,7 +17,7 @@ __all__ = ["frobenius_norm", "norm", "norm_except_dim", "nuclear_norm"]
 
 @public()
 def norm(
-    input: Tensor, p: Tensor | float | str = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, p: Tensor | float | str = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None
 ) -> Tensor:
     """Return the norm (Σ|x|ᵖ)^(1/p) of all elements, or of those along `dim`.
 
@@ -43,22 +44,22 @@ def norm(
 
 
 @in_float32
-def _sum_singular_values(input: Tensor, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
+def _sum_singular_values(input: Tensor, dim: Dims, keepdim: bool, dtype: DtypeLike) -> Tensor:
     return nuclear_norm(cast_floats(input, dtype), dim, keepdim)
 
 
 @with_out
-def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return Σ of the singular values, over two dimensions."""
     from adjoint.functions.linalg import norms_det  # decompositions, which few programs need
 
     if isinstance(dim, bool):
-        dim, keepdim = None, dim
+        return norms_det.matrix_norm(input, "nuc", (-2, -1), dim)
     return norms_det.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
 
 
 @with_out
-def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """Return √Σ x² over at most two dimensions."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:

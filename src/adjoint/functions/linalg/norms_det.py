@@ -9,8 +9,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, numpy_dtype
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
-from adjoint.functions.api.dim_args import all_dims, one_dim
+from adjoint.core.typing import DtypeLike, Operand
+from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
 from adjoint.functions.linalg.checks import check_linalg_dtype, check_matrix_stack, check_square
@@ -62,7 +62,12 @@ def slogdet(A: Tensor) -> SlogdetResult:
 
 @with_out
 def matrix_rank(
-    A: Tensor, tol: float | None = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    A: Tensor,
+    tol: Tensor | float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Tensor | float | None = None,
+    rtol: Tensor | float | None = None,
 ) -> Tensor:
     """Return the number of singular values above max(atol, rtol · the largest).
 
@@ -79,7 +84,9 @@ def matrix_rank(
 
 
 @public(method=False)
-def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None
+) -> Tensor:
     """Return (Σ |x|ᵖ)^(1/p) over `dim`, or over all; ±inf: the extreme magnitude; 0: how many are not 0.
 
     Raises RuntimeError for the extreme of nothing, and for a `dtype` that is narrower than that of x.
@@ -102,7 +109,7 @@ def _check_real_order(name: str, ord: complex | str) -> None:
         raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
 
 
-def _check_norm_dtype(name: str, x: Tensor, dtype: Any) -> None:
+def _check_norm_dtype(name: str, x: Tensor, dtype: DtypeLike) -> None:
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if dtype is None:
@@ -119,7 +126,7 @@ def _check_norm_dtype(name: str, x: Tensor, dtype: Any) -> None:
 
 @public(method=False)
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    A: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: DtypeLike = None
 ) -> Tensor:
     """Return √Σ x² ("fro"), Σ of singular values ("nuc"), extremes of those (±2) or of column or row sums (±1, ±inf).
 
@@ -166,7 +173,9 @@ def _max_or_min(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
 
 
 @public(method=False)
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(
+    A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None
+) -> Tensor:
     """Return a norm of vectors or of matrices.
 
     Without `ord`, the result is √Σ|x|² over any number of dimensions. With `ord`, one dimension means a vector norm

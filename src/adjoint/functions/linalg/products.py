@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.legacy_overloads import with_leading_factors
@@ -77,7 +77,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta · input + alpha · vec1 vec2ᵀ. Raises RuntimeError for fractions where elements are integers."""
     kind = promote(x.array for x in (input, vec1, vec2)).kind
-    factors: dict[str, Any] = {"beta": beta, "alpha": alpha}
+    factors: dict[str, Operand] = {"beta": beta, "alpha": alpha}
     for label, factor in factors.items():
         if isinstance(factor, bool) and kind != "b":
             raise RuntimeError(f"Boolean {label} only supported for Boolean results.")
@@ -154,11 +154,11 @@ def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], ...] = 2, o
     return shape.reshape(matmul.mm(left, right), tuple(lead + tail))
 
 
-def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
+def chain_matmul(*matrices: Tensor | Sequence[Tensor], out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, from the left."""
     if out is not None:
         return write_out(out, chain_matmul, *matrices)
-    parts = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
+    parts: Operand = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
     if not len(parts):
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     return reduce(matmul.mm, parts) if len(parts) > 1 else select.copy(parts[0])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.linalg import matmul
@@ -156,7 +157,7 @@ def pinv(
     rcond: Tensor | float | None = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
+    atol: Tensor | float | None = None,
     rtol: Tensor | float | None = None,
 ) -> Tensor:
     """Return the pseudoinverse, of the singular values above max(atol, rtol · the largest).
@@ -176,7 +177,7 @@ def pinv(
     return least_squares.pinv(A, atol, rtol, hermitian=hermitian)
 
 
-def resolve_tolerances(A: Tensor, atol: float | None, rtol: Tensor | float | None) -> tuple[Any, ...]:
+def resolve_tolerances(A: Tensor, atol: Operand, rtol: Operand) -> tuple[Tensor, Operand, Operand]:
     """Return A and its tolerances; where these are tensors, all stacks are of one length.
 
     Where rtol is not given, and atol is not or is 0, it is the larger dimension times the machine epsilon.
@@ -192,8 +193,8 @@ def resolve_tolerances(A: Tensor, atol: float | None, rtol: Tensor | float | Non
     if not given:
         return A, float(atol), float(rtol)
     lead = broadcast_shapes(A.array.shape[:-2], *(t.array.shape for t in given))
-    tolerances = (shape.broadcast_to(t.detach(), lead) if isinstance(t, Tensor) else float(t) for t in (atol, rtol))
-    return shape.broadcast_to(A, (*lead, *A.array.shape[-2:])), *tolerances
+    a, r = (shape.broadcast_to(t.detach(), lead) if isinstance(t, Tensor) else float(t) for t in (atol, rtol))
+    return shape.broadcast_to(A, (*lead, *A.array.shape[-2:])), a, r
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +27,8 @@ LOG_ZERO = -1e30  # the logarithm of a probability of 0: finite, so that no diff
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
@@ -162,10 +161,10 @@ def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes:
     indexing.check_range(states, classes, complaint, low=0, error=RuntimeError)
     never = constant(np.full((count, 1), LOG_ZERO, kind))
     wide = movement.expand(states.unsqueeze(0), shape=(times, count, width))
-    spoken: Any = arithmetic.maximum(indexing.gather(x, wide, axis=2), LOG_ZERO)  # (T, N, states)
+    spoken = arithmetic.maximum(indexing.gather(x, wide, axis=2), LOG_ZERO)  # (T, N, states)
     skips = _can_skip_blank(states)
     first = np.arange(width) < np.minimum(2, width)
-    alpha: Any = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
+    alpha: Operand = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
     begun = constant(np.where(np.arange(width) == 0, 0.0, LOG_ZERO).astype(kind)[None].repeat(count, 0))
     alphas = [begun]
     for t in range(times):

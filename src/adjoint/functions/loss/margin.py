@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def _check_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     return how
 
 
-def _reshape_to_rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Any, Any]:
+def _reshape_to_rows(name: str, input: Tensor, target: Tensor, alike: bool) -> tuple[Tensor, Tensor]:
     """Return input and target as (N, C) and (N,), or `alike` (N, C). Raises RuntimeError for other shapes."""
     shape, sizes = tuple(input.array.shape), tuple(target.array.shape)
     if len(shape) > 2 or (shape and not shape[-1]):
@@ -272,7 +271,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = arithmetic.minimum(far, distance(positive, negative))
-    gap: Any = arithmetic.sub(arithmetic.add(near, margin), far)
+    gap = arithmetic.sub(arithmetic.add(near, margin), far)
     return apply_loss_reduction(clamp(gap, min=0), reduction)
 
 
@@ -286,7 +285,7 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options: Any = None,
+    options: object = None,
 ) -> Tensor:
     """Return the cross entropy of `linear(input, linear_weight)`: (N, I) or (I,) with (C, …, I), and targets (N, …).
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import binary, with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
@@ -125,8 +125,8 @@ def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Ten
 def squared_error(x: Array, y: Array, *, reduction: str) -> Operand:
     """Return the mean or sum of (x - y)² over all elements."""
     squares = np.asarray(np.square(np.subtract(x, y)))
-    fold: Any = means if reduction == "mean" else sums
-    return fold.op.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
+    fold = op_of(means if reduction == "mean" else sums)
+    return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
 
 
 def _weight_and_reduce(

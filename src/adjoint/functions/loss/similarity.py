@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import result_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.spec import broadcast_shapes
@@ -92,7 +90,7 @@ def margin_ranking_loss(
         >>> F.margin_ranking_loss(ad.tensor([1.0]), ad.tensor([3.0]), ad.tensor([1.0]), margin=0.5)
         tensor(2.5000)
     """
-    apart: Any = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
+    apart = arithmetic.mul(arithmetic.neg(target), arithmetic.sub(input1, input2))
     return apply_loss_reduction(clamp(apart + margin, min=0), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
@@ -193,7 +191,7 @@ def cosine_embedding_loss(
         for x, y in ((input1, input1), (input2, input2), (input1, input2))
     )
     sizes = arithmetic.mul(arithmetic.add(first, tiny), arithmetic.add(second, tiny))
-    cos: Any = arithmetic.div(both, arithmetic.sqrt(sizes))
+    cos = arithmetic.div(both, arithmetic.sqrt(sizes))
     zero = 0.0
     near = select.where(comparison.eq(target, 1), arithmetic.sub(1.0, cos), zero)
     far = select.where(comparison.eq(target, -1), clamp(cos - margin, min=0), zero)
@@ -240,7 +238,7 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = arithmetic.minimum(far, pairwise_distance(positive, negative, p, eps))
-    apart: Any = arithmetic.sub(near, far)
+    apart = arithmetic.sub(near, far)
     return apply_loss_reduction(clamp(apart + margin, min=0), resolve_legacy_reduction(size_average, reduce, reduction))
 
 
@@ -261,7 +259,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         >>> F.pairwise_distance(ad.tensor([[3.0, 4.0]]), ad.zeros(1, 2))
         tensor([5.0000])
     """
-    apart: Any = arithmetic.sub(x1, x2)
+    apart = arithmetic.sub(x1, x2)
     return norm(apart + eps, p, -1, keepdim)
 
 

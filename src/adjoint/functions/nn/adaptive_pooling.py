@@ -11,7 +11,7 @@ import numpy as np
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.publish import rename_node
@@ -123,7 +123,7 @@ adaptive_avg_pool3d = per_rank(autocast_float32(_adaptive_avg_pool), "adaptive_a
 
 def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
     """Return the number of parts of each of the last `rank` dimensions. Raises as PyTorch does for impossible sizes."""
-    shape: Any = input.array.shape
+    shape = input.array.shape
     if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
         raise ValueError(f"Input dimension should be at least {rank + 1}")
     if input.ndim not in (rank + 1, rank + 2):
@@ -166,17 +166,16 @@ def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
     return out
 
 
-def _part_positions(length: int, parts: int) -> Any:
+def _part_positions(length: int, parts: int) -> Array:
     """Return the elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
     numbers = np.arange(parts)
     starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
     taps = np.arange((ends - starts).max())
-    at: Any = np.minimum(starts[:, None] + taps, ends[:, None] - 1)
-    return at
+    return np.minimum(starts[:, None] + taps, ends[:, None] - 1)
 
 
 def _max_pool_blocks(
-    kind: str, input: Tensor, x: Operand, widths: Any, tables: list[Tensor], return_indices: bool
+    kind: str, input: Tensor, x: Operand, widths: Sequence[int], tables: list[Tensor], return_indices: bool
 ) -> Any:
     """Return the largest element of each block of x, made of slices of the input by tables, and its flat index."""
     rank = len(widths)
@@ -187,17 +186,17 @@ def _max_pool_blocks(
     _, places = MAX_POOLS[rank](x.detach(), widths, return_indices=True)
     lead = input.ndim - rank
     lengths, sizes = input.array.shape[lead:], x.array.shape[lead:]
-    where: Any = 0
+    where: Operand = 0
     stride, block = math.prod(lengths), math.prod(sizes)
     for table, length, size in zip(tables, lengths, sizes, strict=True):
         stride, block = stride // length, block // size
-        along: Any = arithmetic.remainder(arithmetic.floor_divide(places, block), size)
+        along = arithmetic.remainder(arithmetic.floor_divide(places, block), size)
         where = where + _lookup_in_table(table, along) * stride
     out = gather_at_flat(input, where, rank)
     return out if rank == 1 else rename_node(out, node), where
 
 
-def _lookup_in_table(table: Any, along: Any) -> Any:
+def _lookup_in_table(table: Tensor, along: Operand) -> Operand:
     """Return the elements of a table (n,), or of one for each image (…, n), at `along` (…, P…)."""
     if table.ndim == 1:
         return indexing.index(table, along, pattern=(0,))
@@ -255,7 +254,7 @@ def _fractional_max_pool(
     if not all(sizes):
         empty = movement.slice(input, bounds=tuple((0, n, 1) for n in (*shape[:2], *sizes)))
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
-    samples: Any = _random_samples
+    samples = _random_samples
     if samples is None:
         drawn = (*shape[:2], rank)
         samples = draws.uniform(shape=drawn, dtype=input.array.dtype, low=0.0, high=1.0, generator=default_generator)
@@ -322,11 +321,11 @@ def _lp_pool(
     """
     p = norm_type
     if math.isinf(p):
-        size: Any = arithmetic.abs(input)
+        size = arithmetic.abs(input)
         largest = MAX_POOLS[rank](size if p > 0 else -size, kernel_size, stride, 0, 1, ceil_mode)
         return largest if p > 0 else -largest
     mean = AVG_POOLS[rank](arithmetic.pow(input, p), kernel_size, stride, 0, ceil_mode)
-    kept: Any = arithmetic.mul(arithmetic.sign(mean), arithmetic.abs(mean).relu())
+    kept = arithmetic.mul(arithmetic.sign(mean), arithmetic.abs(mean).relu())
     count = math.prod(kernel_size) if isinstance(kernel_size, Sequence) else kernel_size**rank
     return arithmetic.pow(kept * count, 1.0 / p)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import default_generator
@@ -146,7 +145,7 @@ def _apply_dropout(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bo
     kind, shape = x.array.dtype, x.array.shape
     if by_feature:
         sizes = (*shape[:2], *(1 for _ in shape[2:]))
-        kept: Any = draws.coin(shape=sizes, dtype=kind, p=1 - p, generator=default_generator)
+        kept = draws.coin(shape=sizes, dtype=kind, p=1 - p, generator=default_generator)
     else:
         kept = draw_in_memory_order(
             x, lambda order: draws.coin(shape=order, dtype=kind, p=1 - p, generator=default_generator)

@@ -90,7 +90,7 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
     with ModeScope(recording=False):
         ones = constant(np.ones(input.array.shape, np.int64))
         met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
-        size: Any = norms.norm(weight.detach(), norm_type, 1, True)
+        size = norms.norm(weight.detach(), norm_type, 1, True)
         long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
         weight.detach().mul_(select.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
     return weight

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
+from adjoint.core.typing import NumpyDtype, Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing import gather, scatter
 from adjoint.functions.nn.embedding import (
@@ -125,7 +124,7 @@ def _check(input: Operand, weight: Operand, offsets: Operand, mode: str, weights
         )
 
 
-def _find_bag_numbers(input: Tensor, offsets: Operand, ended: bool) -> tuple[int, Any]:
+def _find_bag_numbers(input: Tensor, offsets: Operand, ended: bool) -> tuple[int, Tensor]:
     """Return the number of bags, and for each index the number of its bag."""
     check_indices(offsets)
     starts = offsets[:-1] if ended else offsets
@@ -185,8 +184,7 @@ def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Ope
     return select.where(empty, 0.0, found)
 
 
-def _count_bag_rows(at: Any, bags: int, there: Any, kind: Any) -> Any:
+def _count_bag_rows(at: Tensor, bags: int, there: Tensor | None, kind: NumpyDtype) -> Tensor:
     """Count the rows of each bag."""
     ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
-    counts: Any = indexing.index_add(ones, at, shape=(bags,), pattern=(0,))
-    return counts
+    return indexing.index_add(ones, at, shape=(bags,), pattern=(0,))

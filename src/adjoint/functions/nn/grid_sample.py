@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,8 @@ from adjoint.functions.creation.linspace_logspace import linspace_values
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
+
+Tap = tuple[Tensor, Tensor | None]  # positions along one dimension, and their weights
 
 __all__ = ["affine_grid", "grid_sample"]
 MODES = ("bilinear", "nearest", "bicubic")
@@ -141,7 +142,7 @@ def _fill_with_zero_grad(at: Tensor, value: float) -> Operand:
     return select.where(constant(np.zeros((), np.bool_)), at, value)
 
 
-def _nearest_or_linear_taps(at: Any, mode: str) -> list[tuple[Any, Any]]:
+def _nearest_or_linear_taps(at: Tensor, mode: str) -> list[Tap]:
     if mode == "nearest":
         return [(arithmetic.round(at.detach()), _fill_with_zero_grad(at, 1.0) if at.requires_grad else None)]
     low = arithmetic.floor(at.detach())
@@ -149,7 +150,7 @@ def _nearest_or_linear_taps(at: Any, mode: str) -> list[tuple[Any, Any]]:
     return [(low, 1.0 - share), (low + 1.0, share)]
 
 
-def _cubic_taps(at: Tensor, n: int, padding: str, aligned: bool) -> list[tuple[Any, Any]]:
+def _cubic_taps(at: Tensor, n: int, padding: str, aligned: bool) -> list[Tap]:
     """Return four taps with weights of the cubic kernel with a = -0.75. Source: Keys, 1981."""
     low = arithmetic.floor(at.detach())
     t = at - low
@@ -173,10 +174,10 @@ def _cubic_kernel_outer(x: Tensor) -> Tensor:
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 
-def _gather_weighted_corner(flat: Tensor, corner: Sequence[tuple[Any, Any]], sides: Sequence[int]) -> Operand:
+def _gather_weighted_corner(flat: Tensor, corner: Sequence[Tap], sides: Sequence[int]) -> Operand:
     """Return the elements (N, C, P) at one tap in each dimension, by its weights; 0 for a tap outside."""
-    inside: Any = None
-    place: Any = 0
+    inside: Operand = None
+    place: Operand = 0
     weight: Operand = None
     for (at, share), n in zip(corner, sides, strict=True):
         within = comparison.logical_and(comparison.ge(at, 0.0), comparison.lt(at, float(n)))
@@ -230,5 +231,5 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _pixel_centers(n: int, aligned: bool, kind: NumpyDtype) -> Array:
     if n <= 1:
         return np.zeros(n, kind)
-    at: Any = linspace_values(-1, 1, n, kind)
+    at = linspace_values(-1, 1, n, kind)
     return at if aligned else at * kind.type(n - 1) / kind.type(n)

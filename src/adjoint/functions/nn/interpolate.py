@@ -105,7 +105,7 @@ def interpolate(
         raise NotImplementedError(f"interpolate: \"{mode}\" not implemented for '{scalar_type(input.dtype)}'")
     if dtype.kind not in "fV" and mode not in NEAREST:
         real = select.cast(input, dtype=np.dtype(np.float32))
-        precise: Any = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        precise = interpolate(real, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         return select.cast(arithmetic.round(precise.clamp(0, 255)), dtype=dtype)
     if antialias:
         smooth = interpolate_antialiased(input, new, scales, mode, aligned)
@@ -238,7 +238,7 @@ def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
 def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype) -> list[tuple[Any, Any]]:
     """Return the positions along one dimension that each new element is made of, and their weights."""
     # PyTorch's rounding decides on the places
-    wide: Any = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
+    wide: type[np.floating[Any]] = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
     step = wide(1.0 / scale) if scale is not None else wide(old) / wide(new)
     to = np.arange(new, dtype=wide)
     if mode in NEAREST:

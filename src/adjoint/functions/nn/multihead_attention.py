@@ -47,7 +47,7 @@ def multi_head_attention_forward(
     """
     batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     q: Operand = query
-    k: Any = key
+    k = key
     v: Operand = value
     if not batched:
         q = query.unsqueeze(1)

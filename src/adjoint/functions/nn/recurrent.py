@@ -143,7 +143,7 @@ def _gru(gates: Tensor, state: State, across: Tensor, bias: Tensor | None) -> St
     rz, a = split(gates, [2 * width, width], 1)
     recurrent_rz, b = split(recurrent, [2 * width, width], 1)
     r, z = chunk(transcendental.sigmoid(arithmetic.add(rz, recurrent_rz)), 2, 1)
-    n: Any = transcendental.tanh(arithmetic.add(a, arithmetic.mul(r, b)))
+    n = transcendental.tanh(arithmetic.add(a, arithmetic.mul(r, b)))
     return (arithmetic.add(n, arithmetic.mul(z, arithmetic.sub(h, n))),)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import default
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DtypeLike
@@ -38,7 +36,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
 
 
 @public(inplace=True)
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return the running product along `dim`; zeros are differentiated exactly."""
     x = _cast_to_sum_dtype(input, dtype)
     axis = one_dim(dim, x.ndim)

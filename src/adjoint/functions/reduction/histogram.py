@@ -94,7 +94,7 @@ def histogramdd(
     input: Tensor,
     bins: Tensor | int | Sequence[Tensor | float],
     *,
-    range: Any = None,
+    range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramOfPoints:
@@ -123,7 +123,7 @@ def histogramdd(
 
 
 def _histogram(
-    name: str, x: Operand, bins: list[Any], limits: Any, weight: Operand, density: bool
+    name: str, x: Operand, bins: list[Any], limits: Sequence[float] | None, weight: Operand, density: bool
 ) -> HistogramOfPoints:
     if x.array.dtype.name not in ("float32", "float64"):
         raise NotImplementedError(f'"histogramdd" not implemented for {x.dtype}')
@@ -153,11 +153,11 @@ def _histogram(
             )
         edges.append(nonzero.bin_edges(x, bins=int(given), at=at, bounds=bounds))
     ones = creation.ones(x.array.shape[0], dtype=x.dtype)
-    hist: Any = nonzero.counts_in_bins(x, ones if weight is None else weight.detach(), *edges)
+    hist = nonzero.counts_in_bins(x, ones if weight is None else weight.detach(), *edges)
     if density:
         hist = hist / hist.sum()
         for at, bounds_of in enumerate(edges):
-            widths: Any = bounds_of[1:] - bounds_of[:-1]
+            widths = bounds_of[1:] - bounds_of[:-1]
             hist = hist / widths.reshape(-1, *([1] * (len(edges) - at - 1)))
     return HistogramOfPoints(hist, tuple(edges))
 

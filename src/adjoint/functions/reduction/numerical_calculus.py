@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.functions.api.dim_args import one_dim, some_dims
+from adjoint.functions.api.dim_args import Dims, one_dim, some_dims
 from adjoint.functions.api.publish import public
 from adjoint.functions.creation import creation
 from adjoint.functions.shape import join, shape
@@ -51,7 +51,13 @@ def diff(
     return out
 
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+def gradient(
+    input: Tensor,
+    *,
+    spacing: Tensor | float | Sequence[Tensor | float] | None = 1,
+    dim: Dims = None,
+    edge_order: int = 1,
+) -> tuple[Tensor, ...]:
     """Return the slope along each of `dim`, by default all dimensions: central differences, one-sided at both ends.
 
     `spacing` is the distance of neighbours, or one for each dimension, or a vector of coordinates for each. At the ends
@@ -61,24 +67,24 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    several = isinstance(spacing, (tuple, list))
-    if dim is None and several and len(spacing) != input.ndim:
+    listed = spacing if isinstance(spacing, (tuple, list)) else None
+    if dim is None and listed is not None and len(listed) != input.ndim:
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
-            f"{input.ndim}', since dim argument was not given, but got a list of length {len(spacing)}"
+            f"{input.ndim}', since dim argument was not given, but got a list of length {len(listed)}"
         )
     chosen = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     some_dims(chosen, input.ndim)  # none twice
     dims = [one_dim(d, input.ndim) for d in chosen]
-    if several and len(spacing) != len(dims):
+    if listed is not None and len(listed) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
-            f"same length, but got a spacing argument of length {len(spacing)} and a dim argument of length "
+            f"same length, but got a spacing argument of length {len(listed)} and a dim argument of length "
             f"{len(dims)}."
         )
     if any(input.array.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    distances = spacing if several else [1 if spacing is None else spacing] * len(dims)
+    distances = listed if listed is not None else [1 if spacing is None else spacing] * len(dims)
     return tuple(_gradient_along_dim(input, d, h, edge_order) for d, h in zip(dims, distances, strict=True))
 
 
@@ -107,7 +113,7 @@ def _gradient_at_coordinates(x: Tensor, d: int, places: Tensor, order: int) -> T
         raise RuntimeError(
             f"gradient: {places.array.shape[0]} coordinates for dimension {d}, which has size {x.array.shape[d]}"
         )
-    gaps: Any = diff(places).reshape(-1, *(1 for _ in range(x.ndim - d - 1)))
+    gaps = diff(places).reshape(-1, *(1 for _ in range(x.ndim - d - 1)))
     before, after = _slice_along(gaps, 0, 0, -1), _slice_along(gaps, 0, 1)
     inner = (
         _slice_along(x, d, 0, -2) * (-after / (before * (before + after)))

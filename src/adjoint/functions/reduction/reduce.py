@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype import DTYPES, default, is_floating, numpy_dtype
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import nondefault
@@ -34,6 +35,7 @@ __all__ = [
     "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
+_TAKE_ALONG_ROW = op_of(indexing.take_along_row)
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
@@ -64,7 +66,7 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
 
 
 @public()
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Σ over `dim`, NaN counting as 0."""
     check_ordered("nansum", input)
     x: Operand = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
@@ -97,13 +99,13 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
 
 
 @public()
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return the mean over `dim` of the elements that are not NaN."""
     if DTYPES[input.array.dtype].rank < 2:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
         )
-    there: Any = select.cast(comparison.logical_not(comparison.isnan(input.detach())), dtype=input.array.dtype)
+    there = select.cast(comparison.logical_not(comparison.isnan(input.detach())), dtype=input.array.dtype)
     return arithmetic.div(nansum(input, dim, keepdim, dtype=dtype), there.sum(dim, keepdim))
 
 
@@ -113,7 +115,7 @@ def _replace_nan_by_zero(input: Tensor) -> Tensor:
 
 @public()
 @autocast_float32
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Π over `dim`, or over all dimensions."""
     x = _cast_to_sum_dtype(input, dtype)
     return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
@@ -176,7 +178,7 @@ def aminmax(
     if out is not None:
         return write_out(out, aminmax, input, dim=dim, keepdim=keepdim)
     x: Operand = input
-    over: Any = () if dim is None else dim
+    over = () if dim is None else dim
     return AminmaxResult(x.amin(over, keepdim), x.amax(over, keepdim))
 
 
@@ -267,8 +269,7 @@ def _max_or_min(
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
-            op: Any = indexing.take_along_row
-            return kind(wrap_computed(op.op, (x, indices), {}, found), indices)
+            return kind(wrap_computed(_TAKE_ALONG_ROW, (x, indices), {}, found), indices)
     indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 
@@ -314,9 +315,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg_extreme(input, dim, keepdim, reduction.argmin)
 
 
-def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Any) -> Tensor:
+def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Function) -> Tensor:
     x = _detach_or_rewrap(input)
-    name = where_is.op.name
+    name = op_of(where_is).name
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input")
     check_ordered(name, x)
@@ -381,7 +382,9 @@ def squared_size(x: Tensor) -> Tensor:
 
 
 @in_float32
-def power_norm(input: Tensor, p: Operand = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def power_norm(
+    input: Tensor, p: Operand = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None
+) -> Tensor:
     """Return (Σ|x|ᵖ)^(1/p) over `dim`; "fro" is p = 2, ±inf the extremes, 0 counts. The gradient at 0 is taken as 0.
 
     Raises: RuntimeError for integers.
@@ -414,7 +417,7 @@ def power_norm(input: Tensor, p: Operand = 2, dim: Dims = None, keepdim: bool = 
     return select.where(zero, nothing, arithmetic.pow(select.where(zero, 1.0, summed), 1.0 / power))
 
 
-def cast_floats(input: Tensor, dtype: Any) -> Tensor:
+def cast_floats(input: Tensor, dtype: DtypeLike) -> Tensor:
     """Return `input`, in type `dtype` if that is given. Raises RuntimeError for integers."""
     x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
     if not is_floating(x.array):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -106,7 +105,7 @@ def _segment_starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None
 def _segment_numbers(starts: Tensor, data: Tensor, axis: int) -> Tensor:
     """Return the number of the segment of each element, counted from 1."""
     size = data.array.shape[axis]
-    at: Any = creation.arange(size, dtype=starts.dtype)
+    at = creation.arange(size, dtype=starts.dtype)
     rows = shape.expand(at, (*starts.array.shape[:-1], size))
     found = sort_quantile_unique.searchsorted(starts, select.copy(rows), right=True)
     return _expand_trailing(found, data, axis)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
@@ -161,7 +161,7 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
     value = indexing.gather(flat.detach(), _median_index(flat.detach(), 0, ignore_nan), axis=0)
-    same: Any = comparison.logical_or(
+    same = comparison.logical_or(
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
     )
@@ -209,7 +209,7 @@ def nanquantile(
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-RANK_ROUNDING: dict[str, Any] = {
+RANK_ROUNDING: dict[str, Function | None] = {
     "linear": None,
     "midpoint": None,
     "lower": arithmetic.floor,
@@ -241,11 +241,11 @@ def _quantile(
     missing = reduction.sum(select.cast(comparison.isnan(values.detach()), dtype=whole), axes=(axis,), keepdims=True)
     left_out = missing if ignore_nan else arithmetic.mul(missing, 0)
     last = arithmetic.maximum(arithmetic.sub(end, left_out), 0)
-    results = []
+    rounding, results = RANK_ROUNDING[interpolation], []
     for one in wanted:
         place = arithmetic.mul(select.cast(last, dtype=real), one)
-        if RANK_ROUNDING[interpolation] is not None:
-            place = RANK_ROUNDING[interpolation](place)
+        if rounding is not None:
+            place = rounding(place)
         if not ignore_nan:  # NaN comes last in the order
             place = select.where(comparison.gt(missing, 0), float(end), place)
         low, high = (select.cast(rounded(place), dtype=whole) for rounded in (arithmetic.floor, arithmetic.ceil))
@@ -269,7 +269,7 @@ def _quantile(
     return movement.cat(*rows, axis=0)
 
 
-def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[Any], bool]:
+def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[float], bool]:
     """Return the orders one by one, numbers or float64 tensors, and whether there is but one, not in a sequence."""
     if not isinstance(q, Tensor):
         wanted = np.asarray(q, np.float64)
@@ -286,7 +286,7 @@ def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[Any], bool]:
     return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
-def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, int]:
+def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Array, Array, Array, int]:
     """Return positions of the distinct slices along `dim`, which of them each slice is, their counts, and the axis."""
     x = ravel(input.detach()) if dim is None else input.detach()
     axis = 0 if dim is None else one_dim(dim, x.ndim)
@@ -370,7 +370,7 @@ def searchsorted(
         raise RuntimeError(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
-    ordered: Any = sorted_sequence.detach()
+    ordered = sorted_sequence.detach()
     if not ordered.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
     if sorter is not None:

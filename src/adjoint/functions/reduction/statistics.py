@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
@@ -75,7 +73,7 @@ def std(
     return _var_or_std(deviation.deviation, input, dim, unbiased, keepdim, correction)
 
 
-def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
+def _var_or_std(of: Function, x: Tensor, dim: Dims, unbiased: bool, keepdim: bool, correction: float | None) -> Tensor:
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     if isinstance(dim, bool):  # var(input, unbiased)
@@ -100,7 +98,7 @@ def _var_or_std(of: Any, x: Tensor, dim: Any, unbiased: bool, keepdim: bool, cor
 @public(method=False)
 @in_float32
 def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
     """Return `var` and `mean` over `dim`."""
     return _spread_and_mean(input, dim, unbiased, keepdim, correction, var, "VarMeanBackward0")
@@ -109,14 +107,14 @@ def var_mean(
 @public(method=False)
 @in_float32
 def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, ...]:
     """Return `std` and `mean` over `dim`."""
     return _spread_and_mean(input, dim, unbiased, keepdim, correction, std, "StdMeanBackward0")
 
 
 def _spread_and_mean(
-    x: Tensor, dim: Any, unbiased: bool, keepdim: bool, correction: float | None, spread: Function, kind: str
+    x: Tensor, dim: Dims, unbiased: bool, keepdim: bool, correction: float | None, spread: Function, kind: str
 ) -> tuple[Tensor, ...]:
     if isinstance(dim, bool):
         unbiased, dim = dim, None
@@ -150,7 +148,7 @@ def cov(
     if _try_read_number(total) == 0 and weights is not None:
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = reduction.sum(x if weights is None else x * weights, axes=(1,), keepdims=True) / total
-    freedom: Any = total - correction
+    freedom = total - correction
     if aweights is not None and correction:
         freedom = total - (weights * aweights).sum() * correction / total
     if (known := _try_read_number(freedom)) is not None and known <= 0:
@@ -166,7 +164,7 @@ def cov(
     return shape.squeeze(arithmetic.div(products, freedom))
 
 
-def _try_read_number(value: Tensor | float) -> Any:
+def _try_read_number(value: Tensor | float) -> Operand:
     """Return a number, or the one that a tensor holds; None while a step is traced."""
     if not isinstance(value, Tensor):
         return value
@@ -209,10 +207,10 @@ def corrcoef(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
-    c: Any = cov(input)
+    c = cov(input)
     if not c.ndim:
         return c / c
-    variances: Any = diag(c)
+    variances = diag(c)
     complex_ones = c.array.dtype.kind == "c"
     deviations = (variances.real if complex_ones else variances).sqrt()
     c = c / deviations[:, None] / deviations[None, :]

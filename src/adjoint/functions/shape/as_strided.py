@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import default, numpy_dtype
-from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.hooks import HookableNode, hooks_of
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.as_strided import dense_strides, memory_span, strided_view
@@ -19,7 +20,7 @@ from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, memory_format, preserve_format
 from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, tangents_of, wrap
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, ShapeLike
 from adjoint.functions.api.dim_args import one_dim, parse_shape
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
@@ -63,9 +64,8 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
             f"itemsize {each} requiring a storage size of {needed * each} are out of bounds for storage of size "
             f"{have * each}"
         )
-    op: Any = strides.as_strided
     return strides.apply_as_view(
-        op.op, input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry
+        op_of(strides.as_strided), input, size=shape, stride=steps, storage_offset=storage_offset, geometry=geometry
     )
 
 
@@ -80,9 +80,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    op: Any = strides.unfold
     x = self if self.ndim else shapes.reshape(self, (1,))
-    out = strides.apply_as_view(op.op, x, dimension=d, size=size, step=step)
+    out = strides.apply_as_view(op_of(strides.unfold), x, dimension=d, size=size, step=step)
     return out if self.ndim else shapes.reshape(out, (size,))
 
 
@@ -93,12 +92,12 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def empty_strided(
-    size: Any,
-    stride: Any,
+    size: ShapeLike,
+    stride: ShapeLike,
     *,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -119,7 +118,7 @@ def empty_strided(
 def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[..., Tensor]:
     """Return `function`, which makes a view, as a method after which the tensor is that view of what it was."""
 
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def call(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         tracer = mode.tracer if nondefault.count else None
         if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.captured_tensors())):
             tracer.refuse_form(called)
@@ -162,10 +161,10 @@ def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
     x.memory = out.memory
 
 
-def _set_array(x: Tensor, array: Operand, node: Any) -> None:
+def _set_array(x: Tensor, array: Array, node: HookableNode | None) -> None:
     """Let `x` see `array`; its version goes up."""
     x.array, x.node = array, node
-    if type(node) is Leaf:
+    if isinstance(node, Leaf):
         node.shape, node.dtype = array.shape, array.dtype
     if not isinstance(x.memory, InferenceStorage):
         storage_of(x).version += 1
@@ -185,7 +184,7 @@ for _name, _f in _VIEWS.items():
 
 
 @public(varargs_ints=True)
-def resize_(self: Tensor, size: tuple[int, ...], *, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, size: tuple[int, ...], *, memory_format: memory_format | None = None) -> Tensor:
     """Give the tensor another number of elements: its memory as far as it goes, then zeros.
 
     They come to lie as `memory_format` says. Raises RuntimeError for a tensor that requires grad, and for more elements
@@ -196,7 +195,7 @@ def resize_(self: Tensor, size: tuple[int, ...], *, memory_format: Any = None) -
     order: tuple[int, ...] = getattr(memory_format, "order", ())
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory format Preserve")
-    if order and len(order) != len(size):
+    if memory_format is not None and order and len(order) != len(size):
         raise RuntimeError(f"required rank {len(order)} tensor to use {memory_format.name} format")
     if self.array.shape == size and (memory_format is None or self.is_contiguous(memory_format=memory_format)):
         return self
@@ -231,7 +230,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
     return resize_(input, the_template.array.shape, memory_format=memory_format)
 
 
-def _resize(self: Tensor, *size: Any) -> Tensor:
+def _resize(self: Tensor, *size: ShapeLike) -> Tensor:
     """Return `reshape`, under the name it once had."""
     warn_user("non-inplace resize is deprecated", UserWarning)
     return shapes.reshape(self, parse_shape(size))
@@ -246,7 +245,7 @@ def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
 @public()
 def set_(
     self: Tensor,
-    source: Any= None,
+    source: Any = None,
     storage_offset: int = 0,
     size: tuple[int, ...] | None = None,
     stride: tuple[int, ...] | None = None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype, promote
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import DtypeLike
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -68,7 +68,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(shapes.ravel(input), offset)
 
 
-def block_diag(*tensors: Any) -> Tensor:
+def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """Return matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
     parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
     for i, part in enumerate(parts):
@@ -136,11 +136,15 @@ def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tens
     return rename_node(out, f"{name.capitalize()}Backward0")
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: DeviceLike = None
+) -> Tensor:
     """Return the positions on and below a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.tril_indices(row, offset, col)).astype(numpy_dtype(dtype)))
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: Any = None) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: DeviceLike = None
+) -> Tensor:
     """Return the positions on and above a diagonal of a matrix: (2, count)."""
     return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))

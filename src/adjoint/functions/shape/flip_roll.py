@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
+from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
 from adjoint.ops.elementwise import select
@@ -18,7 +17,7 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 
 
 @public(varargs_ints=True)
-def flip(input: Tensor, dims: Any) -> Tensor:
+def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of the elements reversed along `dims`.
 
     Args:
@@ -50,7 +49,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @public()
-def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Any = ()) -> Tensor:
+def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Dims = ()) -> Tensor:
     """Move the elements by `shifts` along `dims`, those beyond the end to the start; flattened without `dims`."""
     steps = parse_shape((shifts,))
     axes = parse_shape((dims,)) if dims is not None else ()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.functions.api.dim_args import one_dim
@@ -21,6 +21,8 @@ from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 
 __all__ = ["cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack"]
+
+_CAT = op_of(movement.cat)
 
 
 @public(method=False)
@@ -40,8 +42,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     if type(tensors) is list and _is_uniform(tensors):
         rank = len(tensors[0].array.shape)
-        op: Any = movement.cat
-        return apply(op.op, tuple(tensors), {"axis": one_dim(dim, rank)})
+        return apply(_CAT, tuple(tensors), {"axis": one_dim(dim, rank)})
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -129,7 +130,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     linear=True,
     dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),
 )
-def _stack(*tensors: Any, axis: int) -> Array:
+def _stack(*tensors: Array, axis: int) -> Array:
     shape = tensors[0].shape
     if not axis and len(tensors) < 8 and all(part.flags.c_contiguous for part in tensors):
         return np.array(tensors)  # half the time for few of them, but no way to copy what lies otherwise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from adjoint.ops.indexing import indexing
 __all__ = ["cartesian_prod", "combinations", "meshgrid"]
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return for each vector a grid with one dimension per vector, along which its values vary.
 
     Args:
@@ -56,7 +56,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-def cartesian_prod(*tensors: Any) -> Tensor:
+def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """Return all tuples with one element of each vector, as rows; a single vector itself."""
     parts = _as_tensor_list(tensors)
     for part in parts:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape.shape import ravel, unsqueeze
@@ -62,7 +62,7 @@ def _accept_counts_alone(function: Function) -> Function:
     """Return `function`, which with its first argument alone takes that for counts: of each position as many."""
 
     @wraps(function)
-    def call(*args: Any, **named: Any) -> Tensor:
+    def call(*args: Operand, **named: Operand) -> Tensor:
         counts = named.pop("repeats") if not args and "input" not in named else None
         if counts is None and len(args) == 1 and "repeats" not in named and "dim" not in named:
             counts, args = args[0], ()

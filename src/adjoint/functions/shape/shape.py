@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 from numpy import ndarray
 
+from adjoint.core.dtype.dtype import as_dtype
 from adjoint.core.dtype.dtype import dtype as DType
 from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.tensor.as_strided import try_view
-from adjoint.core.tensor.memory_format import contiguous_format
+from adjoint.core.tensor.memory_format import contiguous_format, memory_format
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
-from adjoint.core.typing import Operand, Operands
-from adjoint.functions.api.dim_args import one_dim, parse_shape, some_dims
+from adjoint.core.typing import DtypeLike, Operands, ShapeLike
+from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.ops.elementwise import select as selection
@@ -118,7 +119,7 @@ def _check_view_sizes(input: Tensor, dtype: DType, old: int, new: int, start: in
 
 
 @public(varargs_ints=True, overload=(DType, _view_as_dtype))
-def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
+def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
     """Return the same memory under another shape, or as another dtype.
 
     Args:
@@ -133,7 +134,7 @@ def view(self: Tensor, shape: Any, *, dtype: Any = None) -> Tensor:
         >>> x
         tensor([0., 5., 0., 0.])
     """
-    return _view(self, shape) if dtype is None else _view_as_dtype(self, dtype)
+    return _view(self, shape) if dtype is None else _view_as_dtype(self, as_dtype(dtype))
 
 
 @public()
@@ -210,7 +211,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 @public(varargs_ints=True)
-def permute(input: Tensor, dims: Any) -> Tensor:
+def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Return a view with the dimensions in the order `dims`.
 
     Dimension i of the result is dimension `dims[i]` of the input.
@@ -294,7 +295,7 @@ for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
 
 
 @public()
-def movedim(input: Tensor, source: Operand, destination: Any) -> Tensor:
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Move dimensions `source` to `destination`; the others keep their order. Raises RuntimeError for repeats."""
     froms, tos = ([v] if isinstance(v, int) else list(v) for v in (source, destination))
     if len(froms) != len(tos):
@@ -314,7 +315,7 @@ def movedim(input: Tensor, source: Operand, destination: Any) -> Tensor:
 
 
 @public()
-def moveaxis(input: Tensor, source: Operand, destination: Any) -> Tensor:
+def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Return `movedim`, as NumPy calls it."""
     return movedim(input, source, destination)
 
@@ -337,7 +338,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @public()
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """Return a view without dimensions of size 1.
 
     Args:
@@ -356,7 +357,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @public(varargs_ints=True)
-def expand(self: Tensor, size: Any) -> Tensor:
+def expand(self: Tensor, size: Sequence[int]) -> Tensor:
     """Return a view in which dimensions of size 1, and new leading ones, repeat their elements without a copy.
 
     Args:
@@ -400,12 +401,12 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @public()
-def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+def broadcast_to(input: Tensor, shape: Sequence[int]) -> Tensor:
     """Return `expand` to `shape`."""
     return expand(input, shape)
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return tensors expanded to the shape to which all broadcast."""
     parts = _as_tensor_list(tensors)
     try:
@@ -419,7 +420,7 @@ def _as_tensor_list(tensors: Operands) -> list[Tensor]:
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
 
 
-def broadcast_shapes(*shapes: Any) -> Size:
+def broadcast_shapes(*shapes: ShapeLike) -> Size:
     """Return the shape to which all broadcast. Raises RuntimeError if there is none, ValueError for a negative size."""
     for shape in shapes:
         if not isinstance(shape, (int, tuple, list)):
@@ -434,7 +435,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 @public()
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     """Return `length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -470,7 +471,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @public()
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Return the tensor itself if its elements lie in row-major order, else a copy that does.
 
     Args:
@@ -487,22 +488,22 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     return copy_in_order(self, order=order) if order else selection.copy(self)
 
 
-def _raise_rank(n: int, tensors: Operands, wrap: Any) -> Any:
+def _raise_rank(n: int, tensors: Operands, wrap: Callable[[Tensor], Tensor]) -> Any:
     out = tuple(wrap(part) if part.ndim < n else part for part in _as_tensor_list(tensors))
     return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 
 
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with at least one dimension."""
     return _raise_rank(1, tensors, lambda x: reshape(x, (1,)))
 
 
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with at least two dimensions; vectors become rows."""
     return _raise_rank(2, tensors, lambda x: unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
 
 
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
 
     def wrap(x: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,11 @@ __all__ = [
 
 @public()
 def split(
-    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+    tensor: Tensor,
+    split_size_or_sections: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """Return the pieces of a tensor along `dim`, as a tuple of views.
 
@@ -153,7 +156,7 @@ def _separate_parts(parts: tuple[Tensor, ...], called: type[pieces.SplitOutputs]
 @public()
 def tensor_split(
     input: Tensor,
-    indices_or_sections: Any = None,
+    indices_or_sections: Tensor | int | Sequence[int] | None = None,
     dim: int = 0,
     *,
     indices: Operand = None,
@@ -189,7 +192,7 @@ def tensor_split(
         bounds = [i * (size // n) + min(i, size % n) for i in range(n + 1)]
     else:
         several = isinstance(indices_or_sections, Sequence) and not isinstance(indices_or_sections, str)
-        places = indices_or_sections if several else (indices_or_sections,)
+        places: Operand = indices_or_sections if several else (indices_or_sections,)
         wrong = [p for p in places if not hasattr(p, "__index__")]
         if wrong:
             raise TypeError(
@@ -201,7 +204,7 @@ def tensor_split(
 
 
 def _make_named_split(name: str, least: int, dim: Function) -> Function:
-    def call(input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | str) -> tuple[Tensor, ...]:
+    def call(input: Tensor, indices_or_sections: Tensor | int | Sequence[int]) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "

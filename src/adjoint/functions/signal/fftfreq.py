@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DtypeLike, Function
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function
 from adjoint.functions.api.dim_args import Dims, one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.shape.flip_roll import roll
@@ -22,8 +20,8 @@ def fftfreq(
     d: float = 1.0,
     *,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return 0, 1, …, -2, -1 over n d: the frequencies of `fft` of n samples at distance d.
@@ -41,8 +39,8 @@ def rfftfreq(
     d: float = 1.0,
     *,
     dtype: DtypeLike = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return 0, 1, …, n // 2 over n d: the frequencies of `rfft` of n samples at distance d.

@@ -76,7 +76,7 @@ def stft(
     if weights is not None:
         frames = arithmetic.mul(frames, weights)
     transform = fft.rfft if onesided else fft.fft
-    spectrum: Any = transform(frames, norm="ortho" if normalized else None)
+    spectrum = transform(frames, norm="ortho" if normalized else None)
     out: Tensor = movement.swap(spectrum, -1, -2)
     return out if return_complex else view_as_real(out)
 
@@ -105,7 +105,7 @@ def istft(
     count, frames = input.array.shape[-2:]
     if onesided is None:
         onesided = count != n_fft
-    spectrum: Any = movement.swap(input, -1, -2)
+    spectrum = movement.swap(input, -1, -2)
     norm = "ortho" if normalized else None
     if return_complex:
         if onesided:
@@ -120,10 +120,10 @@ def istft(
         weights = constant(np.ones(n_fft, pieces.array.dtype))
     reach = n_fft + hop * (frames - 1)
     lead = tuple(pieces.array.shape[:-2])
-    steps: dict[str, Any] = {"stride": (hop,), "dilation": (1,)}
-    added: Any = fold(arithmetic.mul(pieces, weights), shape=(*lead, reach), **steps)
+    steps: dict[str, tuple[int, ...]] = {"stride": (hop,), "dilation": (1,)}
+    added = fold(arithmetic.mul(pieces, weights), shape=(*lead, reach), **steps)
     squares = movement.expand(arithmetic.square(weights), shape=(frames, n_fft))
-    envelope: Any = fold(squares, shape=(reach,), **steps)
+    envelope = fold(squares, shape=(reach,), **steps)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else reach - start
     added, envelope = added[..., start:end], envelope[start:end]
@@ -197,6 +197,5 @@ def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
             f"at dimension {x.ndim - 1} of input {list(x.array.shape)}"
         )
     places = np.pad(np.arange(n), by, PAD_MODES[pad_mode])
-    every: tuple[Any, ...] = (slice(None),) * (x.ndim - 1)
-    picked: Any = x[(*every, constant(places))]
-    return picked
+    every: tuple[slice, ...] = (slice(None),) * (x.ndim - 1)
+    return x[(*every, constant(places))]

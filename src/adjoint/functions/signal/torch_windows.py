@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from inspect import signature
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.device import device as Device
-from adjoint.core.dtype.dtype import default
+from adjoint.core.dtype.dtype import as_dtype, default
 from adjoint.core.dtype.dtype import dtype as DType
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.memory_format import strided
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, DeviceLike, DtypeLike
 from adjoint.ops.special.bessel import i0
 
 __all__ = [
@@ -25,7 +26,7 @@ __all__ = [
     "kaiser", "nuttall",
 ]  # fmt: skip
 
-Curve = Callable[[Any], Any]
+Curve = Callable[[Array], Array]
 
 
 def _make_window_function(curve_of: Callable[..., Curve]) -> Callable[..., Tensor]:
@@ -38,11 +39,11 @@ def _make_window_function(curve_of: Callable[..., Curve]) -> Callable[..., Tenso
         M: int,
         *,
         sym: bool = True,
-        dtype: Any = None,
-        layout: Any = strided,
-        device: Any = None,
+        dtype: DtypeLike = None,
+        layout: object = strided,
+        device: DeviceLike = None,
         requires_grad: bool = False,
-        **options: Any,
+        **options: object,
     ) -> Tensor:
         kind = _check_window(checked_name, M, dtype, layout)
         curve = curve_of(M, sym, **options)
@@ -143,11 +144,10 @@ def kaiser(M: int, sym: bool, *, beta: float = 12.0) -> Curve:
     """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
-    bessel: Any = i0
 
-    def curve(n: Any) -> Any:
+    def curve(n: Array) -> Array:
         height = np.sqrt(np.maximum(1 - (2 * n / _periods(M, sym) - 1) ** 2, 0.0))
-        return bessel.op.evaluate(beta * height) / bessel.op.evaluate(np.array(float(beta)))
+        return op_of(i0).evaluate(beta * height) / op_of(i0).evaluate(np.array(float(beta)))
 
     return curve if M != 1 else np.ones_like
 
@@ -161,16 +161,16 @@ def nuttall(M: int, sym: bool) -> Curve:
 def _sum_cosines(M: int, sym: bool, weights: list[float]) -> Curve:
     """Return the alternating sum of cosines, constant 1 for a window of one point."""
 
-    def curve(n: Any) -> Any:
+    def curve(n: Array) -> Array:
         turn = 2 * math.pi * n / _periods(M, sym)
         return sum((-1) ** i * weight * np.cos(i * turn) for i, weight in enumerate(weights))
 
     return curve if M > 1 else np.ones_like
 
 
-def _check_window(name: str, length: int, dtype: Any, layout: Any) -> DType:
+def _check_window(name: str, length: int, dtype: DtypeLike, layout: object) -> DType:
     """Return the element type of a window. Raises ValueError for a bad length, layout or type."""
-    kind: DType = default.floating if dtype is None else dtype
+    kind = default.floating if dtype is None else as_dtype(dtype)
     if length < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={length}")
     if layout is not strided:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from inspect import signature
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, numpy_dtype
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DtypeLike, Function, NumpyDtype
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype
 from adjoint.functions.creation.creation import finish_factory
 from adjoint.ops.special.bessel import i0
 
@@ -26,13 +26,13 @@ def _make_window_function(curve: Function) -> Callable[..., Tensor]:
     def window(
         window_length: int,
         periodic: bool = True,
-        *args: Any,
+        *args: object,
         dtype: DtypeLike = None,
-        layout: Any = None,
-        device: Any = None,
+        layout: object = None,
+        device: DeviceLike = None,
         pin_memory: bool = False,
         requires_grad: bool = False,
-        **options: Any,
+        **options: object,
     ) -> Tensor:
         if len(args) > len(own):
             raise TypeError(f"{name}() takes {len(own) + 2} positional arguments but {len(args) + 2} were given")
@@ -75,9 +75,8 @@ def hann_window(t: Array) -> Array:
 @_make_window_function
 def kaiser_window(t: Array, beta: float = 12.0) -> Array:
     """Return I₀(beta √(1 - (2n/N - 1)²)) / I₀(beta); N and errors as in `hann_window`."""
-    bessel: Any = i0
     height = np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0.0))
-    return bessel.op.evaluate(beta * height) / bessel.op.evaluate(np.array(float(beta)))
+    return op_of(i0).evaluate(beta * height) / op_of(i0).evaluate(np.array(float(beta)))
 
 
 def _check_window(name: str, length: int, dtype: DtypeLike) -> NumpyDtype:

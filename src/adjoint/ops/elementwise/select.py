@@ -103,7 +103,7 @@ def _convert_operand(value: Operand, array: Operand, target: Operand) -> Operand
     return cast(value, dtype=target) if hasattr(array, "dtype") else number_as_array(value, target)
 
 
-def number_as_array(value: Operand, dtype: Any) -> Operand:
+def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:
     """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
 
     Raises RuntimeError for one that is too large.

@@ -18,6 +18,7 @@ from adjoint.core.graph.node import Leaf, Node, PackedValue, Vertex, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
 from adjoint.core.op.op import Op, op_of
+from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.meta import any_meta, replay_slot
@@ -75,7 +76,7 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
     if nondefault.count and mode.tracer is not None:
         _check_expanded(view, called)
-        _rebind(x, out, called, since)
+        _rebind(mode.tracer, x, out, called, since)
     else:
         array = check_separate(x.array, called, view)
         if history and since is not None:
@@ -302,12 +303,11 @@ def _check_shape_and_dtype(x: Tensor, out: Tensor, called: str) -> None:
         )
 
 
-def _rebind(x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+def _rebind(tracer: Interpreter, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
     """Rebind, in a trace, every tensor that sees the memory to its part of the new value.
 
     What was computed since then may keep the old value: symbols do not change.
     """
-    tracer: Any = mode.tracer
     if tracer.writes_symbols:
         tracer.rebind(x, out, called, since)
         return

@@ -78,8 +78,7 @@ def convolution_input(
     taps, places = tuple(range(2, 2 + rank)), tuple(range(3 + rank, 3 + 2 * rank))
     windowed = windowed.transpose(2 + rank, 0, 1, *places, *taps).reshape(n, c, *g.shape[2:], *weight.shape[2:])
     framed = tuple(s + 2 * p for s, p in zip(shape[2:], padding, strict=True))
-    folded: Any = fold
-    full = folded.op.evaluate(windowed, shape=(n, c, *framed), stride=stride, dilation=dilation)
+    full = op_of(fold).evaluate(windowed, shape=(n, c, *framed), stride=stride, dilation=dilation)
     inner = tuple(slice(p, p + s) for s, p in zip(shape[2:], padding, strict=True))
     return np.ascontiguousarray(full[(..., *inner)])
 

@@ -16,7 +16,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.core.typing import Operand
+from adjoint.core.typing import NumpyDtype, Operand
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices
 
 
@@ -152,7 +152,7 @@ def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dil
     steps = [math.prod(lengths[d + 1 :]) for d in range(len(size))]
     reach = _grid([np.arange(k) * d * s for k, d, s in zip(size, dilation, steps, strict=True)])
     starts = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
-    at: Any = reach.ravel()[winners]
+    at = reach.ravel()[winners]
     at += _grid([start * s for start, s in zip(starts, steps, strict=True)])
     if any(padding) or any(extra):
         # Only of a window without elements the first tap wins from outside.
@@ -178,7 +178,7 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     rank = len(size)
     inside = None if framed is x else _pad_input(np.ones(x.shape[x.ndim - rank :], bool), padding, extra, False)
-    winners: Any = np.zeros(shape, np.int8 if math.prod(size) < 128 else np.int64)
+    winners = np.zeros(shape, np.int8 if math.prod(size) < 128 else np.int64)
     hollow = _has_nan(x)
     best: Any = None
     found: Any = None
@@ -198,7 +198,7 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
 
 
 def _is_better(tap: Any, best: Any, hollow: bool) -> Any:
-    better: Any = tap > best
+    better = tap > best
     if hollow:
         better |= (tap != tap) & (best == best)
     return better
@@ -222,7 +222,7 @@ def _has_nan(x: Operand) -> bool:
     return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
 
 
-def _lowest(dtype: Any) -> Any:
+def _lowest(dtype: NumpyDtype) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
@@ -233,7 +233,7 @@ def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Any:
     return np.pad(x, widths, constant_values=value)
 
 
-def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: Any) -> Any:
+def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: NumpyDtype) -> Any:
     """Zeros for an input of `shape` and its padding."""
     lead = len(shape) - len(padding)
     lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))

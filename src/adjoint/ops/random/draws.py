@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.random import samplers
+from adjoint.core.random.generator import Generator
 from adjoint.core.typing import Array, NumpyDtype, Operand
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def uniform(*, shape: Shape, dtype: NumpyDtype, low: float, high: float, generat
 
 
 @draw_op
-def normal(*, shape: Shape, dtype: Any, mean: float, std: float, generator: Any) -> Operand:
+def normal(*, shape: Shape, dtype: NumpyDtype, mean: float, std: float, generator: Generator) -> Operand:
     """Normal with this mean and standard deviation."""
     return generator.normal(shape, dtype, mean, std)
 
