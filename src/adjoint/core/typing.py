@@ -15,6 +15,7 @@ NumpyDtype: TypeAlias = dtypes.NumpyDtype
 DtypeLike: TypeAlias = dtypes.DtypeLike
 DeviceLike: TypeAlias = device | str | int | None
 Function: TypeAlias = Callable[..., Any]
+Shape: TypeAlias = tuple[int, ...]
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]  # sizes: one, or one for each dimension
 
 # A tensor, an array, a symbol of a traced step, or a number: ops and gradient rules are written once for all of them.

@@ -6,11 +6,11 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 
 
 @primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))
-def full(*, shape: tuple[int, ...], value: Operand, dtype: NumpyDtype) -> Operand:
+def full(*, shape: Shape, value: Operand, dtype: NumpyDtype) -> Operand:
     """`shape` filled with `value`."""
     return np.full(shape, value, dtype)
 

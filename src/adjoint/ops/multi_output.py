@@ -11,12 +11,10 @@ import numpy as np
 from adjoint.core.graph.node import OutputSlot
 from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Params
+from adjoint.core.typing import Params, Shape
 from adjoint.ops.linalg.packed_factors import unpack_parts
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.movement.split import SplitOutputs
-
-Shape = tuple[int, ...]
 
 
 class OutputParts(SplitOutputs):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from adjoint.core.op.families import OPERANDS
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 from adjoint.ops.elementwise import arithmetic, bitwise, comparison
 
 OPERATORS: dict[str, Function] = {
@@ -33,13 +32,14 @@ OPERATORS: dict[str, Function] = {
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-def _operator(f: Function) -> Callable[[Any, Any], Any]:
+def as_operator(f: Function) -> Callable[[Operand, Operand], Operand]:
     """Return `f` as an operator, which leaves operands of other types to their own class."""
-    direct: Callable[[Any, Any], Any] | None = getattr(f, "operator", None)
+    direct: Callable[[Operand, Operand], Operand] | None = getattr(f, "operator", None)
     return direct or (lambda x, y: f(x, y) if isinstance(y, OPERANDS) else NotImplemented)
 
 
-def _reflected_operator(f: Function) -> Callable[[Any, Any], Any]:
+def as_reflected_operator(f: Function) -> Callable[[Operand, Operand], Operand]:
+    """Return `f` as an operator whose operands are exchanged."""
     return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
 
@@ -56,8 +56,8 @@ def _positive(x: Tensor) -> Tensor:
 
 
 for _name, _f in OPERATORS.items():
-    setattr(Tensor, f"__{_name}__", _operator(_f))
+    setattr(Tensor, f"__{_name}__", as_operator(_f))
     if _name not in COMPARISONS:
-        setattr(Tensor, f"__r{_name}__", _reflected_operator(_f))
+        setattr(Tensor, f"__r{_name}__", as_reflected_operator(_f))
 for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert, "pos": _positive}.items():
     setattr(Tensor, f"__{_name}__", _f)

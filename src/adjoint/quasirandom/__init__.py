@@ -116,7 +116,7 @@ class SobolEngine:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _scramble_directions(state: Array, seed: int | None) -> tuple[Any, Any]:
+def _scramble_directions(state: Array, seed: int | None) -> tuple[Array, Array]:
     """Return the directions with each digit a random sum of those up to it, and a random shift."""
     generator = None if seed is None else Generator().manual_seed(seed)
     dimension = len(state)

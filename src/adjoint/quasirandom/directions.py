@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def directions(dimension: int) -> Array:
 
 
 @cache
-def _table() -> tuple[Any, Any]:
+def _table() -> tuple[Array, Array]:
     """Return the polynomials, whose coefficients are bits of a number, and the initial numbers of each dimension."""
     with np.load(Path(__file__).with_name("directions.npz")) as packed:
         polynomials = np.concatenate([[1], packed["steps"]]).cumsum()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import index
 
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Operand, Operands, Shape
 
 Dims = int | Sequence[int] | None
 ALL_DIMS_BY_RANK = tuple(tuple(range(rank)) for rank in range(9))  # all dimensions
@@ -42,7 +42,7 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
     return tuple(dims) if rank else ()
 
 
-def parse_shape(shape: tuple[Operand, ...]) -> tuple[int, ...]:
+def parse_shape(shape: tuple[Operand, ...]) -> Shape:
     """Return a shape that is given as separate integers or as one sequence."""
     for n in shape:
         if type(n) is not int:

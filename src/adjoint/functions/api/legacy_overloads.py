@@ -29,8 +29,5 @@ def _call_with_leading_factors(function: Any, args: tuple[Any, ...], named: dict
     factors = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(factors) > 2:
         return function(*args, **named)  # which complains
-    warn_user(
-        f"This overload of {function.__name__} is deprecated: give beta= and alpha= by their names",
-        UserWarning,
-    )
+    warn_user(f"This overload of {function.__name__} is deprecated: give beta= and alpha= by their names", UserWarning)
     return function(*tensors, **dict(zip(("beta", "alpha"), factors, strict=False)), **named)

@@ -27,19 +27,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 # they read their operands while they write
-NO_OVERLAP_METHODS = frozenset(
-    [
-        "index_add_",
-        "index_copy_",
-        "index_fill_",
-        "index_put_",
-        "masked_scatter_",
-        "put_",
-        "scatter_",
-        "scatter_add_",
-        "scatter_reduce_",
-    ]
-)
+_NO_OVERLAP = "index_add_ index_copy_ index_fill_ index_put_ masked_scatter_ put_ scatter_ scatter_add_ scatter_reduce_"
+NO_OVERLAP_METHODS = frozenset(_NO_OVERLAP.split())
 INPLACE_UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}
 TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
@@ -64,8 +53,7 @@ def public(
                 setattr(Tensor, name, call)
             if inplace:
                 setattr(Tensor, f"{name}_", in_place(call, f"{name}_"))
-        published: Function = call
-        return published
+        return call
 
     return publish
 

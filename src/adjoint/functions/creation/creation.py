@@ -18,7 +18,7 @@ from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, ShapeLike
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import write_out
@@ -243,7 +243,7 @@ def full(
     return finish_factory(_make_full(shape, fill_value, kind), requires_grad, device)
 
 
-def _make_full(shape: tuple[int, ...], value: Operand, kind: NumpyDtype) -> Tensor:
+def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
@@ -260,8 +260,7 @@ def _make_full(shape: tuple[int, ...], value: Operand, kind: NumpyDtype) -> Tens
     if kind.kind in "iu":
         value = select.number_as_array(value, kind).item()
     if nondefault.count and mode.tracer is not None:
-        made: Tensor = ops.full(shape=shape, value=value, dtype=kind)
-        return made
+        return ops.full(shape=shape, value=value, dtype=kind)
     try:
         if value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0):
             return constant(np.zeros(shape, kind))

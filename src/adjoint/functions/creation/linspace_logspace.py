@@ -55,13 +55,13 @@ def linspace(
     kind = infer_range_dtype("linspace", start, end, dtype)
     if kind.kind == "b":
         raise NotImplementedError("linspace: not implemented for adjoint.bool")
-    whole = kind.kind in "iu"
-    array = (
-        _linspace_integers(int(start), int(end), steps).astype(kind)
-        if whole
-        else linspace_values(start, end, steps, kind)
-    )
-    return finish_factory(constant(array), requires_grad, device)
+    if kind.kind not in "iu":
+        return finish_factory(constant(linspace_values(start, end, steps, kind)), requires_grad, device)
+    start, end, at = int(start), int(end), np.arange(steps)
+    gap = (end - start) / max(steps - 1, 1)
+    # counted from both ends to the middle, each number without its fraction
+    counted = np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start)
+    return finish_factory(constant(np.trunc(counted).astype(kind)), requires_grad, device)
 
 
 def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) -> tuple[Operand, Operand]:
@@ -88,12 +88,6 @@ def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike)
             f"{scalar_type(as_dtype(dtype))}"
         )
     return numpy_dtype(dtype)
-
-
-def _linspace_integers(start: int, end: int, steps: int) -> Array:
-    """Return evenly spaced numbers, counted from both ends to the middle, each without its fraction."""
-    gap, at = (end - start) / max(steps - 1, 1), np.arange(steps)
-    return np.trunc(np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start))
 
 
 def logspace(

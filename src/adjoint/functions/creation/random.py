@@ -13,7 +13,7 @@ from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
-from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand, ShapeLike
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
@@ -135,7 +135,7 @@ def randn(
 def _draw_factory(
     function: Function,
     draw: Function,
-    shape: tuple[int, ...],
+    shape: Shape,
     dtype: DtypeLike,
     generator: Generator | None,
     device: DeviceLike,
@@ -395,7 +395,7 @@ def fill_with_draws(self: Tensor, name: str, draw: Function, generator: Generato
     return write_in_place(self, drawn, name)
 
 
-def _draw_uniform(shape: tuple[int, ...], dtype: NumpyDtype, low: float, high: float, generator: Generator) -> Tensor:
+def _draw_uniform(shape: Shape, dtype: NumpyDtype, low: float, high: float, generator: Generator) -> Tensor:
     """Draw uniform numbers; of complex ones both parts are uniform."""
     if dtype.kind != "c":
         return ops.uniform(shape=shape, dtype=dtype, low=low, high=high, generator=generator)
@@ -404,7 +404,7 @@ def _draw_uniform(shape: tuple[int, ...], dtype: NumpyDtype, low: float, high: f
 
 
 def _draw_normal(
-    shape: tuple[int, ...], dtype: NumpyDtype, mean: float, std: float, generator: Generator, serial: bool = False
+    shape: Shape, dtype: NumpyDtype, mean: float, std: float, generator: Generator, serial: bool = False
 ) -> Tensor:
     """Draw normal numbers; either part of complex ones has this mean, and both together the variance."""
     draw = ops.serial_normal if serial else ops.normal
@@ -416,9 +416,7 @@ def _draw_normal(
     )
 
 
-def _draw_normal_with_std(
-    shape: tuple[int, ...], kind: NumpyDtype, std: Tensor | float, generator: Generator
-) -> Tensor:
+def _draw_normal_with_std(shape: Shape, kind: NumpyDtype, std: Tensor | float, generator: Generator) -> Tensor:
     """Draw normal numbers with mean 0."""
     if not isinstance(std, Tensor):
         return _draw_normal(shape, kind, 0.0, std, generator)
@@ -449,7 +447,7 @@ def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Te
     return drawn
 
 
-def _fill_out(out: Tensor, shape: tuple[int, ...], function: Function, fill: Function) -> Tensor:
+def _fill_out(out: Tensor, shape: Shape, function: Function, fill: Function) -> Tensor:
     """Return `out` with the shape, filled in place."""
 
     def make_zeros() -> Tensor:

@@ -12,15 +12,8 @@ from adjoint.functions.api.out import write_out
 from adjoint.functions.creation.random import fill_with_draws
 from adjoint.ops.random import sampling as ops
 
-__all__ = [
-    "_dirichlet_grad",
-    "_sample_dirichlet",
-    "_standard_gamma",
-    "_standard_gamma_grad",
-    "binomial",
-    "multinomial",
-    "poisson",
-]
+__all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial", "multinomial"]
+__all__ += ["poisson"]
 
 
 @method

@@ -16,7 +16,7 @@ import numpy as np
 from adjoint.core.tensor.as_strided import address, element_strides, memory_span, owner, strided_view
 from adjoint.core.tensor.storage import storage_of
 from adjoint.core.tensor.tensor import Tensor, method, rebuild
-from adjoint.core.typing import Array, NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype, Shape
 from adjoint.functions.creation.typed_storage import UntypedStorage, arenas
 
 __all__: list[str] = []
@@ -64,9 +64,7 @@ def _elements(arena: Arena, kind: NumpyDtype) -> Array:
     return elements
 
 
-def _view_shared_array(
-    memory: Array, kind: NumpyDtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int
-) -> Array:
+def _view_shared_array(memory: Array, kind: NumpyDtype, shape: Shape, strides: tuple[int, ...], start: int) -> Array:
     return strided_view(memory if memory.dtype == kind else memory.view(kind), shape, strides, start)
 
 

@@ -96,10 +96,7 @@ def cpu(self: Tensor) -> Tensor:
 
 def _other_device(name: str) -> None:
     def move(
-        self: Tensor,
-        device: DeviceLike = None,
-        non_blocking: bool = False,
-        memory_format: memory_format | None = None,
+        self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: memory_format | None = None
     ) -> Tensor:
         require_cpu(name)
         return self

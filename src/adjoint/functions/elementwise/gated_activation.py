@@ -16,18 +16,8 @@ from adjoint.ops.indexing import scatter
 from adjoint.ops.movement import movement
 from adjoint.ops.random import draws
 
-__all__ = [
-    "celu",
-    "glu",
-    "gumbel_softmax",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "mish",
-    "prelu",
-    "softshrink",
-    "softsign",
-]
+__all__ = ["celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink"]
+__all__ += ["softsign"]
 
 
 def _copy_if_inplace(input: Tensor, inplace: bool) -> Tensor:
@@ -238,9 +228,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warn_user("`eps` parameter is deprecated and has no effect.")
-    drawn = draws.exponential(
-        shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator
-    )
+    drawn = draws.exponential(shape=logits.array.shape, dtype=logits.array.dtype, rate=1.0, generator=default_generator)
     noise = arithmetic.neg(transcendental.log(drawn))
     soft = softmax(arithmetic.div(arithmetic.add(logits, noise), tau), dim)
     if not hard:

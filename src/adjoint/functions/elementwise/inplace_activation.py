@@ -37,18 +37,13 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Raises ValueError for a probability outside [0, 1].
     """
-    _check(p)
+    dropout.check_probability(p)
     called = dropout.alpha_dropout_ if inplace else dropout.alpha_dropout
     return called(input, p, training)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Return `alpha_dropout` of whole features: all of (n, c, …) together. Raises ValueError outside [0, 1]."""
-    _check(p)
+    dropout.check_probability(p)
     called = dropout.feature_alpha_dropout_ if inplace else dropout.feature_alpha_dropout
     return called(input, p, training)
-
-
-def _check(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")

@@ -19,7 +19,7 @@ from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, operator_in_place, public, rename_node
 from adjoint.functions.indexing.masked_nonzero import nonzero
-from adjoint.ops.elementwise import arithmetic, bitwise, comparison, select
+from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.elementwise.arithmetic import (
     abs,
     ceil,
@@ -83,6 +83,7 @@ from adjoint.ops.elementwise.transcendental import (
     tanh,
 )
 from adjoint.ops.movement.memory_format import copy_in_order
+from adjoint.ops.operators import COMPARISONS, OPERATORS
 
 __all__ = [
     "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2", "asin", "atan",
@@ -151,7 +152,9 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(inplace=True)
-def add(input: Operand, other: Operand, last: Operand = None, *, alpha: Tensor | complex = 1, out: Operand = None) -> Tensor:
+def add(
+    input: Operand, other: Operand, last: Operand = None, *, alpha: Tensor | complex = 1, out: Operand = None
+) -> Tensor:
     """Return input + alpha · other, element by element, with broadcasting.
 
     Args:
@@ -175,7 +178,12 @@ def add(input: Operand, other: Operand, last: Operand = None, *, alpha: Tensor |
 
 @public("subtract", inplace=True)
 def sub(
-    input: Tensor | float, other: Operand, last: Operand = None, *, alpha: Tensor | complex = 1, out: Tensor | None = None
+    input: Tensor | float,
+    other: Operand,
+    last: Operand = None,
+    *,
+    alpha: Tensor | complex = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return input - alpha · other, element by element, with broadcasting.
 
@@ -427,21 +435,8 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
     return copy_in_order(input, order=order) if order else select.copy(input)
 
 
-_IN_PLACE_OPERATORS = {
-    "add": arithmetic.add,
-    "sub": arithmetic.sub,
-    "mul": arithmetic.mul,
-    "truediv": arithmetic.div,
-    "floordiv": arithmetic.floor_divide,
-    "mod": arithmetic.remainder,
-    "pow": arithmetic.pow,
-    "and": bitwise.bitwise_and,
-    "or": bitwise.bitwise_or,
-    "xor": bitwise.bitwise_xor,
-    "lshift": bitwise.bitwise_left_shift,
-    "rshift": bitwise.bitwise_right_shift,
-}
-for _name, _f in _IN_PLACE_OPERATORS.items():
-    setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
+for _name, _f in OPERATORS.items():
+    if _name not in COMPARISONS:
+        setattr(Tensor, f"__i{_name}__", operator_in_place(_f, f"{_name}_"))
 setattr(Tensor, "where", _where_method)  # noqa: B010  mypy would take a plain assignment for a mistake
 setattr(Tensor, "__rdiv__", vars(Tensor)["__rtruediv__"])  # noqa: B010

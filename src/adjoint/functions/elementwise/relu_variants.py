@@ -51,8 +51,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
-    made: Tensor = in_place(float_functions.threshold, "threshold_")(input, threshold=threshold, value=value)
-    return made
+    return in_place(float_functions.threshold, "threshold_")(input, threshold=threshold, value=value)
 
 
 @in_float32
@@ -85,5 +84,4 @@ def rrelu_(
     generator: Generator | None = None,
 ) -> Tensor:
     """In-place rrelu."""
-    made: Tensor = in_place(lambda x: rrelu(select.copy(x), lower, upper, training, generator), "rrelu_")(input)
-    return made
+    return in_place(lambda x: rrelu(select.copy(x), lower, upper, training, generator), "rrelu_")(input)

@@ -32,8 +32,7 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
         if d != axis and n > m:
             raise RuntimeError(
                 f"Size does not match at dimension {d} expected index {list(index.array.shape)} to be no larger than "
-                "self "
-                f"{list(input.array.shape)} apart from dimension {axis}"
+                f"self {list(input.array.shape)} apart from dimension {axis}"
             )
     size = input.array.shape[axis] if input.ndim else 1
     if indexing.all_in_range(index, size):
@@ -89,8 +88,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
-            "dimensions "
-            f"for input, and {indices.ndim} dimensions for indices"
+            f"dimensions for input, and {indices.ndim} dimensions for indices"
         )
     axis = one_dim(dim, input.ndim)
     x, at = input.array.shape, indices.array.shape

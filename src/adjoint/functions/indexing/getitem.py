@@ -16,7 +16,7 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
@@ -39,7 +39,7 @@ class IndexPlan:
 
     __slots__ = ("arrays", "basic", "bounds", "integers", "mask", "mask_at", "new", "pattern", "shape", "sliced")
 
-    def __init__(self, shape: tuple[int, ...], key: Any) -> None:
+    def __init__(self, shape: Shape, key: Any) -> None:
         self.basic: list[Any] = []  # all but the arrays, as NumPy takes it
         self.bounds: list[tuple[int, int, int]] = []  # for each dimension
         self.integers: list[tuple[int, int]] = []  # (dimension, position)
@@ -53,7 +53,7 @@ class IndexPlan:
             self._add(item, shape)
         self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
 
-    def _add(self, item: Tensor | int | slice | None, shape: tuple[int, ...]) -> None:
+    def _add(self, item: Tensor | int | slice | None, shape: Shape) -> None:
         d = len(self.bounds)
         if item is None:
             self._add_new()
@@ -74,13 +74,12 @@ class IndexPlan:
         else:
             self._add_array(item, shape[d])
 
-    def _add_mask(self, mask: Tensor, shape: tuple[int, ...]) -> None:
+    def _add_mask(self, mask: Tensor, shape: Shape) -> None:
         d = len(self.bounds)
         if mask.array.shape != shape:
             raise IndexError(
                 f"The shape of the mask {list(mask.array.shape)} at index {d} does not match the shape of the indexed "
-                "tensor "
-                f"{list(shape)} at index {d}"
+                f"tensor {list(shape)} at index {d}"
             )
         array = mask.array  # literal masks are known while tracing, tensors are not
         if type(array) is not np.ndarray:
@@ -122,7 +121,7 @@ class IndexPlan:
             self.arrays.append(array)
 
 
-def _expand_ellipsis(shape: tuple[int, ...], key: Any) -> list[Tensor | int | slice | None]:
+def _expand_ellipsis(shape: Shape, key: Any) -> list[Tensor | int | slice | None]:
     """Return the items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
     items = [
         _normalize_index(item)
@@ -240,7 +239,7 @@ def _try_simple_getitem(x: Tensor, key: Any) -> Tensor | None:
     return None
 
 
-def _slice_bounds(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
+def _slice_bounds(shape: Shape, key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
     """Return (start, stop, step) for each dimension; None for a key of anything but slices, or which takes all."""
     if len(key) > len(shape):
         return None
@@ -296,7 +295,7 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
         _assign_unrecorded(x, plan, value.array)
 
 
-def _indexed_shape(plan: IndexPlan) -> tuple[int, ...]:
+def _indexed_shape(plan: IndexPlan) -> Shape:
     try:
         return indexing.indexed_shape(tuple(plan.shape), [a.array.shape for a in plan.arrays], tuple(plan.pattern))
     except ValueError as error:
@@ -326,7 +325,7 @@ def _cast_value(x: Tensor, value: Operand, at_arrays: bool) -> Tensor:
     return value
 
 
-def _prepare_value(x: Tensor, value: Tensor | float, shape: tuple[int, ...], at_arrays: bool) -> Tensor:
+def _prepare_value(x: Tensor, value: Tensor | float, shape: Shape, at_arrays: bool) -> Tensor:
     """Return `value` as a tensor of the type of x that broadcasts to `shape`."""
     given = tuple(value.array.shape if isinstance(value, Tensor) else np.shape(value))
     extra = max(len(given) - len(shape), 0)
@@ -337,8 +336,7 @@ def _prepare_value(x: Tensor, value: Tensor | float, shape: tuple[int, ...], at_
         fits = False
     if not fits:
         raise RuntimeError(f"{MISMATCH.format(list(given))} to indexing result of shape {list(shape)}")
-    fitted: Tensor = drop_leading_ones(_cast_value(x, value, at_arrays), len(shape))
-    return fitted
+    return drop_leading_ones(_cast_value(x, value, at_arrays), len(shape))
 
 
 def _assign_unrecorded(x: Tensor, plan: IndexPlan, value: Array) -> None:
@@ -361,9 +359,7 @@ _OVERLAP_ERROR = (
 
 
 def _put_into_base(region: Tensor, value: Tensor, plan: IndexPlan) -> None:
-    """`_assign_unrecorded` to an expanded tensor where ops are traced: at the places that its elements have in the
-    base.
-    """
+    """Assign in a trace to an expanded tensor, at the places that its elements have in the base."""
     view: Any = view_of(region)
     if mode.recording and (region.node is not None or value.node is not None):
         raise RuntimeError(_OVERLAP_ERROR)

@@ -93,8 +93,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 @public()
 def argwhere(input: Tensor) -> Tensor:
     """Return the positions of the elements that are not zero: (count, ndim)."""
-    positions: Tensor = nonzero(input)
-    return positions
+    return nonzero(input)
 
 
 @public()

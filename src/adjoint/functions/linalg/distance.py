@@ -65,19 +65,10 @@ def _pair_indices(n: int) -> tuple[Array, Array]:
     return first, second
 
 
-def _pairwise_differences(x: Operand) -> Tensor:
-    """Return x[i] - x[j] for all pairs i < j: (pairs, M)."""
-    first, second = map(constant, _pair_indices(x.shape[0]))
-    return arithmetic.sub(indexing.index(x, first, pattern=(0,)), indexing.index(x, second, pattern=(0,)))
-
-
-def _pairwise_norms(x: Operand, p: float) -> Tensor:
-    return norms.norm(_pairwise_differences(x), p, -1)
-
-
 def _pdist_dx(g: Operand, x: Operand, p: float) -> Tensor:
     """Return the gradient of each distance, taken to both of its rows."""
-    gaps = _pairwise_differences(x)
+    first, second = map(constant, _pair_indices(x.shape[0]))
+    gaps = arithmetic.sub(indexing.index(x, first, pattern=(0,)), indexing.index(x, second, pattern=(0,)))
     distances = norms.norm(gaps, p, -1, True)
     zero = comparison.eq(distances, 0.0)
     safe = select.where(zero, 1.0, distances)
@@ -90,7 +81,6 @@ def _pdist_dx(g: Operand, x: Operand, p: float) -> Tensor:
         raised = arithmetic.pow(select.where(comparison.eq(size, 0.0), 1.0, size / safe), p - 1.0)
         slope = arithmetic.sign(gaps) * raised
     each = select.where(zero, 0.0, slope) * movement.reshape(g, shape=(g.shape[0], 1))
-    first, second = map(constant, _pair_indices(x.shape[0]))
     given, taken = (indexing.index_add(each, at, shape=tuple(x.shape), pattern=(0,)) for at in (first, second))
     return arithmetic.sub(given, taken)
 

@@ -130,8 +130,7 @@ def _check_sizes(terms: list[str], shapes: list[tuple[int, ...]]) -> None:
             elif n not in (1, seen[letter]):
                 raise RuntimeError(
                     f"einsum(): subscript {letter} has size {n} for operand {i} which does not broadcast with "
-                    "previously seen "
-                    f"size {seen[letter]}"
+                    f"previously seen size {seen[letter]}"
                 )
 
 

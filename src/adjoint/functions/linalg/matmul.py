@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.autocast import autocast_down
-from adjoint.core.op.families import OPERANDS, with_eager_fast_path
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
@@ -21,6 +21,7 @@ from adjoint.functions.api.publish import public
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.linalg import matmul as contraction
 from adjoint.ops.movement import movement
+from adjoint.ops.operators import as_operator, as_reflected_operator
 from adjoint.ops.reduction import reduction
 
 __all__ = ["addmm", "bilinear", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
@@ -42,8 +43,7 @@ def _check_inner_sizes(name: str, x: Tensor, y: Tensor) -> None:
     if x.array.shape[-1] != y.array.shape[-2]:
         raise RuntimeError(
             f"{name}: inner sizes differ, {tuple(x.array.shape)} @ {tuple(y.array.shape)}: mat1 and mat2 shapes cannot "
-            "be "
-            f"multiplied ({x.array.shape[-2]}x{x.array.shape[-1]} and {y.array.shape[-2]}x{y.array.shape[-1]})"
+            f"be multiplied ({x.array.shape[-2]}x{x.array.shape[-1]} and {y.array.shape[-2]}x{y.array.shape[-1]})"
         )
 
 
@@ -99,15 +99,7 @@ def _product(input: Operand, other: Operand) -> Tensor:
     return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
-def _matmul_operator(self: Tensor, other: Operand) -> Tensor:
-    return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
-
-
-def _rmatmul_operator(self: Tensor, other: Operand) -> Tensor:
-    return matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
-
-
-for _name, _f in {"__matmul__": _matmul_operator, "__rmatmul__": _rmatmul_operator}.items():
+for _name, _f in {"__matmul__": as_operator(matmul), "__rmatmul__": as_reflected_operator(matmul)}.items():
     setattr(Tensor, _name, _f)
 
 
@@ -185,17 +177,13 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 @autocast_lower
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta · input + alpha · mat1 @ mat2."""
-    if not _can_fuse_addmm(input, mat1, mat2):
+    kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
+    of_one_type = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype
+    fits = len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+    if not (of_one_type and mat1.ndim == mat2.ndim == 2 and fits):
         return _addmm_composite(input, mat1, mat2, beta=beta, alpha=alpha)
     _check_inner_sizes("addmm", mat1, mat2)
     return _addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-
-
-def _can_fuse_addmm(input: Tensor, mat1: Tensor, mat2: Tensor) -> bool:
-    """Return True for matrices and what broadcasts to the size of their product, all of one floating type."""
-    kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
-    same = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype and mat1.ndim == mat2.ndim == 2
-    return same and len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
 
 
 def _addmm_composite(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float, alpha: float) -> Tensor:
@@ -255,11 +243,6 @@ def _linear_dx(g: Operand, weight: Operand) -> Tensor:
     return product if len(g.shape) == 2 else movement.reshape(product, shape=(*g.shape[:-1], weight.shape[1]))
 
 
-def _linear_dweight(g: Operand, x: Operand) -> Tensor:
-    """Return gᵀ x, with the leading dimensions of both taken as one."""
-    return contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x))
-
-
 def _as_rows(x: Operand) -> Operand:
     return x if len(x.shape) == 2 else movement.reshape(x, shape=(movement.numel(x.shape[:-1]), x.shape[-1]))
 
@@ -268,7 +251,7 @@ def _as_rows(x: Operand) -> Operand:
     composite=_linear_composite,
     node=lambda node: "MmBackward0" if node.parents[2:] == (None,) else "AddmmBackward0",
     dx=_linear_dx,
-    dweight=_linear_dweight,
+    dweight=lambda g, x: contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x)),
     dbias=lambda g: g,
 )
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:

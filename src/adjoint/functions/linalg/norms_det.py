@@ -231,8 +231,7 @@ def cond(A: Tensor, p: Operand = None) -> Tensor:
         return constant(np.zeros(A.array.shape[:-2], A.array.dtype))
     if p == "nuc":
         values = eig_svd.svdvals(A)
-        out: Tensor = values.sum(-1) * (1.0 / values).sum(-1)
-        return out
+        return values.sum(-1) * (1.0 / values).sum(-1)
     singular = comparison.ne(inverse_det_solve.singular_at(A.detach()), 0)
     size = arithmetic.mul(matrix_norm(A, p), matrix_norm(inverse_det_solve.inv(A, name=""), p))
     return select.where(singular, math.inf, size)

@@ -244,16 +244,6 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     )
 
 
-def _make_empty_real(x: Tensor) -> Tensor:
-    """Return No elements, real, with the history of x."""
-    flat = real(shape.reshape(x, (x.numel(),)))
-    return shape.narrow(flat, 0, 0, 0)
-
-
-def _is_full_rank(rank: Tensor, n: int) -> bool:
-    return bool((rank == n).all())
-
-
 @with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns the others."""

@@ -12,7 +12,7 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import log_softmax
@@ -217,7 +217,7 @@ def _mean_nll_composite(logs: Operand, target: Tensor, *, ignore: int) -> Operan
     return apply_loss_reduction(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
 
 
-def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: tuple[int, ...], ignore: int) -> Operand:
+def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: Shape, ignore: int) -> Operand:
     """Return -g/n at each counted sample's class."""
     if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
         out = np.zeros(logs_shape, g.dtype)
@@ -250,9 +250,7 @@ def _mean_weighted_nll_composite(logs: Operand, target: Tensor, weight: Operand,
     return apply_loss_reduction(select.where(counted, -(_gather_at_target(logs, safe, 1) * share), 0.0), "mean", share)
 
 
-def _mean_weighted_nll_dlogs(
-    g: Operand, target: Operand, weight: Operand, logs_shape: tuple[int, ...], ignore: int
-) -> Tensor:
+def _mean_weighted_nll_dlogs(g: Operand, target: Operand, weight: Operand, logs_shape: Shape, ignore: int) -> Tensor:
     """Return -g · w[class] / Σ w[class] at each counted sample's class."""
     counted = comparison.ne(target, ignore)
     at = select.where(counted, target, np.asarray(0, np.int64))

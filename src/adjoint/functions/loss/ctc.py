@@ -77,7 +77,8 @@ def ctc_loss(
     indexing.check_range(spans, times + 1, complaint, low=0, error=RuntimeError)
     labels = _pad_targets(targets, sizes)  # (N, S)
     loss = _negative_log_likelihood(x, _with_blanks(labels, blank), spans, sizes)
-    excess = _sum_over_classes(transcendental.exp(x), spans)
+    there = comparison.lt(constant(np.arange(times)[:, None]), spans)
+    excess = _sum(select.where(there.unsqueeze(2), transcendental.exp(x), 0.0), axes=(0, 2), keepdims=False)
     loss = loss + (excess - excess.detach())
     loss = select.where(comparison.ge(loss, -LOG_ZERO / 2), 0.0 if zero_infinity else math.inf, loss)
     loss = rename_node(loss, "CtcLossBackward0")
@@ -87,12 +88,6 @@ def ctc_loss(
     if reduction == "sum":
         return apply_loss_reduction(loss, "sum")
     return loss.squeeze(0) if alone else loss
-
-
-def _sum_over_classes(p: Tensor, spans: Tensor) -> Tensor:
-    """Return Σ p (T, N, C) over classes and the times of each sequence: (N,)."""
-    there = comparison.lt(constant(np.arange(p.array.shape[0])[:, None]), spans)
-    return _sum(select.where(there.unsqueeze(2), p, 0.0), axes=(0, 2), keepdims=False)
 
 
 def _check_lengths(name: str, given: Tensor | Sequence[int], count: int) -> Tensor:

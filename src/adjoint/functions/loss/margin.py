@@ -40,7 +40,8 @@ def gaussian_nll_loss(
             raise ValueError("var has negative entry/entries")
         var = constant(np.full(input.array.shape, var, input.array.dtype))
     else:
-        _check_positive(var)
+        negative = select.cast(comparison.lt(var, 0.0), dtype=np.dtype(np.int64))
+        indexing.check_range(negative, 1, "var has negative entry/entries", low=0, error=ValueError)
     shape, sizes = tuple(input.array.shape), tuple(var.array.shape)
     if sizes != shape:
         if sizes == shape[:-1]:
@@ -53,12 +54,6 @@ def gaussian_nll_loss(
     v: Operand = arithmetic.add(var, least)
     loss = (transcendental.log(v) + arithmetic.square(arithmetic.sub(input, target)) / v) * 0.5
     return apply_loss_reduction(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
-
-
-def _check_positive(var: Tensor) -> None:
-    """Raise ValueError if a variance is negative."""
-    negative = select.cast(comparison.lt(var, 0.0), dtype=np.dtype(np.int64))
-    indexing.check_range(negative, 1, "var has negative entry/entries", low=0, error=ValueError)
 
 
 @autocast_float32

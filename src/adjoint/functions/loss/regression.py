@@ -46,10 +46,7 @@ def resolve_legacy_reduction(size_average: bool | None, reduce: bool | None, red
     if size_average is None and reduce is None:
         return reduction_name
     name = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn_user(
-        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-        UserWarning,
-    )
+    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.", UserWarning)
     return name
 
 
@@ -100,15 +97,13 @@ def mse_loss(
         tensor(2.)
     """
     reduction = resolve_legacy_reduction(size_average, reduce, reduction)
-    if weight is None and reduction in ("mean", "sum") and _can_fuse_squared_error(input.array, target.array):
+    x, y = input.array, target.array
+    fusible = x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
+    if weight is None and reduction in ("mean", "sum") and fusible:
         return squared_error(input, target, reduction=reduction)
     loss = arithmetic.square(_difference("mse_loss", input, target))
     out = _weight_and_reduce(loss, input, weight, reduction, weight)
     return rename_node(out, MSE_NODE) if weight is None else out
-
-
-def _can_fuse_squared_error(x: Operand, y: Operand) -> bool:
-    return x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
 
 
 def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Tensor:

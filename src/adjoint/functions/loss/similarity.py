@@ -53,7 +53,7 @@ def kl_div(
     if reduction == "mean" and size_average is None and reduce is None:
         warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
-            "only by the batch size, and aligns with the KL div math definition.",
+            "only by the batch size, and aligns with the KL div math definition."
         )
     if log_target:
         loss: Operand = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))

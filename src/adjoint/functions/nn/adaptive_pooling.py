@@ -15,7 +15,7 @@ from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.nn.per_rank import per_rank
+from adjoint.functions.nn.per_rank import per_rank, with_indices
 from adjoint.functions.nn.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -68,14 +68,9 @@ def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any, return_indice
     return _max_pool_blocks("AdaptiveMaxPool", input, x, widths, tables, return_indices)
 
 
-def _adaptive_max_pool_with_indices(rank: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Return `adaptive_max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
-    return _adaptive_max_pool(rank, input, output_size, True)
-
-
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(_adaptive_max_pool, "adaptive_max_pool{rank}d")
 adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = per_rank(
-    _adaptive_max_pool_with_indices, "adaptive_max_pool{rank}d_with_indices"
+    with_indices(_adaptive_max_pool), "adaptive_max_pool{rank}d_with_indices"
 )
 
 
@@ -274,19 +269,6 @@ def _fractional_max_pool(
     return _max_pool_blocks("FractionalMaxPool", input, x, widths, tables, return_indices)
 
 
-def _fractional_max_pool_with_indices(
-    rank: int,
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Any:
-    """Return `fractional_max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
-    return _fractional_max_pool(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
-
-
 def _check_per_dimension(name: str, rank: int, value: Operand, what: str) -> tuple[int, ...]:
     """Return `value` for each dimension. Raises RuntimeError for another number of them."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
@@ -332,6 +314,6 @@ def _lp_pool(
 
 fractional_max_pool2d, fractional_max_pool3d = per_rank(_fractional_max_pool, "fractional_max_pool{rank}d")[1:]
 fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = per_rank(
-    _fractional_max_pool_with_indices, "fractional_max_pool{rank}d_with_indices"
+    with_indices(_fractional_max_pool), "fractional_max_pool{rank}d_with_indices"
 )[1:]
 lp_pool1d, lp_pool2d, lp_pool3d = per_rank(_lp_pool, "lp_pool{rank}d")

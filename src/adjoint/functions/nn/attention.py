@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Shape
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
@@ -18,7 +18,6 @@ from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 from adjoint.ops.nn.attention import attention, attention_weights
 
-Shape = tuple[int, ...]
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 __all__ = ["scaled_dot_product_attention"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.movement import movement
@@ -116,7 +117,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return rename_node(movement.reshape(mixed, shape=(*lead, c * r * r, h // r, w // r)), "PixelUnshuffleBackward0")
 
 
-def _check_image_shape(name: str, input: Tensor) -> tuple[int, ...]:
+def _check_image_shape(name: str, input: Tensor) -> Shape:
     if input.ndim < 3:
         raise RuntimeError(
             f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"

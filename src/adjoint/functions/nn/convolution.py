@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.functions.api.channels_last import preserve_channels_last
@@ -19,16 +18,14 @@ from adjoint.ops.reduction import reduction
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
 
-_convolution_op = cast(Any, ops.convolution).op
-
-
-def _composite(x: Tensor, weight: Tensor, bias: Tensor, **settings: Any) -> Tensor:
-    per_channel = (1, bias.shape[0], *(1,) * (len(x.shape) - 2))
-    return ops.convolution(x, weight, **settings) + movement.reshape(bias, shape=per_channel)
+_convolution_op = op_of(ops.convolution)
 
 
 @with_eager_fast_path(
-    composite=_composite,
+    composite=lambda x, weight, bias, **settings: (
+        ops.convolution(x, weight, **settings)
+        + movement.reshape(bias, shape=(1, bias.shape[0], *(1,) * (len(x.shape) - 2)))
+    ),
     node="ConvolutionBackward0",
     native=ops.estimate_seconds,
     dx=_convolution_op.rules[0],

@@ -31,7 +31,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.ndim == 3:
         warn_user(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
-            "- input is interpreted as shape (N, C, L): use dropout1d for that.",
+            "- input is interpreted as shape (N, C, L): use dropout1d for that."
         )
     elif input.ndim != 4:
         _warn("dropout2d", input.ndim)
@@ -48,9 +48,14 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _dropout_channels("dropout3d", input, p, training, inplace, 2 if input.ndim == 5 else 1)
 
 
-def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Tensor:
+def check_probability(p: float) -> None:
+    """Raise ValueError for a probability outside [0, 1]."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Tensor:
+    check_probability(p)
     if not training or p == 0:
         return input
     shape = input.array.shape
@@ -66,7 +71,7 @@ def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplac
 def _warn(name: str, ndim: int) -> None:
     warn_user(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
-        "release. To retain the behavior and silence this warning, please use dropout instead.",
+        "release. To retain the behavior and silence this warning, please use dropout instead."
     )
 
 
@@ -78,8 +83,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises ValueError for a probability outside [0, 1].
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    check_probability(p)
     if not training or p == 0:
         return input
     kind, source = input.array.dtype, default_generator
@@ -129,8 +133,7 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def _apply_dropout_inplace(input: Tensor, p: float, train: bool, by_feature: bool, alpha: bool, name: str) -> Tensor:
-    made: Tensor = in_place(lambda x: _apply_dropout(x, p, train, by_feature, alpha), name)(input)
-    return made
+    return in_place(lambda x: _apply_dropout(x, p, train, by_feature, alpha), name)(input)
 
 
 def _apply_dropout(x: Tensor, p: float, train: bool, by_feature: bool, alpha: bool) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import NumpyDtype, Operand
+from adjoint.core.typing import Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing import gather, scatter
 from adjoint.functions.nn.embedding import (
@@ -51,7 +51,7 @@ def embedding_bag(
     if weight.array.dtype.kind in "iu" and input.is_floating_point():
         warn_user(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
-            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`."
         )
         weight, input = input, weight
     _check(input, weight, offsets, mode, per_sample_weights, include_last_offset)
@@ -160,7 +160,9 @@ def _reduce_bags(taken: Operand, at: Tensor, bags: int, mode: str, weights: Tens
     total: Operand = indexing.index_add(taken, at, shape=shape, pattern=(0,))
     if mode == "sum":
         return total
-    counts = _count_bag_rows(at, bags, there, taken.array.dtype)
+    kind = taken.array.dtype
+    ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
+    counts = indexing.index_add(ones, at, shape=(bags,), pattern=(0,))
     return total / arithmetic.maximum(counts, 1.0).unsqueeze(1)
 
 
@@ -182,9 +184,3 @@ def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Ope
         empty = comparison.eq(first, count)
     found = gather.gather(taken, 0, select.where(empty, 0, first))
     return select.where(empty, 0.0, found)
-
-
-def _count_bag_rows(at: Tensor, bags: int, there: Tensor | None, kind: NumpyDtype) -> Tensor:
-    """Count the rows of each bag."""
-    ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
-    return indexing.index_add(ones, at, shape=(bags,), pattern=(0,))

@@ -117,11 +117,7 @@ def _apply_padding_mode(at: Tensor, n: int, padding: str, aligned: bool) -> Tens
         return at
     if padding == "reflection":
         at = _reflect_coordinates(at, *((0, 2 * (n - 1)) if aligned else (-1, 2 * n - 1)))
-    return _clip_coordinates(at, n)
-
-
-def _clip_coordinates(at: Tensor, n: int) -> Operand:
-    """Clip positions to [0, n - 1]; on the bounds too the gradient is 0, and NaN becomes 0."""
+    # clipped to [0, n - 1]; on the bounds too the gradient is 0, and NaN becomes 0
     above = select.where(comparison.gt(at, 0.0), at, 0.0)
     return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
 
@@ -215,7 +211,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if align_corners and min(size[2:]) == 1:
         warn_user(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
-            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details."
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32
-from adjoint.functions.nn.normalization import layer_norm
+from adjoint.functions.nn.normalization import layer_norm, normalized_axes, scale_and_shift
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -27,15 +27,9 @@ def rms_norm(
     `eps` is the smallest step at 1 of the type, if none is given. Raises RuntimeError if the input does not end in
     `normalized_shape`. Source: Zhang & Sennrich, 2019.
     """
-    shape = tuple(normalized_shape)
-    if not shape or tuple(input.array.shape[-len(shape) :]) != shape:
-        raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
-            f"but got input of size{list(input.array.shape)}"
-        )
+    axes = normalized_axes(input, normalized_shape)
     if input.array.dtype.kind not in "fcV":
         raise NotImplementedError(f"rms_norm is not implemented for type {input.dtype}: convert with float()")
-    axes = tuple(range(input.ndim - len(shape), input.ndim))
     square = reduction.mean(arithmetic.mul(input, input), axes=axes, keepdims=True)
     small = float(np.finfo(input.array.dtype).eps) if eps is None else eps
     out = arithmetic.mul(input, arithmetic.rsqrt(arithmetic.add(square, small)))
@@ -72,6 +66,4 @@ def group_norm(
             )
     grouped = movement.reshape(input, shape=(n, num_groups, each))
     out = movement.reshape(layer_norm(grouped, (each,), eps=eps), shape=input.array.shape)
-    per_channel = (1, c, *(1 for _ in rest))
-    out = out if weight is None else arithmetic.mul(out, movement.reshape(weight, shape=per_channel))
-    return out if bias is None else arithmetic.add(out, movement.reshape(bias, shape=per_channel))
+    return scale_and_shift(out, weight, bias)

@@ -136,9 +136,7 @@ def canonical_mask(
     if not floating and mask.array.dtype.kind != "b":
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
-        warn_user(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-        )
+        warn_user(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.")
     return mask if floating else zeros(mask.array.shape, dtype=kind).masked_fill(mask, -math.inf)
 
 

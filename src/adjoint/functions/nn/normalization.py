@@ -32,21 +32,34 @@ def layer_norm(
 
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
     """
+    check_floating("layer_norm", input)
+    axes = normalized_axes(input, normalized_shape)
+    form = standardize if _can_use_one_op(input, weight, bias) else standardize_by_ops
+    return form(input, weight, bias, axes=axes, eps=eps)
+
+
+def normalized_axes(input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the last dimensions. Raises RuntimeError if their sizes are not those of `normalized_shape`."""
     shape, rank = tuple(normalized_shape), input.ndim
-    _check_floating("layer_norm", input)
     if tuple(input.array.shape[rank - len(shape) :]) != shape or not shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "
             f"but got input of size{list(input.array.shape)}"
         )
-    axes = tuple(range(rank - len(shape), rank))
-    form = standardize if _can_use_one_op(input, weight, bias) else standardize_by_ops
-    return form(input, weight, bias, axes=axes, eps=eps)
+    return tuple(range(rank - len(shape), rank))
 
 
-def _check_floating(name: str, input: Tensor) -> None:
+def check_floating(name: str, input: Tensor) -> None:
+    """Raise NotImplementedError for integers and truths."""
     if input.array.dtype.kind not in "fcV":
         raise NotImplementedError(f"{name} is not implemented for tensors of type {input.dtype}: convert with float()")
+
+
+def scale_and_shift(x: Operand, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Return x · weight + bias, of those that are given, for the channels in dimension 1."""
+    per_channel = (1, x.array.shape[1], *(1 for _ in x.array.shape[2:]))
+    x = x if weight is None else arithmetic.mul(x, movement.reshape(weight, shape=per_channel))
+    return x if bias is None else arithmetic.add(x, movement.reshape(bias, shape=per_channel))
 
 
 def _can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
@@ -93,7 +106,7 @@ def _normalize_channels(
     eps: float,
 ) -> Tensor:
     shape = input.array.shape
-    _check_floating("batch_norm", input)
+    check_floating("batch_norm", input)
     if len(shape) == 1 and not shape[0]:
         return select.copy(input)
     if len(shape) < 2:
@@ -134,8 +147,7 @@ def _normalize_channels(
         raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
     else:
         out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
-    out = out if weight is None else out * spread(weight)
-    return out if bias is None else out + spread(bias)
+    return scale_and_shift(out, weight, bias)
 
 
 def _update_running_statistic(running: Tensor, batch: Tensor, momentum: Tensor | float) -> None:
@@ -175,9 +187,7 @@ def instance_norm(
     for given, moved in ((running_mean, mean), (running_var, var)):
         if given is not None and moved is not None:
             given.copy_(moved.reshape(n, c).mean(0))
-    per_channel = (1, c, *(1 for _ in rest))
-    out = out if weight is None else out * movement.reshape(weight, shape=per_channel)
-    return out if bias is None else out + movement.reshape(bias, shape=per_channel)
+    return scale_and_shift(out, weight, bias)
 
 
 @in_float32

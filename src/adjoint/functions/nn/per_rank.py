@@ -10,6 +10,7 @@ from adjoint.core.op.signature import with_parameters
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Pooling = TypeVar("Pooling", bound=Callable[..., Any])
 DIMENSIONS = {1: "L", 2: "H, W", 3: "D, H, W"}  # as docstrings name them
 
 
@@ -25,6 +26,23 @@ def per_rank(
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     one, two, three = (_variant(function, rank, name, signature) for rank in (1, 2, 3))
     return one, two, three
+
+
+def with_indices(function: Pooling) -> Pooling:
+    """Return `function`, a max pooling whose first parameter is the rank, as one that always returns indices too."""
+    signature = inspect.signature(function)
+    at = list(signature.parameters).index("return_indices")
+
+    def call(*args: object, **kwargs: object) -> object:
+        if len(args) > at:
+            return function(*args[:at], True, *args[at + 1 :], **kwargs)
+        return function(*args, **{**kwargs, "return_indices": True})
+
+    always: Any = call
+    always.__signature__, always.__module__ = signature, function.__module__
+    plain = function.__name__.removeprefix("_")
+    always.__doc__ = f"Return `{plain}{{rank}}d`, and the flat index in ({{sizes}}) of each maximum."
+    return always
 
 
 def _variant(

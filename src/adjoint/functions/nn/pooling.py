@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.nn.per_rank import per_rank
+from adjoint.functions.nn.per_rank import per_rank, with_indices
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -42,7 +43,7 @@ def _geometry(
     name: str,
     rank: int,
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: int | tuple[int, ...] | None,
     padding: int | tuple[int, ...],
     dilation: int | tuple[int, ...],
@@ -92,7 +93,7 @@ def _geometry(
 def _max_pool(
     rank: int,
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
     dilation: int | tuple[int, ...] = 1,
@@ -145,23 +146,9 @@ def gather_at_flat(x: Tensor, places: Tensor, rank: int) -> Tensor:
     return movement.reshape(indexing.gather(flat(x), flat(places), axis=lead), shape=places.array.shape)
 
 
-def _max_pool_with_indices(
-    rank: int,
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: int = 0,
-    dilation: int = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Return `max_pool{rank}d`, and the flat index in ({sizes}) of each maximum."""
-    return _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
 max_pool1d, max_pool2d, max_pool3d = per_rank(_max_pool, "max_pool{rank}d")
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_rank(
-    _max_pool_with_indices, "max_pool{rank}d_with_indices"
+    with_indices(_max_pool), "max_pool{rank}d_with_indices"
 )
 
 
@@ -169,13 +156,18 @@ max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_
 def _avg_pool(
     rank: int,
     input: Tensor,
-    kernel_size: Any,
-    stride: int | tuple[int, ...] | None,
-    padding: int | tuple[int, ...],
-    ceil_mode: bool,
+    kernel_size: int | Sequence[int],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
+    """Return the mean of each window of (N, C, {sizes}), with the padding's zeros unless `count_include_pad` is False.
+
+    `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
+    their number of elements. Raises RuntimeError for windows that do not fit the input.
+    """
     name = f"avg_pool{rank}d"
     if input.array.dtype.kind not in "fV" and input.array.dtype != np.int64:
         raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
@@ -183,9 +175,7 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     geometry = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
     out = _average_windows(geometry, input, count_include_pad, divisor_override)
-    if rank == 1:
-        return out
-    return rename_node(out, f"AvgPool{rank}DBackward0")
+    return out if rank == 1 else rename_node(out, f"AvgPool{rank}DBackward0")
 
 
 def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Tensor:
@@ -227,7 +217,7 @@ def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, pa
 @float16_in_float32
 def avg_pool1d(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
     ceil_mode: bool = False,
@@ -240,33 +230,4 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@float16_in_float32
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: int | tuple[int, ...] | None = None,
-    padding: int | tuple[int, ...] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Return the mean of each window of (N, C, H, W), with the padding's zeros unless `count_include_pad` is False.
-
-    `ceil_mode` adds last windows that reach over the end; `divisor_override` is what the sums are divided by instead of
-    their number of elements. Raises RuntimeError for windows that do not fit the input.
-    """
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@float16_in_float32
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: int | tuple[int, ...] | None = None,
-    padding: int | tuple[int, ...] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Return the mean of each window of (N, C, D, H, W), as `avg_pool2d` takes it of (N, C, H, W)."""
-    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+avg_pool2d, avg_pool3d = map(float16_in_float32, per_rank(_avg_pool, "avg_pool{rank}d")[1:])

@@ -129,8 +129,7 @@ def _lstm(gates: Tensor, state: State, across: Tensor, _: Any) -> State:
     h, c = state
     i, f, g, o = chunk(addmm(gates, h, across), 4, 1)
     c = arithmetic.add(
-        arithmetic.mul(transcendental.sigmoid(f), c),
-        arithmetic.mul(transcendental.sigmoid(i), transcendental.tanh(g)),
+        arithmetic.mul(transcendental.sigmoid(f), c), arithmetic.mul(transcendental.sigmoid(i), transcendental.tanh(g))
     )
     return arithmetic.mul(transcendental.sigmoid(o), transcendental.tanh(c)), c
 

@@ -79,8 +79,7 @@ def gradient(
     if listed is not None and len(listed) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
-            f"same length, but got a spacing argument of length {len(listed)} and a dim argument of length "
-            f"{len(dims)}."
+            f"same length, but got a spacing argument of length {len(listed)} and a dim argument of length {len(dims)}."
         )
     if any(input.array.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")

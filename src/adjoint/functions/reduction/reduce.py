@@ -280,7 +280,7 @@ def _detach_or_rewrap(x: Tensor) -> Tensor:
 
 
 def _scalar_extreme(x: Tensor, kind: type[Extreme]) -> Extreme:
-    """Return A 0-d tensor is its own extreme, at 0."""
+    """Return a 0-d tensor as its own extreme, at 0."""
     return kind(select.copy(x), constant(np.zeros((), np.int64)))
 
 

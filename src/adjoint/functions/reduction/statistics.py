@@ -173,10 +173,7 @@ def _try_read_number(value: Tensor | float) -> Operand:
 
 def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
     out: Operand = None
-    for name, given, rank, kind in (
-        ("fweights", fweights, 1, "integral"),
-        ("aweights", aweights, 2, "floating point"),
-    ):
+    for name, given, rank, kind in (("fweights", fweights, 1, "integral"), ("aweights", aweights, 2, "floating point")):
         if given is None:
             continue
         if given.ndim > 1:

@@ -19,7 +19,7 @@ from adjoint.core.tensor.as_strided import dense_strides, memory_span, strided_v
 from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d, memory_format, preserve_format
 from adjoint.core.tensor.storage import CreationMeta, InferenceStorage, View, storage_of, view_of
-from adjoint.core.tensor.tensor import Tensor, shallow_copy, tangents_of, wrap
+from adjoint.core.tensor.tensor import Tensor, method, shallow_copy, tangents_of, wrap
 from adjoint.core.typing import Array, DeviceLike, DtypeLike, ShapeLike
 from adjoint.functions.api.dim_args import one_dim, parse_shape
 from adjoint.functions.api.publish import public, rename_node
@@ -170,17 +170,10 @@ def _set_array(x: Tensor, array: Array, node: HookableNode | None) -> None:
         storage_of(x).version += 1
 
 
-_VIEWS: dict[str, Callable[..., Tensor]] = {
-    "as_strided_": as_strided,
-    "squeeze_": shapes.squeeze,
-    "swapaxes_": shapes.transpose,
-    "swapdims_": shapes.transpose,
-    "t_": shapes.t,
-    "transpose_": shapes.transpose,
-    "unsqueeze_": shapes.unsqueeze,
-}
-for _name, _f in _VIEWS.items():
-    setattr(Tensor, _name, make_inplace_view(_f, _name))
+for _f in (as_strided, shapes.squeeze, shapes.t, shapes.transpose, shapes.unsqueeze):
+    setattr(Tensor, f"{_f.__name__}_", make_inplace_view(_f, f"{_f.__name__}_"))
+for _name in ("swapaxes_", "swapdims_"):
+    setattr(Tensor, _name, make_inplace_view(shapes.transpose, _name))
 
 
 @public(varargs_ints=True)
@@ -230,13 +223,15 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
     return resize_(input, the_template.array.shape, memory_format=memory_format)
 
 
-def _resize(self: Tensor, *size: ShapeLike) -> Tensor:
+@method
+def resize(self: Tensor, *size: ShapeLike) -> Tensor:
     """Return `reshape`, under the name it once had."""
     warn_user("non-inplace resize is deprecated", UserWarning)
     return shapes.reshape(self, parse_shape(size))
 
 
-def _resize_as(self: Tensor, the_template: Tensor) -> Tensor:
+@method
+def resize_as(self: Tensor, the_template: Tensor) -> Tensor:
     """Return `reshape` to the shape of another tensor, under the name it once had."""
     warn_user("non-inplace resize_as is deprecated", UserWarning)
     return shapes.reshape(self, the_template.array.shape)
@@ -276,7 +271,3 @@ def set_(
     if not isinstance(self.memory, InferenceStorage):
         storage_of(self).version = max(storage_of(self).version, version + 1)
     return self
-
-
-setattr(Tensor, "resize_as", _resize_as)  # noqa: B010
-setattr(Tensor, "resize", _resize)  # noqa: B010  mypy would take a plain assignment for a mistake

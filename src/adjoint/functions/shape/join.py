@@ -69,8 +69,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             if a != b and d != axis:
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {axis}. Expected size {a} but got size {b} for "
-                    "tensor "
-                    f"number {i} in the list."
+                    f"tensor number {i} in the list."
                 )
     parts = [p if p.array.dtype == target else select.cast(p, dtype=target) for p in parts]
     return movement.cat(*parts, axis=axis)

@@ -15,7 +15,7 @@ from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
-from adjoint.core.typing import DtypeLike, Operands, ShapeLike
+from adjoint.core.typing import DtypeLike, Operands, Shape, ShapeLike
 from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
@@ -31,7 +31,7 @@ __all__ = [
 
 
 @lru_cache(512)
-def _infer_size(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+def _infer_size(shape: Shape, count: int) -> tuple[int, ...]:
     """Return `shape` with its one -1 computed. Raises RuntimeError if `count` elements do not fit it."""
     if -1 in shape:
         if shape.count(-1) > 1:
@@ -40,8 +40,7 @@ def _infer_size(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
         if known == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
-                "-1 can "
-                "be any value and is ambiguous"
+                "-1 can be any value and is ambiguous"
             )
         if known > 0 and count % known == 0:
             return tuple([count // known if n == -1 else n for n in shape])
@@ -72,7 +71,7 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
     return movement.reshape(input, shape=_infer_size(shape, count))
 
 
-def _view(self: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _view(self: Tensor, shape: Shape) -> Tensor:
     array = self.array
     if type(array) is ndarray and array.flags.c_contiguous:
         return movement.reshape(self, shape=_infer_size(shape, array.size))
@@ -301,8 +300,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     if len(froms) != len(tos):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({froms} dims) should contain the same number of "
-            "dims as "
-            f"destination ({tos} dims)"
+            f"dims as destination ({tos} dims)"
         )
     sources, targets = ([one_dim(d, input.ndim) for d in dims] for dims in (froms, tos))
     for name, dims, given in (("source", sources, froms), ("destination", targets, tos)):

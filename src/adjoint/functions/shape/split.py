@@ -63,8 +63,7 @@ def split(
         if sum(sections) != size:
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-                f"{axis}), "
-                f"but got split_sizes={sections}"
+                f"{axis}), but got split_sizes={sections}"
             )
     return pieces.split(tensor, sections, axis, called)
 

@@ -126,8 +126,7 @@ def _transform_one_dim(
 ) -> Tensor:
     if n is not None and index(n) < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
-    out: Tensor = transform(name, x, None if n is None else (n,), (index(dim),), norm, inverse)
-    return out
+    return transform(name, x, None if n is None else (n,), (index(dim),), norm, inverse)
 
 
 @with_out
@@ -234,8 +233,7 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
 
 def _make_two_dim_variant(transform: Function, what: str) -> Function:
     def over_two(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
-        out: Tensor = transform(input, s, dim, norm)
-        return out
+        return transform(input, s, dim, norm)
 
     over_two.__name__ = over_two.__qualname__ = what
     over_two.__doc__ = f"`{transform.__name__}` over the last two dimensions unless others are given."

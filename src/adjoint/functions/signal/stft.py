@@ -179,8 +179,7 @@ def _pad_window(name: str, window: Tensor | None, length: int, n_fft: int, dtype
             f"{list(window.array.shape)}"
         )
     left = (n_fft - length) // 2
-    padded: Tensor = movement.pad(window, widths=((left, n_fft - length - left),)) if length < n_fft else window
-    return padded
+    return movement.pad(window, widths=((left, n_fft - length - left),)) if length < n_fft else window
 
 
 def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
@@ -189,8 +188,7 @@ def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
     if pad_mode not in PAD_MODES:
         raise NotImplementedError(f"stft: unrecognised pad_mode {pad_mode!r}; the modes are {', '.join(PAD_MODES)}")
     if pad_mode == "constant":
-        framed: Tensor = movement.pad(x, widths=(*((0, 0),) * (x.ndim - 1), (by, by)))
-        return framed
+        return movement.pad(x, widths=(*((0, 0),) * (x.ndim - 1), (by, by)))
     if by > n - (pad_mode == "reflect"):
         raise RuntimeError(
             f"stft: padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) "

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 
-def _acosh_dx(g: Operand, x: Operand) -> Operand:
-    """1 / √(x² - 1); for complex numbers by the roots of both factors, which distinguishes the branches."""
-    return g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5)
-
-
-@unary(promotion="float", scalar="acosh", dx=_acosh_dx)
+@unary(
+    promotion="float",
+    scalar="acosh",
+    # for complex numbers by the roots of both factors, which distinguishes the branches
+    dx=lambda g, x: g / ((x - 1.0) ** 0.5 * (x + 1.0) ** 0.5 if is_complex(x) else (x * x - 1.0) ** 0.5),
+)
 def acosh(x: Operand) -> Operand:
     """The number ≥ 0 with hyperbolic cosine x."""
     return np.arccosh(x)
@@ -52,12 +52,7 @@ def erfc(x: Operand) -> Array:
     return erfc_array(x)
 
 
-def _sinc_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
-    safe = where(x == 0, 1.0, x)
-    return g * where(x == 0, 0.0, (cos(x * math.pi) - out) / safe)
-
-
-@unary(promotion="float", dx=_sinc_dx)
+@unary(promotion="float", dx=lambda g, x, out: g * where(x == 0, 0.0, (cos(x * math.pi) - out) / where(x == 0, 1.0, x)))
 def sinc(x: Operand) -> Operand:
     """sin(πx) / (πx), and 1 at 0."""
     return np.sinc(x).astype(x.dtype, copy=False)

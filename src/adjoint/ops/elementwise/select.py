@@ -11,7 +11,7 @@ from adjoint.core.op import bfloat16
 from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
-from adjoint.core.op.op import op_of
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.tensor import Tensor
@@ -81,26 +81,21 @@ def where(condition: Operand, x: Operand, y: Operand) -> Operand:
     return _where_by(op_of(_where), condition, x, y)
 
 
-def _where_by(op: Any, condition: Operand, x: Operand, y: Operand) -> Any:
+def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
         return apply(op, (condition, x, y), {})
-    arrays: list[Any] = [getattr(v, "array", v) for v in (x, y)]
-    kinds = [getattr(a, "dtype", None) for a in arrays]
+    arrays = [getattr(v, "array", v) for v in (x, y)]
+    kinds: list[Any] = [getattr(a, "dtype", None) for a in arrays]
     if kinds[0] is not kinds[1] or kinds[0] is None:
         known = kinds[0] or kinds[1]
         numbers = {type(v) for v, kind in zip((x, y), kinds, strict=True) if kind is None}
         quick = known is not None and known.kind == "f" and numbers and numbers <= NUMBERS
         target = known if quick else promote(arrays)
         x, y = (
-            v if hasattr(a, "dtype") and a.dtype == target else _convert_operand(v, a, target)
-            for v, a in zip((x, y), arrays, strict=True)
+            number_as_array(v, target) if kind is None else v if kind == target else cast(v, dtype=target)
+            for v, kind in zip((x, y), kinds, strict=True)
         )
     return apply(op, (condition, x, y), {})
-
-
-def _convert_operand(value: Operand, array: Operand, target: Operand) -> Operand:
-    """`value` in type `target`: a number becomes a 0-d array, a tensor is cast."""
-    return cast(value, dtype=target) if hasattr(array, "dtype") else number_as_array(value, target)
 
 
 def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:
@@ -126,7 +121,7 @@ def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:
     node="ToCopyBackward0",
     dx=lambda g: g,
 )
-def cast(x: Array, *, dtype: NumpyDtype) -> Any:
+def cast(x: Array, *, dtype: NumpyDtype) -> Array:
     """x converted to `dtype`; the gradient is converted back. Complex numbers lose their imaginary parts."""
     array = np.asarray(x)
     if not array.flags.c_contiguous and 0 in array.strides:  # of repeated elements NumPy makes neighbours

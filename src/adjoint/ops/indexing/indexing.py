@@ -12,7 +12,7 @@ from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import all
@@ -26,7 +26,7 @@ GATHER = SmallArrayKernel("gather")
 Pattern = tuple[int | None, ...]
 
 
-def indexed_shape(shape: tuple[int, ...], index_shapes: list[tuple[int, ...]], pattern: Pattern) -> tuple[int, ...]:
+def indexed_shape(shape: Shape, index_shapes: list[tuple[int, ...]], pattern: Pattern) -> Shape:
     """Return the shape by NumPy's rule: adjacent indices are replaced in place, separated ones go to the front."""
     pattern = pattern + (None,) * (len(shape) - len(pattern))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
@@ -47,20 +47,17 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
     linear=True,
     dx=lambda g, x_shape, indices, pattern: index_add(g, *indices, shape=x_shape, pattern=pattern),
 )
-def index(x: Operand, *indices: Any, pattern: Pattern) -> Operand:
+def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
     if pattern[0] == 0 and len(indices) == 1:
         return x.take(indices[0], 0)  # a third of the time
     try:
         return np.asarray(x[_key(indices, pattern)], order="C")  # NumPy leaves some results transposed in memory
     except IndexError as error:
-        raise IndexError(_in_dimensions(str(error))) from None
-
-
-def _in_dimensions(message: str) -> str:
-    if message.endswith("with size 0"):
-        return "index is out of bounds for dimension with size 0"
-    return message.replace("axis", "dimension")
+        message = str(error).replace("axis", "dimension")
+        if message.endswith("with size 0"):
+            message = "index is out of bounds for dimension with size 0"
+        raise IndexError(message) from None
 
 
 @primitive(
@@ -70,7 +67,7 @@ def _in_dimensions(message: str) -> str:
     native=3e-9,
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
-def index_add(x: Array, *indices: Any, shape: tuple[int, ...], pattern: Pattern) -> Array:
+def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Array:
     """x added at the index arrays into zeros of `shape`, repeatedly where they repeat: the transpose of `index`."""
     out = np.zeros(shape, x.dtype)
     if len(pattern) == 1 and x.ndim > indices[0].ndim:
@@ -91,10 +88,10 @@ def _add_rows(out: Array, rows: Array, x: Array) -> Array:
     return out
 
 
-def index_grid(shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Array, ...]:
+def index_grid(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
     """Index arrays of `indices` along `axis`, and of each element's own position along the other dimensions."""
     rank = indices.ndim
-    grid: list[Any] = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
+    grid: list[Array] = [np.arange(n).reshape((n,) + (1,) * (rank - d - 1)) for d, n in enumerate(indices.shape)]
     if grid:  # a scalar has no dimension to index
         grid[axis] = indices
     return tuple(grid)
@@ -121,7 +118,7 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
-def scatter_add(x: Array, indices: Array, *, shape: tuple[int, ...], axis: int) -> Array:
+def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     """x added at `indices` along `axis` into zeros of `shape`: the transpose of `gather`."""
     out = np.zeros(shape, x.dtype)
     np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
@@ -180,7 +177,7 @@ def _check_composite(indices: Tensor, *, low: int, size: int, complaint: str, er
     return require(holds, indices, low=low, size=size, complaint=complaint, error=error)
 
 
-def _flag_spec(*_: Any, **__: Any) -> Spec:
+def _flag_spec(*_: object, **__: object) -> Spec:
     return Spec((), np.dtype(np.bool_))
 
 
@@ -198,6 +195,4 @@ def require(holds: Array, indices: Array, *, low: int, size: int, complaint: str
     """Raise the error for the index that lies outside, unless `holds`."""
     if holds:
         return holds
-    return op_of(_check_range).evaluate(
-        indices, low=low, size=size, complaint=complaint, error=error
-    )
+    return op_of(_check_range).evaluate(indices, low=low, size=size, complaint=complaint, error=error)

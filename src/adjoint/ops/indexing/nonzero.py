@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import primitive
@@ -60,7 +58,7 @@ def bin_edges(x: Array, *, bins: int, at: int, bounds: tuple[float, float] | Non
 
 
 @primitive(spec=lambda x, weight, *edges: Spec(tuple(e.shape[0] - 1 for e in edges), x.dtype))
-def counts_in_bins(x: Array, weight: Array, *edges: Any) -> Array:
+def counts_in_bins(x: Array, weight: Array, *edges: Array) -> Array:
     """The sum of the weights of the points x (points, dimensions) in each bin; the last bin includes its end."""
     shape = tuple(len(e) - 1 for e in edges)
     inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.int64)

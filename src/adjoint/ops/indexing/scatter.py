@@ -16,7 +16,7 @@ from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
 
 
-def _same(x: Operand, *_: Any, **__: Any) -> Spec:
+def _same(x: Operand, *_: object, **__: object) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
@@ -34,7 +34,7 @@ def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     return out
 
 
-FOLDS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+FOLDS: dict[str, np.ufunc] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 IDENTITIES = {"prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 

@@ -35,7 +35,7 @@ def isin(x: Array, among: Array, *, unique: bool, invert: bool) -> Array:
     return np.isin(x, among, assume_unique=unique, invert=invert)
 
 
-def _position_spec(x: Operand, *, axis: int, count: int = 1, **_: Any) -> Spec:
+def _position_spec(x: Operand, *, axis: int, count: int = 1, **_: object) -> Spec:
     return Spec((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import describe
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
 from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
@@ -22,8 +22,6 @@ from adjoint.ops.movement.movement import cat, slice
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
-
-Shape = tuple[int, ...]
 
 
 def symmetric(x: Array) -> Array:

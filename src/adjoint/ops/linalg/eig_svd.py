@@ -6,14 +6,15 @@ singular value decomposition", 2016.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, describe
-from adjoint.core.typing import Array, Function, Operand
+from adjoint.core.typing import Array, Function, Operand, Shape
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
@@ -27,15 +28,13 @@ from adjoint.ops.reduction import reduction
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-Shape = tuple[int, ...]
-
 
 def eigh_shapes(shape: Shape) -> Shapes:
     """The shapes of the eigenvalues and of the matrix of eigenvectors."""
     return (shape[-1],), (shape[-1], shape[-1])
 
 
-def _check_convergence(name: str, x: Array, function: Function) -> Any:
+def _check_convergence(name: str, x: Array, function: Function) -> Operand:
     """Call `function`. Raises LinAlgError where it does not converge."""
     try:
         return function()
@@ -102,7 +101,7 @@ def _svd_dx(g: Operand, out: Operand, x_shape: Shape, full: bool) -> Operand:
     return slope
 
 
-def _first(parts: list[Any], full: bool) -> list[Any]:
+def _first(parts: Sequence[Operand], full: bool) -> Sequence[Operand]:
     if not full:
         return parts
     u, s, vh = parts

@@ -13,7 +13,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype, Shape
 
 Axes = tuple[int, ...]
 
@@ -37,7 +37,7 @@ def fft_c2c(x: Array, *, axes: Axes, inverse: bool, scale: float) -> Array:
     return _apply_scale(out, scale, x.dtype)
 
 
-def _resize(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+def _resize(shape: Shape, axis: int, n: int) -> tuple[int, ...]:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 

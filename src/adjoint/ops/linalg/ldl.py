@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
-from adjoint.core.typing import Array, Function, Operand
+from adjoint.core.typing import Array, Function, Shape
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.linalg.matrices import solve_spec
 from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, packed_spec, pivot_size
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    pass
 
 GROWTH = (1 + 17**0.5) / 8  # Bunch and Kaufman's threshold, for which the elements grow least
 
 
-def ldl_shapes(shape: tuple[int, ...], **_: Any) -> Shapes:
+def ldl_shapes(shape: Shape, **_: object) -> Shapes:
     """The shapes of L and D in one matrix, of the pivots, and of the place of the first zero in D."""
     n = shape[-1]
     return (n, n), (n,), ()
@@ -100,18 +100,16 @@ def _exchange(a: Array, k: int, i: int, j: int, turned: Function) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _db(g: Operand, a: Operand, pivots: Operand, hermitian: bool) -> Tensor:
-    if hermitian or not is_complex(a):
-        return ldl_solve(a, pivots, g, hermitian=hermitian)
-    return conj(ldl_solve(a, pivots, conj(g)))
-
-
 @primitive(
     spec=lambda a, pivots, b, **_: solve_spec(a, b),
     node="LinalgLdlSolveBackward0",
     holomorphic=False,
     leading=True,
-    db=_db,
+    db=lambda g, a, pivots, hermitian: (
+        ldl_solve(a, pivots, g, hermitian=hermitian)
+        if hermitian or not is_complex(a)
+        else conj(ldl_solve(a, pivots, conj(g)))
+    ),
 )
 def ldl_solve(a: Array, pivots: Array, b: Array, *, hermitian: bool = False) -> Array:
     """The x with L D Lᵀ x = b."""

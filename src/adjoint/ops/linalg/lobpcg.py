@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.eig_svd import eigh, eigh_shapes
@@ -18,7 +16,7 @@ from adjoint.ops.linalg.packed_factors import Shapes, pack_parts, unpack_parts
 from adjoint.ops.movement.movement import reshape
 
 
-def pair_shapes(shape: tuple[int, ...], k: int) -> Shapes:
+def pair_shapes(shape: Shape, k: int) -> Shapes:
     """The shapes of k eigenvalues and of their vectors."""
     return (k,), (shape[-1], k)
 
@@ -58,7 +56,7 @@ def eigenpairs(a: Array, x: Array, preconditioner: Array, *, k: int, largest: bo
     return pack_parts(a, values, vectors)
 
 
-def _run_lobpcg(a: Array, x: Array, near: Array, largest: bool, niter: int, tol: float) -> tuple[Any, Any]:
+def _run_lobpcg(a: Array, x: Array, near: Array, largest: bool, niter: int, tol: float) -> tuple[Array, Array]:
     n = x.shape[-1]
     size = np.linalg.norm(a, 2)
     e, x = _best(a, x, n, largest)
@@ -73,7 +71,7 @@ def _run_lobpcg(a: Array, x: Array, near: Array, largest: bool, niter: int, tol:
     return e, x * np.where(high < 0, -1, 1).astype(x.dtype)
 
 
-def _best(a: Array, basis: Array, n: int, largest: bool) -> tuple[Any, Any]:
+def _best(a: Array, basis: Array, n: int, largest: bool) -> tuple[Array, Array]:
     """The Rayleigh-Ritz method: the n extreme eigenpairs in the span of `basis`, whose vectors may be dependent."""
     u, s, _ = np.linalg.svd(basis / np.maximum(np.linalg.norm(basis, axis=0), np.finfo(a.dtype).tiny), False)
     u = u[:, s > s[0] * np.finfo(a.dtype).eps * len(a)]

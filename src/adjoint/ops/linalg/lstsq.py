@@ -12,14 +12,13 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import adjoint
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-Shape = tuple[int, ...]
 RANK = np.dtype(np.int64)
 
 

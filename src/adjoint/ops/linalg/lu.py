@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import INFO, transpose_matrix
@@ -23,19 +23,19 @@ PANEL_COLUMNS = 8  # columns: so many are eliminated one after another
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def lu_shapes(shape: tuple[int, ...]) -> Shapes:
+def lu_shapes(shape: Shape) -> Shapes:
     """The shapes of L and U in one matrix, of the rows exchanged, and of the place of the first zero pivot."""
     m, n = shape[-2:]
     return (m, n), (min(m, n),), ()
 
 
-def pivots_of(out: Operand, shape: tuple[int, ...]) -> Operand:
+def pivots_of(out: Operand, shape: Shape) -> Operand:
     """The exchanged rows, counted from 1, from a result of `lu` for matrices of this shape."""
     m, n = shape[-2:]
     return integers(out, start=m * n, stop=m * n + min(m, n))
 
 
-def _lu_dx(g: Operand, out: Operand, x_shape: tuple[int, ...]) -> Any:
+def _lu_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     """A = P [L; L₂] [U U₂]: first towards what L₂ = (Pᵀ A)₂ U⁻¹ or U₂ = L⁻¹ (Pᵀ A)₂ is made of, then L U."""
     m, n = x_shape[-2:]
     k = min(m, n)
@@ -83,7 +83,7 @@ def _first_zero(factors: Array) -> Array:
     return np.where(zero.any(-1), zero.argmax(-1) + 1, 0)
 
 
-def _factorize(x: Array) -> tuple[Any, Any]:
+def _factorize(x: Array) -> tuple[Array, Array]:
     m, n = x.shape[-2:]
     a = x.reshape(int(np.prod(x.shape[:-2])), m, n).copy()
     rows = np.zeros((a.shape[0], min(m, n)), np.intp)

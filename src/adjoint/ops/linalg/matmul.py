@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.op.families import primitive
@@ -39,6 +37,6 @@ def mm(x: Array, y: Array) -> Operand:
     dx=lambda g, y: bmm(g, swap(y, -1, -2)),
     dy=lambda g, x: bmm(swap(x, -1, -2), g),
 )
-def bmm(x: Array, y: Array) -> Any:
+def bmm(x: Array, y: Array) -> Array:
     """Σₖ x[…, i, k] y[…, k, j]; the leading dimensions broadcast."""
     return np.matmul(x, y)

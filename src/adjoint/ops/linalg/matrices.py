@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def info_spec(x: Operand) -> Spec:
     return Spec(x.shape[:-2], INFO)
 
 
-def solve_spec(a: Operand, b: Operand, **_: Any) -> Spec:
+def solve_spec(a: Operand, b: Operand, **_: object) -> Spec:
     """Spec of the x with a x = b."""
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"sizes differ, {a.shape[-1]} and {b.shape[-2]}")

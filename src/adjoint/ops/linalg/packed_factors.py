@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.matrices import INFO, transpose_matrix
@@ -19,11 +19,10 @@ from adjoint.ops.movement.movement import reshape, slice
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
 
 
-def pack_parts(x: Array, *parts: Any) -> Array:
+def pack_parts(x: Array, *parts: Operand) -> Array:
     """The parts, arrays (…, *shape) where x is (…, m, n), as one array."""
     lead = x.shape[:-2]
     return np.concatenate([part.reshape(*lead, prod(part.shape[len(lead) :])) for part in parts], -1)

@@ -18,16 +18,11 @@ if TYPE_CHECKING:
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 
 
-def _triangle(x: Operand, upper: bool, unitriangular: bool) -> Operand:
-    """The triangle of x that is read; 0 elsewhere."""
-    n = x.shape[-1]
-    read = np.tri(n, n, -1 if unitriangular else 0, bool)
-    return where(read.T if upper else read, x, 0.0)
-
-
 def _da(g: Operand, a: Operand, out: Operand, upper: bool, unitriangular: bool) -> Tensor:
     back = solve_triangular(transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular)
-    return -_triangle(bmm(back, transpose_matrix(out)), upper, unitriangular)
+    n = a.shape[-1]
+    read = np.tri(n, n, -1 if unitriangular else 0, bool)
+    return -where(read.T if upper else read, bmm(back, transpose_matrix(out)), 0.0)
 
 
 @primitive(

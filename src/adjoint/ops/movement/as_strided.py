@@ -22,7 +22,7 @@ from adjoint.core.tensor.as_strided import (
 )
 from adjoint.core.tensor.storage import share_view, view_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Params
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.mutation.view_update import replay_view
 
@@ -165,9 +165,7 @@ def apply_as_view(op: Op, x: Tensor, **params: Any) -> Tensor:
     return out
 
 
-def _complete_from_base(
-    op: Any, x: Tensor, out: Tensor, base: Tensor, whole: dict[str, Any], geometry: Geometry
-) -> Tensor:
+def _complete_from_base(op: Op, x: Tensor, out: Tensor, base: Tensor, whole: Params, geometry: Geometry) -> Tensor:
     """Complete `as_strided` of a symbolic view, which lacks all elements but its own, from its base."""
     wanted = element_positions(whole["size"], whole["stride"], whole["storage_offset"])
     own = np.isin(wanted, element_positions(x.array.shape, *geometry))
@@ -179,12 +177,6 @@ def _complete_from_base(
 
 
 Corner = tuple[int, int, int]  # how far above the main diagonal, and the two dimensions
-
-
-def _diagonal_spec(x: Operand, *, at: Corner) -> Spec:
-    above, first, second = at
-    rest = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
-    return Spec((*rest, diagonal_length(x.shape[first], x.shape[second], above)), x.dtype)
 
 
 def diagonal_length(rows: int, columns: int, above: int) -> int:
@@ -199,7 +191,17 @@ def _diagonal(x: Array, *, at: Corner) -> Array:
     return found
 
 
-@movement_op(spec=_diagonal_spec, part=_diagonal, dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at))
+@movement_op(
+    spec=lambda x, *, at: Spec(
+        (
+            *(n for d, n in enumerate(x.shape) if d not in at[1:]),
+            diagonal_length(x.shape[at[1]], x.shape[at[2]], at[0]),
+        ),
+        x.dtype,
+    ),
+    part=_diagonal,
+    dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at),
+)
 def diagonal(x: Array, *, at: Corner) -> Array:
     """The elements x[i, i + above] of two dimensions, as the last one: a view."""
     return _diagonal(x, at=at)

@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import channels_last, channels_last_3d
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Shape
 
 Order = tuple[int, ...]
 CHANNELS_LAST = {4: channels_last.order, 5: channels_last_3d.order}  # by the number of dimensions
@@ -28,7 +28,7 @@ def copy_in_order(x: Array, *, order: Order, back: Order = ()) -> Array:
     return out
 
 
-def empty_in_order(shape: tuple[int, ...], dtype: NumpyDtype, order: Order) -> Array:
+def empty_in_order(shape: Shape, dtype: NumpyDtype, order: Order) -> Array:
     """Return a new array that owns its memory and is row-major when its dimensions are taken in `order`."""
     steps, step = [0] * len(shape), np.dtype(dtype).itemsize
     for d in reversed(order):
@@ -53,12 +53,12 @@ def is_channels_last(array: Array) -> bool:
     return True
 
 
-def _read_as(x: Operand, *, dtype: NumpyDtype) -> Spec:
-    old, new = x.dtype.itemsize, dtype.itemsize
-    return Spec(x.shape if old == new else (*x.shape[:-1], x.shape[-1] * old // new), dtype)
-
-
-@movement_op(spec=_read_as, leading=True)
+@movement_op(
+    spec=lambda x, *, dtype: Spec(
+        (*x.shape[:-1], *(n * x.dtype.itemsize // dtype.itemsize for n in x.shape[-1:])), dtype
+    ),
+    leading=True,
+)
 def reinterpret(x: Array, *, dtype: NumpyDtype) -> Array:
     """The same memory read as elements of `dtype`; the last dimension grows or shrinks with the item size."""
     if dtype.itemsize != x.dtype.itemsize and x.strides[-1] != x.itemsize:

@@ -19,6 +19,7 @@ from adjoint.core.op.recorder import record_view
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.storage import CreationMeta, Storage, View, share_view, storage_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.typing import Params, Shape
 from adjoint.ops.movement.movement import cat, reshape, select, slice
 
 MULTI_OUTPUT = CreationMeta.MULTI_OUTPUT_NODE
@@ -31,12 +32,12 @@ def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[SplitOutputs]
 
 
 @lru_cache(256)
-def _slice_params(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int) -> tuple[list[dict[str, Any]], list[Any]]:
+def _slice_params(shape: Shape, sizes: tuple[int, ...], axis: int) -> tuple[list[Params], list[Any]]:
     """Return the parameters of slices of these sizes, and their NumPy index keys."""
     whole = [(0, n, 1) for n in shape]
     before, after = whole[:axis], whole[axis + 1 :]
     rest = (builtins.slice(None),) * axis
-    places: list[dict[str, Any]] = []
+    places: list[Params] = []
     keys, start = [], 0
     for n in sizes:
         end = start + n
@@ -54,7 +55,7 @@ def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     return _record_pieces(x, pieces, axis, UnbindBackward0)
 
 
-def _make_views(x: Tensor, move: Any, places: list[dict[str, Any]], keys: list[Any]) -> list[Tensor]:
+def _make_views(x: Tensor, move: Any, places: list[Params], keys: list[Any]) -> list[Tensor]:
     """Apply `move` for each of the places, without history. `keys`: the same places as NumPy index keys."""
     if nondefault.count or default.narrow:
         with recorded_by_caller():

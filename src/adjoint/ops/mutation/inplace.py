@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.hooks import HookableNode, hooks_of
 from adjoint.core.graph.node import Leaf, Node, PackedValue, Vertex, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
@@ -53,8 +53,7 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
     PyTorch does not write. Also for a shape or type that `x` cannot take, and for memory that repeats elements.
     """
     if nondefault.absent and mode.tracer is None and any_meta((x, out)):
-        made: Tensor = call_on_meta(write_in_place, x, out, called, since)
-        return made
+        return call_on_meta(write_in_place, x, out, called, since)
     if nondefault.count and mode.tracer is not None:
         replacement = mode.tracer.replacement(x, out, called, since)
         if replacement is None:
@@ -75,7 +74,8 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
     if nondefault.count and mode.tracer is not None:
-        _check_expanded(view, called)
+        if view is not None and is_expanded(view):  # checked by an array of the same layout
+            check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
         _rebind(mode.tracer, x, out, called, since)
     else:
         array = check_separate(x.array, called, view)
@@ -88,9 +88,9 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
                 for node in mode.duals.tangent_nodes(out):
                     _preserve_saved_values(x, node, since)
         array[...] = out.array  # np.copyto takes 0.15 µs longer
-    mark_written(
-        x, user_instruction(2), x.array if view is not None and not history and _is_view_of_detached(view) else None
-    )
+    # a write to a view of `x.data` or `x.detach()` marks only its own part as written
+    detached = view is not None and not history and view.memory.aliases[0]() is not view.base
+    mark_written(x, user_instruction(2), x.array if detached else None)
     if history:
         rebase(x, out.node)
     if nondefault.count and mode.duals is not None:
@@ -160,12 +160,6 @@ def check_separate(array: Array, called: str, view: View[Tensor] | None = None) 
 def is_expanded(view: View[Tensor] | None) -> bool:
     """True for a view whose steps may have repeated elements."""
     return view is not None and any(step.op.name == "expand" for step in view.steps)
-
-
-def _check_expanded(view: View[Tensor] | None, called: str) -> None:
-    """Call `check_separate` for a view without memory yet, by an array of the same layout."""
-    if view is not None and is_expanded(view):
-        check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
 
 
 def _has_internal_overlap(array: Array) -> bool:
@@ -251,7 +245,7 @@ def _regenerate_view_node(node: Vertex | None, view: View[Tensor], tensor: Tenso
     return node
 
 
-def _set_node(tensor: Tensor, node: Any) -> None:
+def _set_node(tensor: Tensor, node: HookableNode | None) -> None:
     """Set the tensor's node, and move the hook of a retained gradient to it."""
     hooks = None if tensor.node is None else tensor.node.hooks
     if (
@@ -277,11 +271,6 @@ def _preserve_saved_values(x: Tensor, made_by: Vertex | None, since: int) -> Non
         stack.extend(node.parents)
         if node.saved:
             node.saved = type(node.saved)(_copy_if_sharing(kept, x.array) for kept in node.saved)
-
-
-def _is_view_of_detached(view: View[Tensor]) -> bool:
-    """True for a view of `x.data` or `x.detach()`: a write marks only its own part as written."""
-    return view.memory.aliases[0]() is not view.base
 
 
 def _copy_if_sharing(kept: Array | float | PackedValue | None, memory: Array) -> Array | float | PackedValue | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import ViewStep
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.indexing.indexing import Pattern, index
 from adjoint.ops.movement.movement import Bounds, reshape, slice
 
@@ -38,13 +38,13 @@ def replace_content(x: Array, value: Array) -> Array:
 def _make_invalid_view_op(error: str) -> Op:
     """Return the op of a view that a recorded write to its base has made invalid: its rule raises `error`."""
 
-    def refuse(g: Array) -> Any:
+    def refuse(g: Array) -> NoReturn:
         raise RuntimeError(error)
 
     return Op(lambda x: x, {"dx": refuse}, call=apply, family="call", spec=_same_spec, node="Invalid")
 
 
-def _same_spec(x: Operand, *_: Any, **__: Any) -> Spec:
+def _same_spec(x: Operand, *_: object, **__: object) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
@@ -55,8 +55,7 @@ invalid_no_grad_view = _make_invalid_view_op(
 )
 invalid_function_view = _make_invalid_view_op(
     "A view was created inside a custom Function and its base or another view of its base has been modified "
-    "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function "
-    "returns."
+    "inplace: derived from the base anew, it would bypass the Function's backward. clone() what the Function returns."
 )
 invalid_inference_view = _make_invalid_view_op(
     "A view was created in inference mode and its base or another view of its base has been modified inplace in "
@@ -106,7 +105,7 @@ def put_steps(x: Tensor, value: Tensor, steps: Steps) -> Tensor:
     return put_slice(x, value if tuple(value.shape) == region else reshape(value, shape=region), bounds=bounds)
 
 
-def _bounds(shape: tuple[int, ...], steps: Steps) -> Bounds | None:
+def _bounds(shape: Shape, steps: Steps) -> Bounds | None:
     """Return the part of an array that slices and selections select; None for other steps but a last reshape."""
     ranges = [range(n) for n in shape]
     kept = list(range(len(shape)))  # the dimensions of the array that the view still has
@@ -141,7 +140,7 @@ def put_slice(x: Array, value: Operand, *, bounds: Bounds) -> Array:
     dx=lambda g, indices, pattern: put_index(g, 0.0, *indices, pattern=pattern),
     dvalue=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
-def put_index(x: Array, value: Operand, *indices: Any, pattern: Pattern) -> Array:
+def put_index(x: Array, value: Operand, *indices: Array, pattern: Pattern) -> Array:
     """x with `value` at integer index arrays; at a repeated position the last one stays."""
     out = x.copy()
     out[tuple(builtins.slice(None) if slot is None else indices[slot] for slot in pattern)] = value

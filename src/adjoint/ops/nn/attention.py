@@ -20,7 +20,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import constant
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Array, Function, Operand, Operands, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.linalg import matmul
 from adjoint.ops.movement import movement
@@ -29,7 +29,6 @@ from adjoint.ops.reduction import reduction
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-Shape = tuple[int, ...]
 BLOCK_WEIGHTS = 2**16  # weights computed at a time, unless one row has more
 SECONDS_PER_WEIGHT = 4e-9  # seconds that NumPy takes for a weight
 MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
@@ -255,7 +254,7 @@ def _part_of_mask(at: _AttentionBlock, mask: Operand, lead: Shape) -> Operand:
     return mask[(*own, rows, keys)]
 
 
-def _exponentials(x: Array) -> tuple[Any, Any]:
+def _exponentials(x: Array) -> tuple[Array, Array]:
     """Write e^(x - max) of each row into x; return it and its sum, 1 instead of 0 for a row of -inf."""
     largest = x.max(-1, keepdims=True, initial=-math.inf)
     largest[largest == -math.inf] = 0.0

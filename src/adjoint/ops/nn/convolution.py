@@ -6,21 +6,19 @@ All three lay the elements under the window out as columns, so that the work is 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, fold, windows
 
-Shape = tuple[int, ...]
 SECONDS_PER_TAP = 2e-9  # seconds that NumPy takes for an element under a window
 
 
-def estimate_seconds(x: Array, weight: Array, *_: Any, **__: Any) -> float:
+def estimate_seconds(x: Array, weight: Array, *_: object, **__: object) -> float:
     """Estimate the seconds that NumPy takes to convolve."""
     return float(x.size * math.prod(weight.shape[2:]) * SECONDS_PER_TAP)
 
@@ -52,7 +50,8 @@ def convolution(x: Array, weight: Array, *, stride: Sizes, padding: Sizes, dilat
     """out[n, o, p…] = Σ weight[o, c, k…] x[n, c, p·stride + k·dilation - padding]."""
     spec = convolution_spec(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = _by_group(weight, groups) @ _columns(x, weight.shape[2:], stride, padding, dilation, groups)
-    return _from_channels(out, spec.shape)
+    n, channels, *places = spec.shape
+    return np.ascontiguousarray(np.moveaxis(out.reshape(channels, n, *places), 1, 0))  # from (G, O/G, N·P)
 
 
 @primitive(
@@ -127,8 +126,3 @@ def _by_group(weight: Array, groups: int) -> Array:
 def _by_channel(g: Array, groups: int) -> Array:
     """(N, O, P…) as (G, O/G, N·P)."""
     return np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:]))
-
-
-def _from_channels(out: Array, shape: Shape) -> Array:
-    """(G, O/G, N·P) as (N, O, P…)."""
-    return np.ascontiguousarray(np.moveaxis(out.reshape(shape[1], shape[0], *shape[2:]), 1, 0))

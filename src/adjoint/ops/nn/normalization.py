@@ -11,7 +11,7 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kern
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import wrap
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.reduction import reduction
 
@@ -25,7 +25,7 @@ LAYER_NORM, LAYER_NORM_DX, LAYER_NORM_DWEIGHT = map(
 SECONDS_PER_ELEMENT = 4e-9  # seconds that NumPy takes for an element
 
 
-def with_moments(x: Operand, axes: Axes, eps: float) -> tuple[Any, Any, Any]:
+def with_moments(x: Operand, axes: Axes, eps: float) -> tuple[Operand, Operand, Operand]:
     """(x - mean) / √(var + eps) over `axes`, the mean, and the (biased) variance."""
     mean = reduction.mean(x, axes=axes, keepdims=True)
     centred = x - mean
@@ -40,7 +40,7 @@ def standardize_by_ops(x: Tensor, weight: Tensor | None, bias: Tensor | None, *,
     return out if bias is None else out + bias
 
 
-def moments(x: Tensor, axes: Axes) -> tuple[Any, Any]:
+def moments(x: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
     """The mean and the (biased) variance over `axes`, without history."""
     found = _moments.find((x.array, axes), {})
     if found is not None:
@@ -48,7 +48,7 @@ def moments(x: Tensor, axes: Axes) -> tuple[Any, Any]:
     return _mean_and_variance(x.detach(), axes)
 
 
-def _mean_and_variance(x: Tensor, axes: Axes) -> tuple[Any, Any]:
+def _mean_and_variance(x: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
     return with_moments(x, axes, 0.0)[1:]
 
 
@@ -72,7 +72,7 @@ def _dx(g: Operand, x: Operand, weight: Operand, axes: Axes, eps: float) -> Oper
 
 
 @with_eager_kernel(SECONDS_PER_ELEMENT)
-def _dweight(g: Operand, x: Operand, weight_shape: tuple[int, ...], axes: Axes, eps: float) -> Operand:
+def _dweight(g: Operand, x: Operand, weight_shape: Shape, axes: Axes, eps: float) -> Operand:
     if kernel_provider.enabled and axes == (len(x.shape) - 1,) and weight_shape == x.shape[-1:]:
         found = LAYER_NORM_DWEIGHT.call(g, x, eps)
         if found is not None:
@@ -80,7 +80,7 @@ def _dweight(g: Operand, x: Operand, weight_shape: tuple[int, ...], axes: Axes, 
     return reduction.sum_to(with_moments(x, axes, eps)[0] * g, weight_shape)
 
 
-def _shape(x: Array | None) -> tuple[int, ...] | None:
+def _shape(x: Array | None) -> Shape | None:
     return None if x is None else x.shape
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.core.typing import NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices
 
 
@@ -40,7 +40,7 @@ SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the inp
         g, lengths=x_shape[-len(size) :], size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, 0)
@@ -64,7 +64,7 @@ def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilati
 )
 def window_sum_input(
     g: Operand, *, lengths: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
-) -> Any:
+) -> Array:
     """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
     lead = g.shape[: g.ndim - len(size)]
     framed = _padded_zeros((*lead, *lengths), padding, extra, g.dtype)
@@ -82,7 +82,7 @@ def window_sum_input(
         g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
     ),
 )
-def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The largest element of each window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
@@ -109,12 +109,13 @@ def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation
 )
 def max_pool_input(
     g: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
-) -> Any:
+) -> Array:
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
     framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     winners = _winners(x, size, stride, padding, dilation, extra)
+    bits = np.dtype(f"i{g.itemsize}")
     for i, where in enumerate(tap_slices(g.shape, size, stride, dilation)):
-        framed[(..., *where)] += _zero_unchosen(g, winners == i)
+        framed[(..., *where)] += (g.view(bits) & -(winners == i).astype(bits)).view(g.dtype)  # g there, else 0
     return _crop_padding(framed, x.shape[x.ndim - len(size) :], padding)
 
 
@@ -130,7 +131,7 @@ def max_pool_input(
 )
 def at_max(
     values: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
-) -> Any:
+) -> Array:
     """The value of each window at the place where x is largest."""
     winners = _winners(x, size, stride, padding, dilation, extra)
     framed = _pad_input(values, padding, extra, 0)
@@ -141,7 +142,7 @@ def at_max(
 
 
 @primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
-def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The flat index, within the pooled dimensions, of each window's first largest element; NaN is largest.
 
     A window without any element has the index of the first one behind its beginning, or of the last.
@@ -162,17 +163,17 @@ def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dil
     return at
 
 
-def _grid(along: list[Any]) -> Any:
+def _grid(along: list[Array]) -> Array:
     """The sums of one number for each dimension."""
     return functools.reduce(np.add.outer, along)
 
 
-def _detach_input(x: Operand) -> Any:
+def _detach_input(x: Operand) -> Operand:
     """x without its history: the position of the largest element has no gradient."""
     return detach(x) if isinstance(x, Tensor) else x
 
 
-def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Any:
+def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The number of each window's first largest tap; never one in the padding."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
@@ -197,24 +198,18 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
     return winners
 
 
-def _is_better(tap: Any, best: Any, hollow: bool) -> Any:
+def _is_better(tap: Array, best: Array, hollow: bool) -> Array:
     better = tap > best
     if hollow:
         better |= (tap != tap) & (best == best)
     return better
 
 
-def _replace(best: Any, tap: Any, better: Any) -> None:
+def _replace(best: Array, tap: Array, better: Array) -> None:
     """best[better] = tap[better], by bit operations: a masked assignment is ten times slower."""
     bits = np.dtype(f"i{best.itemsize}")
     held = best.view(bits)
     held ^= (held ^ tap.view(bits)) & -better.astype(bits)
-
-
-def _zero_unchosen(g: Operand, chosen: Any) -> Any:
-    """g where chosen, else 0."""
-    bits = np.dtype(f"i{g.itemsize}")
-    return (g.view(bits) & -chosen.astype(bits)).view(g.dtype)
 
 
 def _has_nan(x: Operand) -> bool:
@@ -222,25 +217,25 @@ def _has_nan(x: Operand) -> bool:
     return bool(x.dtype.kind == "f" and x.size and np.isnan(x.max()))
 
 
-def _lowest(dtype: NumpyDtype) -> Any:
+def _lowest(dtype: NumpyDtype) -> float:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Any:
+def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Operand:
     if not any(padding) and not any(extra):
         return x
     widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
     return np.pad(x, widths, constant_values=value)
 
 
-def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: NumpyDtype) -> Any:
+def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: NumpyDtype) -> Operand:
     """Zeros for an input of `shape` and its padding."""
     lead = len(shape) - len(padding)
     lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))
     return np.zeros((*shape[:lead], *lengths), dtype)
 
 
-def _crop_padding(framed: Any, lengths: Sizes, padding: Sizes) -> Any:
+def _crop_padding(framed: Operand, lengths: Sizes, padding: Sizes) -> Array:
     if framed.shape[framed.ndim - len(lengths) :] == tuple(lengths):
         return framed
     return np.ascontiguousarray(framed[(..., *(slice(p, p + n) for p, n in zip(padding, lengths, strict=True)))])

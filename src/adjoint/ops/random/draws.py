@@ -10,12 +10,10 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.random import samplers
 from adjoint.core.random.generator import Generator
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 
 if TYPE_CHECKING:
     from adjoint.core.random.generator import Generator
-
-Shape = tuple[int, ...]
 
 
 # declares an op of a shape, a dtype, the settings of a distribution, and a generator

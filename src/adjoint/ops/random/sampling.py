@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.random import samplers
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 from adjoint.ops.movement import movement
 from adjoint.ops.random.draws import draw_op
 from adjoint.ops.reduction import reduction
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from adjoint.core.random.generator import Generator
     from adjoint.core.tensor.tensor import Tensor
 
-Shape = tuple[int, ...]
 
-
-def _like(x: Operand, *rest: Any, **_: Any) -> Spec:
+def _like(x: Operand, *rest: Any, **_: object) -> Spec:
     return Spec(broadcast_shapes(x.shape, *(y.shape for y in rest)), x.dtype)
 
 

@@ -15,20 +15,10 @@ from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
 from adjoint.core.op.unary_call import make_one_input_call
-from adjoint.core.typing import Array, Function, Operand
+from adjoint.core.typing import Array, Function, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.movement.movement import (
-    expand,
-    flip,
-    inverse,
-    numel,
-    pad,
-    permute,
-    reshape,
-    reshape_unshared,
-    slice,
-)
+from adjoint.ops.movement.movement import expand, flip, inverse, numel, pad, permute, reshape, reshape_unshared, slice
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -36,12 +26,12 @@ if TYPE_CHECKING:
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
-add_reduce: Any = np.add.reduce
-multiply_reduce: Any = np.multiply.reduce
-maximum_reduce: Any = np.maximum.reduce
-minimum_reduce: Any = np.minimum.reduce
-or_reduce: Any = np.logical_or.reduce
-and_reduce: Any = np.logical_and.reduce
+add_reduce: Function = np.add.reduce
+multiply_reduce: Function = np.multiply.reduce
+maximum_reduce: Function = np.maximum.reduce
+minimum_reduce: Function = np.minimum.reduce
+or_reduce: Function = np.logical_or.reduce
+and_reduce: Function = np.logical_and.reduce
 
 
 def reduction_op(
@@ -97,7 +87,7 @@ def _with_kept_axes(rule: Rule) -> Rule:
     names = parameters_of(rule).positional[1:]
     asked = tuple(dict.fromkeys((*names, "x_shape", "axes")))
 
-    def with_kept_axes(g: Operand, *given: Any) -> Tensor:
+    def with_kept_axes(g: Operand, *given: Operand) -> Tensor:
         values = dict(zip(asked, given, strict=True))
         axes = values["axes"]
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
@@ -116,14 +106,14 @@ def share_among_winners(winners: Tensor, g: Operand, axes: tuple[int, ...]) -> T
     return g * (ones / sum(ones, axes=axes, keepdims=True))
 
 
-def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Any:
+def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Operand:
     """g divided equally among the elements that equal the extreme, or are NaN if it is."""
     is_extreme = logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
     return share_among_winners(is_extreme, g, axes)
 
 
 @reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
-def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if not keepdims and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found
@@ -138,7 +128,7 @@ def row_major(out: Operand, keepdims: bool = False) -> Operand:
     return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
-def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> float:
+def _count(shape: Shape, axes: tuple[int, ...]) -> float:
     return float(prod_of([shape[a] for a in axes]))
 
 
@@ -204,7 +194,7 @@ def _products_before(x: Operand) -> Operand:
 
 
 @reduction_op(spec=_bool_spec, combine="logical_or", identity=False)
-def any(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def any(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """True if an element along `axes` is not zero."""
     return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
@@ -241,7 +231,7 @@ def cumsum(x: Array, *, axis: int) -> Array:
     return row_major(np.cumsum(x, axis=axis, dtype=x.dtype))
 
 
-def sum_to(g: Tensor, shape: tuple[int, ...]) -> Operand:
+def sum_to(g: Tensor, shape: Shape) -> Operand:
     """`g` summed over the dimensions along which an operand of `shape` was broadcast."""
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,18 +34,14 @@ def shift_forward(x: Operand, axis: int, by: int, beyond: float) -> Tensor:
     return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
 
 
-def _shift_backward(x: Tensor, axis: int, first: float) -> Tensor:
-    """Shift x so that each place takes the element before it along `axis`; `first` for the first."""
-    bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
-    widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
-    return pad(slice(x, bounds=bounds), widths=widths, value=first)
-
-
 def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Tensor:
     """The product of the elements before, times the recurrence of the ones after; exact for zeros too."""
     if not x.shape[axis]:
         return g
-    return _shift_backward(cumprod(x, axis=axis), axis, 1.0) * recurrence(g, shift_forward(x, axis, 1, 0.0), axis)
+    bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
+    widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
+    before = pad(slice(cumprod(x, axis=axis), bounds=bounds), widths=widths, value=1.0)
+    return before * recurrence(g, shift_forward(x, axis, 1, 0.0), axis)
 
 
 @primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_cumprod_dx)
@@ -73,7 +69,7 @@ def logcumsumexp(x: Array, *, axis: int) -> Array:
     return np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
 
 
-def _complex_logcumsumexp(x: Operand, axis: int) -> Any:
+def _complex_logcumsumexp(x: Operand, axis: int) -> Array:
     """Running ln Σ eˣ by the larger term of each sum: a + ln(1 + e^(b - a))."""
     out = x.copy()
     lines, total = np.moveaxis(out, axis, 0), None

@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -31,7 +31,7 @@ def _variance(x: Tensor, *, axes: Axes, keepdims: bool, freedom: float) -> Tenso
     return arithmetic.div(total, freedom)
 
 
-def _keep_axes(x: Operand, shape: tuple[int, ...], axes: Axes) -> Tensor:
+def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
     """Return a result with its reduced axes as size 1."""
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 

@@ -6,7 +6,6 @@ Formulas of the amplitudes: Abramowitz & Stegun 9.2.5, 9.2.6, 10.4.59 and 10.4.6
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from adjoint.ops.special.chebyshev import chebyshev, chebyshev_lanes, in_wide_la
 LINEAR_BELOW = 1e-15  # nearer to 0 than this a slope is what it is at 0
 
 
-def _at_zero(x: Operand, slope: float, elsewhere: Callable[[Any], Any]) -> Operand:
+def _at_zero(x: Operand, slope: float, elsewhere: Callable[[Operand], Operand]) -> Operand:
     """The slope where x is 0 or nearly, else `elsewhere(x)`."""
     near = le(abs(x), LINEAR_BELOW)
     return where(near, slope, elsewhere(where(near, 1.0, x)))
@@ -46,7 +45,9 @@ def _i1e_array(x: Array) -> Array:
     return _scaled_i(tables.I1_NEAR, tables.I1_FAR, x) * scale
 
 
-def _scaled_i_lanes(b: Operand, near: Sequence[float], far: Sequence[float], x: Operand, bits: int) -> tuple[Any, Any]:
+def _scaled_i_lanes(
+    b: Operand, near: Sequence[float], far: Sequence[float], x: Operand, bits: int
+) -> tuple[Operand, Operand]:
     """The same in a kernel, and whether |x| is at most 8."""
     size = b.abs(x)
     close = b.le(size, 8.0)
@@ -55,11 +56,11 @@ def _scaled_i_lanes(b: Operand, near: Sequence[float], far: Sequence[float], x: 
     return b.select(close, inside, b.div(outside, b.sqrt(size))), close
 
 
-def _i0e_lanes(b: Operand, x: Operand, bits: int) -> Any:
+def _i0e_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     return _scaled_i_lanes(b, tables.I0_NEAR, tables.I0_FAR, x, bits)[0]
 
 
-def _i1e_lanes(b: Operand, x: Operand, bits: int) -> Any:
+def _i1e_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     size, close = _scaled_i_lanes(b, tables.I1_NEAR, tables.I1_FAR, x, bits)
     return b.mul(size, b.select(close, x, b.copysign(1.0, x)))
 
@@ -107,7 +108,7 @@ def i1(x: Array) -> Array:
     return np.exp(np.abs(x)) * _i1e_array(x)
 
 
-def _wave(size: Any, p: Sequence[float], q: Sequence[float], turned: bool) -> tuple[Any, Any]:
+def _wave(size: Array, p: Sequence[float], q: Sequence[float], turned: bool) -> tuple[Operand, Operand]:
     """√(2/πx) (P cos a - Q sin a) and √(2/πx) (P sin a + Q cos a), a = x - π/4, or less π/2 more where `turned`.
 
     The sine and cosine of the difference are made from those of x, which are exact.

@@ -13,7 +13,7 @@ from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.typing import Array, Operand
 
-Evaluate = Callable[..., Any]
+Evaluate = Callable[..., Array]
 FLOAT32_TERM_TOLERANCE = 1e-11  # of the largest term: what is smaller does not reach a float32
 
 
@@ -34,7 +34,7 @@ def chebyshev(coefficients: Sequence[float], t: Array) -> Operand:
     return t * this - before + coefficients[0]
 
 
-def chebyshev_lanes(b: Operand, coefficients: Sequence[float], t: Operand, bits: int) -> Any:
+def chebyshev_lanes(b: Operand, coefficients: Sequence[float], t: Operand, bits: int) -> Operand:
     """The same in a kernel, of float64 `t`, as exact as a result of that many bits needs."""
     least = 0.0 if bits == 64 else FLOAT32_TERM_TOLERANCE * max(map(abs, coefficients))
     coefficients = coefficients[: max(i for i, c in enumerate(coefficients) if abs(c) > least) + 1]
@@ -45,16 +45,16 @@ def chebyshev_lanes(b: Operand, coefficients: Sequence[float], t: Operand, bits:
     return b.fma(t, this, b.sub(coefficients[0], before))
 
 
-def in_wide_lanes(function: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any], Any]:
+def in_wide_lanes(function: Callable[[Operand, Operand, int], Operand]) -> Callable[[Operand, Operand], Operand]:
     """Extend a kernel's formula, of float64 and the bits of the result, to operands of any floating type."""
 
-    def lanes(b: Operand, x: Operand) -> Any:
+    def lanes(b: Operand, x: Operand) -> Operand:
         return b.cast(function(b, b.wide(x), x.type.bits), x.type.scalar)
 
     return lanes
 
 
-def piecewise(x: Array, *pieces: tuple[Any, Evaluate]) -> Array:
+def piecewise(x: Array, *pieces: tuple[Array, Evaluate]) -> Array:
     """Apply to each element the function of the piece whose condition holds there; NaN where none does."""
     out = np.full_like(x, np.nan)
     for chosen, piece in pieces:
@@ -69,7 +69,7 @@ def in_double(function: Evaluate) -> Evaluate:
     """Extend a function of float64 vectors to one operand, or several that broadcast, of any floating type."""
 
     @wraps(function)
-    def call(*operands: Any, **params: Any) -> Operand:
+    def call(*operands: Operand, **params: object) -> Array:
         dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
         if len(operands) == 1 and operands[0].ndim > 1 and not operands[0].flags.c_contiguous:
             return call_row_major(lambda x: call(x, **params), operands[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,7 @@ def _erf_by_complement(coefficients: Sequence[Sequence[float]], x: Array) -> Arr
     return np.copysign(1.0 - complement, x)
 
 
-INTERVALS: tuple[tuple[float, float, Callable[[Any], Any]], ...] = (
+INTERVALS: tuple[tuple[float, float, Callable[[Array], Array]], ...] = (
     (0.0, 0.84375, lambda x: x + x * _ratio(CENTRAL_COEFFICIENTS, x * x)),
     (0.84375, 1.25, lambda x: np.copysign(ERF_NEAR_ONE + _ratio(NEAR_ONE_COEFFICIENTS, np.abs(x) - 1.0), x)),
     (1.25, 2.857142, lambda x: _erf_by_complement(MIDDLE_COEFFICIENTS, x)),

@@ -7,7 +7,6 @@ Maclaurin).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ COSINE = tuple((-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k) for k in r
 SHIFT = 8  # smaller arguments are brought beyond it
 
 
-def _lgamma_lanes(b: Operand, x: Operand, bits: int) -> Any:
+def _lgamma_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     """Stirling's series of x + 8, less the logarithm of x (x + 1) … (x + 7); by reflection left of ½.
 
     That is exact for float32; near 1 and 2, where the logarithm is nearly 0, it would not be for float64.
@@ -90,7 +89,7 @@ def digamma_array(x: Array) -> Array:
     return np.where(x == 0, np.copysign(np.inf, -x), np.where(x == -np.inf, np.nan, out))
 
 
-def _digamma_lanes(b: Operand, x: Operand, bits: int) -> Any:
+def _digamma_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     left = b.lt(x, 0.5)
     y = b.select(left, b.sub(1.0, x), x)
     above, below = b.mul(y, 0.0), b.add(b.mul(y, 0.0), 1.0)  # the sum of 1 / y, 1 / (y + 1), … up to FAR

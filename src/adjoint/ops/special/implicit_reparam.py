@@ -6,11 +6,9 @@ parameters are large, and rational functions fitted to what lies between. Source
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Function
 from adjoint.ops.special.chebyshev import parse_numbers
 from adjoint.ops.special.gamma import digamma_array
 
@@ -61,7 +59,7 @@ def dirichlet_gradient(x: Array, alpha: Array, total: Array) -> Array:
     return _piecewise(pieces, z, a, n).astype(x.dtype)
 
 
-def _piecewise(pieces: list[Any], *operands: Array) -> Array:
+def _piecewise(pieces: list[tuple[Array | None, Function]], *operands: Array) -> Array:
     """Evaluate each element by the first piece whose condition holds."""
     out, open_ = np.empty(operands[0].shape), np.ones(operands[0].shape, np.bool_)
     for condition, function in pieces:

@@ -5,7 +5,7 @@ Source: Abramowitz & Stegun 6.5.29 and 6.5.31. They have a gradient in x; that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def _upper(a: Array, x: Array) -> Array:
     return total * np.exp(a * np.log(x) - x - lgamma_array(a))
 
 
-def _both(a: Array, x: Operand) -> tuple[Any, Any]:
+def _both(a: Array, x: Operand) -> tuple[Array, Array]:
     """P and Q, in float64."""
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     valid = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,15 +28,13 @@ def _erfcx_right(x: Array) -> Array:
     return chebyshev(tables.ERFCX, far) / (1 + 2 * x)
 
 
-def _square_exp(x: Array) -> Array:
-    """exp(x²), the square in two parts, so that its rounding does not reach the exponential."""
-    head = (x.view(np.int64) & np.int64(-(2**32))).view(np.float64)
-    return np.exp(head * head) * np.exp((x - head) * (x + head))
-
-
 def _erfcx_left(x: Array) -> Array:
     """2 exp(x²) - exp(x²) erfc(-x) for x < 0; ∞ where that overflows."""
-    return np.where(x < -27, np.inf, 2 * _square_exp(np.maximum(x, -27)) - _erfcx_right(-x))
+    bounded = np.maximum(x, -27)
+    head = (bounded.view(np.int64) & np.int64(-(2**32))).view(np.float64)
+    # the square in two parts, so that its rounding does not reach the exponential
+    square_exp = np.exp(head * head) * np.exp((bounded - head) * (bounded + head))
+    return np.where(x < -27, np.inf, 2 * square_exp - _erfcx_right(-x))
 
 
 @special_unary(node="SpecialErfcxBackward0", dx=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)))
@@ -79,7 +77,7 @@ def _quantile_below(p: Array) -> Array:
     return np.where(p == 0, -np.inf, (np.log(x) + rest) / x - x)
 
 
-def _below_lanes(b: Operand, p: Operand, bits: int, least: float) -> Any:
+def _below_lanes(b: Operand, p: Operand, bits: int, least: float) -> Operand:
     """`_quantile_below` in a kernel, where p is 0 or at least `least`."""
     x = b.sqrt(b.mul(b.log(p), -2.0))
     inverse = b.reciprocal(x)
@@ -91,13 +89,13 @@ def _below_lanes(b: Operand, p: Operand, bits: int, least: float) -> Any:
     return b.select(b.eq(p, 0.0), -math.inf, value)
 
 
-def _middle_lanes(b: Operand, y: Operand, bits: int) -> Any:
+def _middle_lanes(b: Operand, y: Operand, bits: int) -> Operand:
     """`_quantile_middle` in a kernel."""
     place = b.fma(b.mul(y, y), 2 / 0.375**2, -1.0)
     return b.mul(y, chebyshev_lanes(b, tables.QUANTILE_MIDDLE, place, bits))
 
 
-def _ndtri_lanes(b: Operand, p: Operand, bits: int) -> Any:
+def _ndtri_lanes(b: Operand, p: Operand, bits: int) -> Operand:
     y = b.sub(p, 0.5)
     upper = b.gt(y, 0.0)
     below = _below_lanes(b, b.select(upper, b.sub(1.0, p), p), bits, 0.0)
@@ -120,7 +118,7 @@ def ndtri(x: Array) -> Array:
     )
 
 
-def _erfinv_lanes(b: Operand, x: Operand, bits: int) -> Any:
+def _erfinv_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     size = b.abs(x)
     below = _below_lanes(b, b.fma(size, -0.5, 0.5), bits, 2.0 ** (-25 if bits == 32 else -54))
     near = _middle_lanes(b, b.mul(x, 0.5), bits)

@@ -7,15 +7,15 @@ NaN. Formulas: Abramowitz & Stegun, 22.2, 22.3.15 and 22.7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.special.chebyshev import special_binary
 
-Step = Callable[[int, Any, Any, Any], Any]  # from k, x, pₖ and pₖ₋₁ to pₖ₊₁
-OfDegree = Callable[[Any], Any]
+Step = Callable[[int, Operand, Operand, Operand], Operand]  # from k, x, pₖ and pₖ₋₁ to pₖ₊₁
+OfDegree = Callable[[Operand], Operand]
 MIN_DEGREE_BY_ANGLE = 8  # from here on a Chebyshev polynomial within (-1, 1) comes by its angle
 MAX_RECURRENCE_STEPS = 1 << 20  # steps of a recurrence
 
@@ -49,12 +49,12 @@ def _with_ends(x: Array, degree: Array, inside: OfDegree, at_1: OfDegree, at_min
 class ChebyshevKind(NamedTuple):
     """One of the four kinds of Chebyshev polynomials."""
 
-    first: Callable[[Any], Any]  # p₁(x)
-    by_angle: Callable[[Any, Any], Any]  # pₙ(cos θ), of θ and n
+    first: OfDegree  # p₁(x)
+    by_angle: Callable[[Operand, Operand], Operand]  # pₙ(cos θ), of θ and n
     at_1: OfDegree
     at_minus_1: OfDegree  # times (-1)ⁿ
 
-    def __call__(self, x: Operand, n: Any) -> Operand:
+    def __call__(self, x: Operand, n: Operand) -> Operand:
         """Evaluate pₙ(x)."""
 
         def inside(degree: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,15 +73,12 @@ def _euler_maclaurin_rest(s: Array, y: Array) -> Array:
     return total
 
 
-def _entr_lanes(b: Operand, x: Operand) -> Any:
-    beside = b.select(b.eq(x, 0.0), 0.0, b.select(b.lt(x, 0.0), -math.inf, x))
-    return b.select(b.gt(x, 0.0), b.mul(b.neg(x), b.log(x)), beside)
-
-
 @unary(
     promotion="float",
     unsupported_kinds="c",
-    scalar=_entr_lanes,
+    scalar=lambda b, x: b.select(
+        b.gt(x, 0.0), b.mul(b.neg(x), b.log(x)), b.select(b.eq(x, 0.0), 0.0, b.select(b.lt(x, 0.0), -math.inf, x))
+    ),
     node="SpecialEntrBackward0",
     dx=lambda g, x: -(g * (log(x) + 1.0)),
 )
@@ -99,13 +96,11 @@ def _xlog1py_dx(g: Operand, x: Operand, y: Operand) -> Tensor:
     return g * where(logical_and(x == 0, le(y, -1)), 0.0, log1p(y))
 
 
-def _xlog1py_lanes(b: Operand, x: Operand, y: Operand) -> Any:
-    nothing = b.logical_and(b.eq(x, 0.0), b.eq(y, y))
-    return b.select(nothing, 0.0, b.mul(x, b.log1p(y)))
-
-
 @special_binary(
-    scalar=_xlog1py_lanes, node="SpecialXlog1PyBackward0", dx=_xlog1py_dx, dy=lambda g, x, y: g * x / (y + 1.0)
+    scalar=lambda b, x, y: b.select(b.logical_and(b.eq(x, 0.0), b.eq(y, y)), 0.0, b.mul(x, b.log1p(y))),
+    node="SpecialXlog1PyBackward0",
+    dx=_xlog1py_dx,
+    dy=lambda g, x, y: g * x / (y + 1.0),
 )
 def xlog1py(x: Array, y: Array) -> Array:
     """x ln(1 + y); 0 where x = 0, whatever y is, except NaN."""
