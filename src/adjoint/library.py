@@ -7,7 +7,7 @@ ops run on the CPU, and their shapes are those of their results.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ _known: dict[str, CustomOpDef] = {}
 class Ops(ModuleType):
     """Namespace of ops: `ops.space.op` is the op called "space::op"."""
 
-    def load_library(self, path: Any) -> NoReturn:
+    def load_library(self, path: object) -> NoReturn:
         """Raise OSError: libraries of ops are built for PyTorch."""
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
 
@@ -78,13 +78,15 @@ class CustomOpDef:
         with no_grad():
             return self._function(*bound.args, **bound.kwargs)
 
-    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None, **_: object
+    ) -> None:
         """Define the gradients: `backward(ctx, *grads)` reads what `setup_context(ctx, inputs, output)` saved."""
         function, signature = self._function, self._signature
 
         class Differentiable(Function):
             @staticmethod
-            def forward(ctx: Any, *values: Any) -> Any:
+            def forward(ctx: Any, *values: object) -> Any:
                 bound = signature.bind_partial()
                 bound.arguments.update(zip(signature.parameters, values, strict=True))
                 output = function(*bound.args, **bound.kwargs)
@@ -93,7 +95,7 @@ class CustomOpDef:
                 return output
 
             @staticmethod
-            def backward(ctx: Any, *grads: Any) -> Any:
+            def backward(ctx: Any, *grads: object) -> Any:
                 return backward(ctx, *grads)
 
         Differentiable.__name__ = f"GeneratedBackwardFor_{self._name.replace('::', '_')}"
@@ -103,7 +105,7 @@ class CustomOpDef:
         """Return the function, which is not used: shapes are those of the results."""
         return fn
 
-    def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
+    def register_kernel(self, device_types: str | Iterable[str] | None, fn: Any = None, /) -> Any:
         """Set the function to call on these devices; it is used if the CPU is one of them."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
@@ -114,7 +116,7 @@ class CustomOpDef:
     register_vmap = register_fake
 
 
-def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
+def custom_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str] = (), **_: object) -> Any:
     """Make an op called `name`, "space::op", of a function; without one, a decorator. `ops.space.op` is the op too."""
     if fn is None:
         return lambda function: custom_op(name, function)
@@ -125,14 +127,16 @@ def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any)
     return op
 
 
-def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, **_: Any) -> None:
+def register_autograd(
+    op: object, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None, **_: object
+) -> None:
     """Call `register_autograd` of an op, or of the one with that name; for PyTorch's own ops it is ignored."""
     custom = _find_op(op)
     if custom is not None:
         custom.register_autograd(backward, setup_context=setup_context)
 
 
-def register_kernel(op: Any, device_types: Any, func: Any = None, /, **_: Any) -> Any:
+def register_kernel(op: object, device_types: str | Iterable[str] | None, func: Any = None, /, **_: object) -> Any:
     """Call `register_kernel` of an op, or of the one with that name; for PyTorch's own ops it is ignored."""
     custom = _find_op(op)
     if custom is not None:
@@ -140,7 +144,7 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, **_: Any) -
     return _identity if func is None else func
 
 
-def register_fake(op: Any, func: Any = None, /, **_: Any) -> Any:
+def register_fake(op: object, func: Any = None, /, **_: object) -> Any:
     """Return the function, which is not used; without one, a decorator."""
     return _identity if func is None else func
 
@@ -148,16 +152,16 @@ def register_fake(op: Any, func: Any = None, /, **_: Any) -> Any:
 impl_abstract = register_vmap = register_fake
 
 
-def define(qualname: Any, *args: Any, **_: Any) -> Any:
+def define(qualname: object, *args: object, **_: object) -> Any:
     """Do nothing: an op is known once it has a function."""
 
 
-def impl(qualname: Any, types: Any, func: Any = None, **_: Any) -> Any:
+def impl(qualname: object, types: object, func: Any = None, **_: object) -> Any:
     """Return the function, which is not used; without one, a decorator."""
     return _identity if func is None else func
 
 
-def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **_: Any) -> Any:
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str] = (), **_: object) -> Any:
     """Call `custom_op`."""
     return custom_op(name, fn, mutates_args=mutates_args)
 
@@ -167,7 +171,7 @@ def wrap_triton(kernel: Any, /) -> Any:
     return kernel
 
 
-def infer_schema(prototype_function: Any, /, **_: Any) -> str:
+def infer_schema(prototype_function: Callable[..., Any], /, **_: object) -> str:
     """Return the parameters of a function as text."""
     return str(inspect.signature(prototype_function))
 
@@ -178,18 +182,18 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
-    def define(self, schema: str, *args: Any, **kwargs: Any) -> str:
+    def define(self, schema: str, *args: object, **kwargs: object) -> str:
         """Return the name in the schema."""
         return schema.partition("(")[0]
 
-    def impl(self, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
+    def impl(self, op_name: object, fn: object, *args: object, **kwargs: object) -> None:
         """Do nothing."""
 
     fallback = impl
 
 
-def _find_op(op: Any) -> CustomOpDef | None:
-    return op if isinstance(op, CustomOpDef) else _known.get(op)
+def _find_op(op: object) -> CustomOpDef | None:
+    return op if isinstance(op, CustomOpDef) else _known.get(op) if isinstance(op, str) else None
 
 
 def _identity(function: Any) -> Any:

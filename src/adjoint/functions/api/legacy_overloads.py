@@ -24,7 +24,7 @@ def with_leading_factors(function: Function) -> Function:
     return published
 
 
-def _call_with_leading_factors(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+def _call_with_leading_factors(function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     tensors = [x for x in args if isinstance(x, Tensor)]
     factors = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(factors) > 2:

@@ -101,7 +101,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         function = _with_overlap_check(function, name)
     ufunc = getattr(function, "ufunc", INPLACE_UFUNCS.get(name))
 
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def call(self: Tensor, *args: Operand, **kwargs: Operand) -> Tensor:
         if ufunc is not None and len(args) == 1 and not kwargs and try_inplace_ufunc(ufunc, self, args[0]):
             return self
         start = next_sequence_nr()
@@ -116,7 +116,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _with_overlap_check(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Operand:
+    def call(self: Tensor, *args: Operand, **kwargs: Operand) -> Operand:
         check_no_overlap(self, (*args, *kwargs.values()))
         return function(self, *args, **kwargs)
 
@@ -128,7 +128,7 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     """Make an in-place operator, which leaves an operand of a foreign type to its class."""
     write_into = in_place(function, name)
 
-    def call(self: Tensor, other: Operand) -> Any:
+    def call(self: Tensor, other: Operand) -> Tensor:
         return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     call.__name__ = call.__qualname__ = name
@@ -136,7 +136,7 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     return call
 
 
-def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Operand) -> bool:
+def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand) -> bool:
     """Write ufunc(x, other) into x and return True if x is no view, and no history exists or is recorded."""
     silent = nondefault.count and not (mode.recording or mode.extra or nondefault.inferred)
     if not silent and (nondefault.count or x.node is not None):
@@ -165,7 +165,7 @@ def try_inplace_ufunc(ufunc: Any, x: Tensor, other: Operand) -> bool:
     return True
 
 
-def rename_node(out: Tensor, kind: str, **settings: Any) -> Tensor:
+def rename_node(out: Tensor, kind: str, **settings: object) -> Tensor:
     """Name the last node of `out`, the result of several ops, as PyTorch names its only node.
 
     The node shows the `settings` as parameters of its op.

@@ -44,7 +44,9 @@ AVG_POOLS = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
 
 
 @preserve_channels_last
-def _adaptive_max_pool(rank: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def _adaptive_max_pool(
+    rank: int, input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
+) -> Any:
     """Return the largest elements of as many windows as `output_size` says, which may overlap.
 
     None in `output_size` keeps a dimension. With `return_indices` the flat index in ({sizes}) of each maximum comes
@@ -75,7 +77,7 @@ adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max
 
 
 @preserve_channels_last
-def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
+def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
     """Return the means over as many windows as `output_size` asks for.
 
     Along each dimension window i covers the elements ⌊i·n / n_out⌋ to ⌈(i + 1)·n / n_out⌉, the last excluded.
@@ -98,7 +100,7 @@ def _adaptive_avg_pool(rank: int, input: Tensor, output_size: Any) -> Tensor:
     return average_parts(input, sizes) if all(sizes) else make_empty_pool(name, input, sizes)
 
 
-def average_parts(x: Operand, sizes: Sequence[int]) -> Any:
+def average_parts(x: Operand, sizes: Sequence[int]) -> Tensor:
     """Average the last dimensions of x over parts, of which there are `sizes`."""
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
@@ -116,14 +118,14 @@ adaptive_avg_pool1d, adaptive_avg_pool2d = per_rank(in_float32(_adaptive_avg_poo
 adaptive_avg_pool3d = per_rank(autocast_float32(_adaptive_avg_pool), "adaptive_avg_pool{rank}d")[2]
 
 
-def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: Any) -> list[int]:
+def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: int | Sequence[int | None] | None) -> list[int]:
     """Return the number of parts of each of the last `rank` dimensions. Raises as PyTorch does for impossible sizes."""
     shape = input.array.shape
     if rank > 1 and input.ndim <= rank and isinstance(output_size, (tuple, list)):
         raise ValueError(f"Input dimension should be at least {rank + 1}")
     if input.ndim not in (rank + 1, rank + 2):
         raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}")
-    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    given: Operand = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
     if len(given) != rank:
         raise RuntimeError(f"{name}(): output_size must have {rank} numbers, not {len(given)}")
     sizes = [n if s is None else s for n, s in zip(shape[-rank:], given, strict=True)]
@@ -203,9 +205,9 @@ def _lookup_in_table(table: Tensor, along: Operand) -> Operand:
 def _fractional_max_pool(
     rank: int,
     input: Tensor,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
+    kernel_size: int | Sequence[int],
+    output_size: int | Sequence[int | None] | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
@@ -278,7 +280,7 @@ def _check_per_dimension(name: str, rank: int, value: Operand, what: str) -> tup
     return given
 
 
-def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> Any:
+def _fractional_positions(sample: Operand, length: int, parts: int, width: int) -> Operand:
     """Return the elements under each window: the i-th begins at ⌊(i + u) a⌋ - ⌊u a⌋, the last ends at the end."""
     step = (length - width) / (parts - 1) if parts > 1 else 0.0
     numbers = constant(np.arange(parts - 1, dtype=sample.array.dtype))
@@ -294,7 +296,12 @@ def _fractional_positions(sample: Any, length: int, parts: int, width: int) -> A
 @in_float32
 @preserve_channels_last
 def _lp_pool(
-    rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    rank: int,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | tuple[int, ...] | None = None,
+    ceil_mode: bool = False,
 ) -> Tensor:
     """Return (Σ xᵖ)^(1/p) over each window, with p = `norm_type`; the largest |x| for p = ∞.
 

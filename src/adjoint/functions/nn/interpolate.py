@@ -12,7 +12,7 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, NumpyDtype, Operand, Params
+from adjoint.core.typing import Array, NumpyDtype, Operand, Params, Shape
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
@@ -63,7 +63,7 @@ def _cubic(x: Array) -> Array:
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-KERNELS: dict[str, Callable[[Any], Any]] = {
+KERNELS: dict[str, Callable[[Array], Array]] = {
     "bilinear": lambda x: np.maximum(1.0 - x, 0.0),
     "bicubic": _cubic,
     "lanczos": lambda x: np.where(x < 3, np.sinc(x) * np.sinc(x / 3.0), 0.0),
@@ -76,8 +76,8 @@ NEAREST = ("nearest", "nearest-exact", "area")
 @preserve_channels_last
 def interpolate(
     input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -124,8 +124,8 @@ def interpolate(
 
 def _check_settings(
     input: Tensor,
-    size: Any,
-    scale_factor: float | tuple[float, ...] | None,
+    size: int | Sequence[int] | None,
+    scale_factor: float | Sequence[float] | None,
     mode: str,
     align_corners: bool | None,
     recompute: bool | None,
@@ -159,7 +159,7 @@ def _check_settings(
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {RANKS.get(mode, 1) + 2}D input")
 
 
-def _output_sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int], Sequence[float | None]]:
+def _output_sizes(input: Tensor, size: Operand, scale_factor: Operand) -> tuple[list[int], Sequence[float | None]]:
     """Return the new sizes, and for each dimension the scale, None where a size was given."""
     old = input.array.shape[2:]
     scales: Sequence[float | None] = [None] * len(old)
@@ -198,8 +198,8 @@ def _name_upsample_node(
 
 def upsample(
     input: Tensor,
-    size: Operand = None,
-    scale_factor: Any = None,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
@@ -208,13 +208,17 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Call `interpolate` in the mode "nearest" by an old name, with a warning."""
     _warn_deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: float | None = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Call `interpolate` in the mode "bilinear" with aligned corners by an old name, with a warning."""
     _warn_deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -224,7 +228,7 @@ def _warn_deprecated(name: str) -> None:
     warn_user(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning)
 
 
-def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
+def _per_dimension(given: Operand, rank: int, old: Shape, what: str) -> list[Any]:
     if not isinstance(given, (list, tuple)):
         return [given] * rank
     if len(given) != rank:
@@ -235,7 +239,9 @@ def _per_dimension(given: Any, rank: int, old: Any, what: str) -> list[Any]:
     return list(given)
 
 
-def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype) -> list[tuple[Any, Any]]:
+def _taps(
+    old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype
+) -> list[tuple[Array, Array | None]]:
     """Return the positions along one dimension that each new element is made of, and their weights."""
     # PyTorch's rounding decides on the places
     wide: type[np.floating[Any]] = np.float32 if kind == np.float32 or mode in NEAREST else np.float64

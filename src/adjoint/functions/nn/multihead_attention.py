@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import DtypeLike, Operand, Operands
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.activation import softmax
 from adjoint.functions.linalg.matmul import linear, matmul
@@ -87,7 +86,7 @@ def multi_head_attention_forward(
         added += 1
     mask = _merge_masks(_pad_mask(mask, added), _pad_mask(padding, added), n, k.array.shape[2])
     dropout_p = dropout_p if training else 0.0
-    attention: Any = None
+    attention: Tensor | None = None
     if need_weights:
         scores = matmul(arithmetic.mul(q, math.sqrt(num_heads / size)), movement.swap(k, -2, -1))
         attention = softmax(scores if mask is None else arithmetic.add(mask, scores), -1)
@@ -178,7 +177,7 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, num_h
 
 def _in_projection_packed(
     query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None
-) -> tuple[Any, ...]:
+) -> tuple[Tensor, ...]:
     """Return the three projections by the rows of one weight (3E, E), with one product for those of the same input."""
     if weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
@@ -192,7 +191,9 @@ def _in_projection_packed(
     return _in_projection(query, key, value, split(weight, size), bias)
 
 
-def _in_projection(query: Operand, key: Operand, value: Operand, weights: Any, bias: Tensor | None) -> tuple[Any, ...]:
+def _in_projection(
+    query: Tensor, key: Tensor, value: Tensor, weights: Operands, bias: Tensor | None
+) -> tuple[Tensor, ...]:
     size = query.array.shape[-1]
     biases = (None,) * 3 if bias is None else split(bias, size)
     for name, x, w in zip(("query", "key", "value"), (query, key, value), weights, strict=True):

@@ -89,7 +89,7 @@ def _run_direction(
 
 
 def _layer_composite(
-    kind: str, reverse: bool, gates: Tensor, hh: Tensor, bias: Tensor | None, *start: Any
+    kind: str, reverse: bool, gates: Tensor, hh: Tensor, bias: Tensor | None, *start: Tensor
 ) -> tuple[Tensor, ...]:
     """Compute what `RecurrentSweep` does step by step: the composite form."""
     outputs, end = _run_time_steps(kind, gates.unbind(0), start, hh, bias, None, reverse)
@@ -97,8 +97,8 @@ def _layer_composite(
 
 
 def _run_time_steps(
-    kind: str, inputs: Sequence[Any], start: State, hh: Tensor, bias: Tensor | None, hr: Tensor | None, reverse: bool
-) -> tuple[list[Any], State]:
+    kind: str, inputs: Sequence[Tensor], start: State, hh: Tensor, bias: Tensor | None, hr: Tensor | None, reverse: bool
+) -> tuple[list[Tensor], State]:
     """Return the outputs for each time's gates (B, G), and the state that each sequence ends with."""
     step, across = STEP_BY_KIND[kind], movement.permute(hh, axes=(1, 0))
     down = None if hr is None else movement.permute(hr, axes=(1, 0))
@@ -124,7 +124,7 @@ def _run_time_steps(
     return outputs, state
 
 
-def _lstm(gates: Tensor, state: State, across: Tensor, _: Any) -> State:
+def _lstm(gates: Tensor, state: State, across: Tensor, _: Tensor | None) -> State:
     """Return c' = σ(f) c + σ(i) tanh g and h' = σ(o) tanh c'. Source: Hochreiter & Schmidhuber, 1997."""
     h, c = state
     i, f, g, o = chunk(addmm(gates, h, across), 4, 1)
@@ -146,7 +146,7 @@ def _gru(gates: Tensor, state: State, across: Tensor, bias: Tensor | None) -> St
     return (arithmetic.add(n, arithmetic.mul(z, arithmetic.sub(h, n))),)
 
 
-STEP_BY_KIND: dict[str, Callable[[Any, State, Any, Any], State]] = {
+STEP_BY_KIND: dict[str, Callable[[Tensor, State, Tensor, Tensor | None], State]] = {
     "LSTM": _lstm,
     "GRU": _gru,
     "RNN_TANH": lambda gates, state, across, _: (transcendental.tanh(addmm(gates, state[0], across)),),

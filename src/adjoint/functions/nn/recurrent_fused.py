@@ -5,6 +5,7 @@ Functions here take and give arrays in the order in which the sweep runs: times 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,7 @@ from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Array, Operand
-
-Arrays = tuple[Any, ...]
+from adjoint.core.typing import Array, Operand, Operands
 
 
 class RecurrentSweep(Function):
@@ -31,7 +30,7 @@ class RecurrentSweep(Function):
         ctx: Any,
         kind: str,
         reverse: bool,
-        composite: Any,
+        composite: Callable[..., Operands],
         gates: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -49,7 +48,7 @@ class RecurrentSweep(Function):
         return wrap(output.copy()), wrap(hidden[-1].copy()), *map(wrap, rest)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> Arrays:
+    def backward(ctx: Any, *grads: Tensor | None) -> Operands:
         inputs = ctx.saved_tensors
         plain = all(g is None or type(g.array) is np.ndarray for g in grads)
         if not plain or mode.recording or (nondefault.count and mode.extra):
@@ -69,7 +68,7 @@ class RecurrentSweep(Function):
         return None, None, None, wrap(du[::-1] if ctx.reverse else du), dweight, dbias, *map(wrap, start)
 
 
-def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
+def _differentiate_composite(ctx: Any, inputs: Operands, grads: Operands) -> Operands:
     """Return the gradients of the inputs as recorded ops."""
     again = mode.recording
     with enable_grad():
@@ -81,7 +80,7 @@ def _differentiate_composite(ctx: Any, inputs: Arrays, grads: Arrays) -> Arrays:
                     x.requires_grad_()
         outputs = ctx.composite(ctx.kind, ctx.reverse, *twins)
         pairs = [(out, g) for out, g in zip(outputs, grads, strict=True) if g is not None]
-        wanted: list[Any] = [x for x, needed in zip(twins, ctx.needs_input_grad[3:], strict=True) if needed]
+        wanted: list[Operand] = [x for x, needed in zip(twins, ctx.needs_input_grad[3:], strict=True) if needed]
         given, seeds = zip(*pairs, strict=True)
         found = iter(grad(given, wanted, seeds, create_graph=again, allow_unused=True))
     return tuple(next(found) if needed else None for needed in ctx.needs_input_grad[3:])
@@ -107,7 +106,7 @@ def _transpose_weight(weight: Array) -> Array:
     return np.ascontiguousarray(weight.T)
 
 
-def _lstm(u: Array, weight: Array, _: Any, h: Array, c: Array) -> tuple[Any, Arrays, Arrays]:
+def _lstm(u: Array, weight: Array, _: Array | None, h: Array, c: Array) -> tuple[Array, Operands, Operands]:
     width, across = weight.shape[1], _transpose_weight(weight)
     gates = np.empty(u.shape, u.dtype)
     hidden, cells, limited = _allocate_states(u, h), _allocate_states(u, c), np.empty((len(u), *c.shape), u.dtype)
@@ -125,8 +124,8 @@ def _lstm(u: Array, weight: Array, _: Any, h: Array, c: Array) -> tuple[Any, Arr
 
 
 def _lstm_back(
-    grads: Any, hidden: Operand, weight: Operand, gates: Operand, cells: Operand, limited: Operand
-) -> tuple[Any, Any, Arrays]:
+    grads: Sequence[Operand], hidden: Operand, weight: Operand, gates: Operand, cells: Operand, limited: Operand
+) -> tuple[Array, Array, Operands]:
     g_out, dh, dc = grads
     width = weight.shape[1]
     du = np.empty(gates.shape, gates.dtype)
@@ -152,7 +151,7 @@ def _lstm_back(
     return du, du, (dh, dc)
 
 
-def _gru(u: Array, weight: Array, bias: Array | None, h: Array) -> tuple[Any, Arrays, Arrays]:
+def _gru(u: Array, weight: Array, bias: Array | None, h: Array) -> tuple[Array, Operands, Operands]:
     width, across = weight.shape[1], _transpose_weight(weight)
     hidden, gates = _allocate_states(u, h), np.empty(u.shape, u.dtype)
     recurrent = np.empty((len(u), *h.shape), u.dtype)  # the part of n that comes from h
@@ -174,8 +173,8 @@ def _gru(u: Array, weight: Array, bias: Array | None, h: Array) -> tuple[Any, Ar
 
 
 def _gru_back(
-    grads: Any, hidden: Operand, weight: Operand, gates: Operand, recurrent: Operand
-) -> tuple[Any, Any, Arrays]:
+    grads: Sequence[Operand], hidden: Operand, weight: Operand, gates: Operand, recurrent: Operand
+) -> tuple[Array, Array, Operands]:
     g_out, dh = grads
     width = weight.shape[1]
     du, dv = np.empty(gates.shape, gates.dtype), np.empty(gates.shape, gates.dtype)
@@ -197,7 +196,7 @@ def _gru_back(
     return du, dv, (dh,)
 
 
-def _rnn(u: Array, weight: Array, h: Array, activation: Any) -> tuple[Any, Arrays, Arrays]:
+def _rnn(u: Array, weight: Array, h: Array, activation: Callable[[Array], Array]) -> tuple[Array, Operands, Operands]:
     hidden, across = _allocate_states(u, h), _transpose_weight(weight)
     for t, row in enumerate(u):
         new = np.matmul(hidden[t], across, out=hidden[t + 1])
@@ -206,7 +205,9 @@ def _rnn(u: Array, weight: Array, h: Array, activation: Any) -> tuple[Any, Array
     return hidden, (), ()
 
 
-def _rnn_back(grads: Any, hidden: Operand, weight: Operand, pulled: Any) -> tuple[Any, Any, Arrays]:
+def _rnn_back(
+    grads: Sequence[Operand], hidden: Operand, weight: Operand, pulled: Callable[[Array, Array], Array]
+) -> tuple[Array, Array, Operands]:
     g_out, dh = grads
     du = np.empty(g_out.shape, g_out.dtype)
     dh = np.zeros_like(hidden[0]) if dh is None else dh.copy()
@@ -217,13 +218,13 @@ def _rnn_back(grads: Any, hidden: Operand, weight: Operand, pulled: Any) -> tupl
     return du, du, (dh,)
 
 
-FORWARD_BY_KIND: dict[str, Any] = {
+FORWARD_BY_KIND: dict[str, Callable[..., tuple[Operand, Operands, Operands]]] = {
     "LSTM": _lstm,
     "GRU": _gru,
     "RNN_TANH": lambda u, weight, _, h: _rnn(u, weight, h, lambda x: np.tanh(x, out=x)),
     "RNN_RELU": lambda u, weight, _, h: _rnn(u, weight, h, lambda x: np.maximum(x, 0, out=x)),
 }
-BACKWARD_BY_KIND: dict[str, Any] = {
+BACKWARD_BY_KIND: dict[str, Callable[..., tuple[Array, Array, Operands]]] = {
     "LSTM": _lstm_back,
     "GRU": _gru_back,
     "RNN_TANH": partial(_rnn_back, pulled=lambda g, y: g * (1 - y * y)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def _max_unpool(
     input: Tensor,
     indices: Tensor,
     kernel_size: int | tuple[int, ...],
-    stride: Any = None,
+    stride: int | Sequence[int] | None = None,
     padding: int | tuple[int, ...] = 0,
     output_size: Sequence[int] | Size | None = None,
 ) -> Tensor:
@@ -178,10 +178,10 @@ def _unpool_sizes(
 
 def unfold(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     dilation: int | tuple[int, ...] = 1,
     padding: int | tuple[int, ...] = 0,
-    stride: Any = 1,
+    stride: int | Sequence[int] = 1,
 ) -> Tensor:
     """Return the elements under each window of images, as columns.
 
