@@ -17,6 +17,7 @@ DeviceLike: TypeAlias = device | str | int | None
 Function: TypeAlias = Callable[..., Any]
 Shape: TypeAlias = tuple[int, ...]
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]  # sizes: one, or one for each dimension
+Sizes: TypeAlias = int | Sequence[int]  # one number for all dimensions, or one for each
 
 # A tensor, an array, a symbol of a traced step, or a number: ops and gradient rules are written once for all of them.
 Operand: TypeAlias = Any

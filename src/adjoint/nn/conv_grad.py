@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.autograd.backward import grad
 from adjoint.autograd.grad_mode import enable_grad
@@ -59,7 +59,7 @@ conv1d_input, conv2d_input, conv3d_input = per_rank(_conv_input, "conv{rank}d_in
 conv1d_weight, conv2d_weight, conv3d_weight = per_rank(_conv_weight, "conv{rank}d_weight")
 
 
-def _differentiate_at(product: Callable[[], Any], place: Tensor, grad_output: Tensor) -> Operand:
+def _differentiate_at(product: Callable[[], Tensor], place: Tensor, grad_output: Tensor) -> Operand:
     """Return the gradient at `place`, of which the product is linear; itself recorded if recording is on."""
     recording = mode.recording
     with enable_grad():

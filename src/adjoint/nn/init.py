@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec
 
 import numpy as np
 
@@ -22,8 +22,7 @@ __all__ = [
     "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_",
     "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
-
-
+P = ParamSpec("P")
 
 
 def draw_truncated_from_normal(
@@ -97,7 +96,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with normal random numbers, and return it.
 
     Args:
@@ -165,7 +164,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a weight with normal random numbers of std gain √(2 / (fan_in + fan_out)), and return it.
 
     Args:
@@ -185,7 +184,11 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill a weight with uniform random numbers within ±gain √(3 / fan), and return it.
 
@@ -237,7 +240,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill a weight with a random matrix of orthonormal rows or columns, whichever are fewer, and return it.
 
     Args:
@@ -266,7 +269,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return _assign_values(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a matrix with normal numbers of mean 0, and a share of zeros in each column. Raises ValueError unless 2-D.
 
     As in PyTorch the places come from the default generator, whatever `generator` is. Source: Martens, 2010.
@@ -353,10 +356,10 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def _deprecated_alias(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _deprecated_alias(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     name = function.__name__.removesuffix("_")
 
-    def call_with_warning(*args: Any, **kwargs: Any) -> Tensor:
+    def call_with_warning(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
@@ -409,6 +412,6 @@ def _is_empty(tensor: Tensor) -> bool:
     return True
 
 
-def _assign_values(tensor: Tensor, values: Any) -> Tensor:
+def _assign_values(tensor: Tensor, values: Array) -> Tensor:
     with ModeScope(recording=False):
         return tensor.copy_(wrap(values))

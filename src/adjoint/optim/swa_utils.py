@@ -10,7 +10,7 @@ from typing import Any
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import DeviceLike, Function
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
@@ -60,7 +60,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Any = None,
+        device: DeviceLike = None,
         avg_fn: Function | None = None,
         multi_avg_fn: Callable[..., None] | None = None,
         use_buffers: bool = False,
@@ -174,7 +174,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 @no_grad()
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: DeviceLike = None) -> None:
     """Recompute the running statistics of a model's batch normalizations as averages over a loader.
 
     Averaged parameters need it: no batch has passed through them. The model's mode stays as it is.

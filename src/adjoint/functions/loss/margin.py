@@ -28,7 +28,7 @@ _mean, _sum = reduction.mean, reduction.sum
 
 
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """Return (ln v + (x - t)² / v) / 2, v the variance, but at least eps; `full` adds ln(2 π) / 2.
 

@@ -100,9 +100,9 @@ class Sequential(IndexedContainer):
         ReLU()
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         super().__init__()
-        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
+        named: Any = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
         for name, module in named:
             self.add_module(str(name), module)
 
@@ -116,8 +116,7 @@ class Sequential(IndexedContainer):
 
     def insert(self, index: int, module: Module) -> Self:
         """Add a module before the one at `index`. Raises IndexError if there is no such place."""
-        given: Any = module
-        if isinstance(given, Module) and not -len(self) <= index <= len(self):
+        if not -len(self) <= index <= len(self) and isinstance(module, Module):
             raise IndexError(f"Index out of range: {index}")
         return super().insert(index, module)
 
@@ -210,8 +209,7 @@ class ModuleDict(Module):
 
     def __getitem__(self, key: str) -> Module:
         guard_contents(self)
-        module: Module = self._modules[key]
-        return module
+        return self._modules[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -245,20 +243,17 @@ class ModuleDict(Module):
     def keys(self) -> Iterable[str]:
         """Return the keys."""
         guard_contents(self)
-        found: Iterable[str] = self._modules.keys()
-        return found
+        return self._modules.keys()
 
     def items(self) -> Iterable[tuple[str, Module]]:
         """Return pairs of key and module."""
         guard_contents(self)
-        found: Iterable[tuple[str, Module]] = self._modules.items()
-        return found
+        return self._modules.items()
 
     def values(self) -> Iterable[Module]:
         """Return the modules."""
         guard_contents(self)
-        found: Iterable[Module] = self._modules.values()
-        return found
+        return self._modules.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Set modules from a mapping or from pairs."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.nn.containers.parameter_list import as_parameter, describe_item
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.module_path import guard_contents
@@ -33,17 +31,19 @@ class ParameterDict(Module):
 
     _keys: dict[str, None]
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(
+        self, parameters: ParameterDict | Mapping[str, object] | Iterable[tuple[str, object]] | None = None
+    ) -> None:
         super().__init__()
         self._keys = {}
         if parameters is not None:
             self.update(parameters)
 
-    def __getitem__(self, key: str) -> Operand:
+    def __getitem__(self, key: str) -> Any:
         guard_contents(self)
         return getattr(self, _check_key(key))
 
-    def __setitem__(self, key: str, value: Operand) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         setattr(self, _check_key(key), as_parameter(value))
         self._keys[key] = None
 
@@ -71,7 +71,7 @@ class ParameterDict(Module):
         """Return another dict with the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Return the value at `key`, after setting it to `default` if there is none."""
         if key not in self:
             self[key] = default
@@ -82,7 +82,7 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str) -> Tensor | float:
+    def pop(self, key: str) -> Any:
         """Remove the value at `key`, and return it."""
         value = self[key]
         del self[key]
@@ -97,7 +97,7 @@ class ParameterDict(Module):
         """Return the value at `key`, or `default`."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return another dict with these keys, and `default` for each."""
         return ParameterDict([(key, default) for key in keys])
 
@@ -114,7 +114,7 @@ class ParameterDict(Module):
         """Return the values."""
         return [self[key] for key in self]
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: ParameterDict | Mapping[str, object] | Iterable[tuple[str, object]]) -> None:
         """Set values from a mapping, a plain one in the order of its keys, or from pairs."""
         if not isinstance(parameters, (Iterable, ParameterDict)):
             raise TypeError(
@@ -122,7 +122,7 @@ class ParameterDict(Module):
                 f"{type(parameters).__name__}"
             )
         if isinstance(parameters, (OrderedDict, ParameterDict)):
-            pairs: Iterable[Any] = parameters.items()
+            pairs: Iterable[object] = parameters.items()
         elif isinstance(parameters, Mapping):
             pairs = sorted(parameters.items())
         else:
@@ -151,7 +151,7 @@ class ParameterDict(Module):
         self.update(other)
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise RuntimeError: a dict has no forward."""
         raise RuntimeError("ParameterDict should not be called.")
 

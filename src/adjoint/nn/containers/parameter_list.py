@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.module import Module
@@ -29,7 +29,7 @@ class ParameterList(Module):
 
     _size: int
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
+    def __init__(self, values: Iterable[object] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -48,7 +48,7 @@ class ParameterList(Module):
             return type(self)(list(self)[index])
         return getattr(self, self._name_at(index))
 
-    def __setitem__(self, index: int, value: Tensor) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         setattr(self, self._name_at(index), as_parameter(value))
 
     def append(self, value: object) -> Self:
@@ -57,18 +57,17 @@ class ParameterList(Module):
         self._size += 1
         return self
 
-    def extend(self, values: Iterable[Any]) -> Self:
+    def extend(self, values: Iterable[object]) -> Self:
         """Add parameters, or other values, at the end. Raises TypeError for what is no iterable, and for a tensor."""
-        given: Any = values
-        if not isinstance(given, Iterable) or isinstance(given, Tensor):
+        if isinstance(values, Tensor) or not isinstance(values, Iterable):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
-        for value in list(given):
+        for value in list(values):
             self.append(value)
         return self
 
     __iadd__ = extend
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise RuntimeError: a list has no forward."""
         raise RuntimeError("ParameterList should not be called.")
 
@@ -82,7 +81,7 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {describe_item(value)}" for i, value in enumerate(self))
 
 
-def as_parameter(value: Any) -> Tensor | int | str:
+def as_parameter(value: object) -> object:
     """Return `value` as a list or dict of parameters holds it: a tensor as a parameter."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 

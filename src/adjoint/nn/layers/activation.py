@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -66,7 +65,9 @@ class PReLU(Module):
 
     weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Sizes
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
@@ -15,6 +14,7 @@ from adjoint.nn.module.module_docstring import inherit_sections
 
 __all__ = ["AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d"]
 __all__ += ["LPPool1d", "LPPool2d", "LPPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]
+OutputSize = int | Sequence[int | None] | None  # None keeps a size as it is
 
 
 class AdaptiveMaxPool(Module):
@@ -27,10 +27,15 @@ class AdaptiveMaxPool(Module):
         return_indices: True to also return the index of each maximum. Default: False.
     """
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    function: ClassVar[Callable[..., Tensor | tuple[Tensor, Tensor]]]
+
+    def __init__(self, output_size: OutputSize, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return type(self).function(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -40,8 +45,7 @@ class AdaptiveMaxPool(Module):
 class AdaptiveMaxPool1d(AdaptiveMaxPool):
     """1-d adaptive max pooling over sequences: (…, C, L) -> (…, C, L_out)."""
 
-    def forward(self, input: Tensor) -> Operand:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+    function = staticmethod(F.adaptive_max_pool1d)
 
 
 @inherit_sections
@@ -56,16 +60,14 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
         tensor([[[11.]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    function = staticmethod(F.adaptive_max_pool2d)
 
 
 @inherit_sections
 class AdaptiveMaxPool3d(AdaptiveMaxPool):
     """3-d adaptive max pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
-    def forward(self, input: Tensor) -> Operand:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    function = staticmethod(F.adaptive_max_pool3d)
 
 
 class FractionalMaxPool(Module):
@@ -83,13 +85,14 @@ class FractionalMaxPool(Module):
     """
 
     rank: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor | tuple[Tensor, Tensor]]]
     _random_samples: Tensor | None
 
     def __init__(
         self,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> None:
@@ -108,17 +111,18 @@ class FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return type(self).function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
 
 @inherit_sections
 class FractionalMaxPool2d(FractionalMaxPool):
     """2-d fractional max pooling over images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
     rank = 2
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    function = staticmethod(F.fractional_max_pool2d)
 
 
 @inherit_sections
@@ -126,22 +130,25 @@ class FractionalMaxPool3d(FractionalMaxPool):
     """3-d fractional max pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     rank = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    function = staticmethod(F.fractional_max_pool3d)
 
 
 class LPPool(Module):
     """Power-average pooling: (Σ xᵖ)^(1/p) over each window, with p = `norm_type` and a `stride` of `kernel_size`."""
 
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
         self.stride = stride
         self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self).function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return (
@@ -153,34 +160,35 @@ class LPPool(Module):
 class LPPool1d(LPPool):
     """1-d power-average pooling over sequences: (…, C, L) -> (…, C, L_out)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    function = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(LPPool):
     """2-d power-average pooling over images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    function = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(LPPool):
     """3-d power-average pooling over volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    function = staticmethod(F.lp_pool3d)
 
 
 class MaxUnpool(Module):
     """Max unpooling: puts elements back to where a max pooling found them, and zeros elsewhere."""
 
     rank: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         self.kernel_size = per_dimension(kernel_size, self.rank, "kernel_size")
         self.stride = per_dimension(kernel_size if stride is None else stride, self.rank, "stride")
         self.padding = per_dimension(padding, self.rank, "padding")
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return type(self).function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -190,24 +198,18 @@ class MaxUnpool1d(MaxUnpool):
     """1-d max unpooling of sequences: (…, C, L) -> (…, C, L_out)."""
 
     rank = 1
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | Size | None = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    function = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(MaxUnpool):
     """2-d max unpooling of images: (…, C, H, W) -> (…, C, H_out, W_out)."""
 
     rank = 2
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Size | None = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    function = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(MaxUnpool):
     """3-d max unpooling of volumes: (…, C, D, H, W) -> (…, C, D_out, H_out, W_out)."""
 
     rank = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Size | None = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    function = staticmethod(F.max_unpool3d)

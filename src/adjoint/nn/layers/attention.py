@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DeviceLike
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -62,7 +62,7 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
-        device: DeviceLike = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
@@ -80,17 +80,17 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
-        made = {"dtype": dtype, "device": device}
+        allocate = partial(empty, dtype=dtype, device=device)
         together = self._qkv_same_embed_dim
         for name, inputs in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-            weight = None if together else Parameter(empty(embed_dim, inputs, **made))
+            weight = None if together else Parameter(allocate(embed_dim, inputs))
             self.register_parameter(f"{name}_proj_weight", weight)
-        weight = Parameter(empty(3 * embed_dim, embed_dim, **made)) if together else None
+        weight = Parameter(allocate(3 * embed_dim, embed_dim)) if together else None
         self.register_parameter("in_proj_weight", weight)
-        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **made)) if bias else None)
+        self.register_parameter("in_proj_bias", Parameter(allocate(3 * embed_dim)) if bias else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, Parameter(empty(1, 1, embed_dim, **made)) if add_bias_kv else None)
+            self.register_parameter(name, Parameter(allocate(1, 1, embed_dim)) if add_bias_kv else None)
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 

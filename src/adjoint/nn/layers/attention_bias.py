@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor, init_slots
+from adjoint.core.typing import DeviceLike
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -39,7 +40,7 @@ class CausalBias(Tensor):
         mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
         return mask
 
-    def _materialize(self, device: Any = None) -> Tensor:
+    def _materialize(self, device: DeviceLike = None) -> Tensor:
         return self.detach()
 
 

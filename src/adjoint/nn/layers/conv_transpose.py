@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike, Sizes
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.layers.convolution import Convolution
@@ -42,11 +42,12 @@ class TransposedConvolution(Convolution):
     """
 
     transposed = True
+    padding: tuple[int, ...]
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, groups: int = 1, bias: bool = True, dilation: Sizes = 1, padding_mode: str = "zeros",
+        device: DeviceLike = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
@@ -61,7 +62,7 @@ class TransposedConvolution(Convolution):
             input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
         )
 
-    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Any:
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """Return the output padding that gives this output size. Raises ValueError if none does."""
         if output_size is None:
             return self.output_padding
@@ -73,8 +74,7 @@ class TransposedConvolution(Convolution):
                 f"ConvTranspose{self.rank}D: for {input.ndim}D input, output_size must have {self.rank} or "
                 f"{input.ndim} elements (got {len(wanted)})"
             )
-        padding: Any = self.padding
-        reach = zip(input.shape[lead:], self.stride, padding, self.dilation, self.kernel_size, strict=True)
+        reach = zip(input.shape[lead:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in reach]
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
         if any(not low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DeviceLike, DtypeLike
+from adjoint.core.typing import DeviceLike, DtypeLike, Sizes
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
@@ -47,14 +47,15 @@ class Convolution(Module):
 
     rank: ClassVar[int]
     transposed: ClassVar[bool] = False
-    output_padding: Any = ()
+    output_padding: tuple[int, ...] = ()
+    padding: tuple[int, ...] | str
     function: ClassVar[Callable[..., Tensor]]
     weight: Parameter
     bias: Parameter | None
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: DeviceLike = None,
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0,
+        dilation: Sizes = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: DeviceLike = None,
         dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -93,7 +94,7 @@ class Convolution(Module):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding: Any = self.padding
+        padding: Sizes | str = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), 0
         return type(self).function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
@@ -101,13 +102,11 @@ class Convolution(Module):
     @property
     def _reversed_padding_repeated_twice(self) -> list[int]:
         """The widths of the frame as `functional.pad` wants them."""
-        if self.padding == "valid":
-            return [0] * (2 * self.rank)
-        if self.padding == "same":
-            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        if isinstance(self.padding, str):
+            reach = int(self.padding == "same")
+            total = [reach * d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [width for t in reversed(total) for width in (t // 2, t - t // 2)]
-        padding: Any = self.padding
-        return [p for p in reversed(padding) for _ in range(2)]
+        return [p for p in reversed(self.padding) for _ in range(2)]
 
     def extra_repr(self) -> str:
         ones = (1,) * self.rank

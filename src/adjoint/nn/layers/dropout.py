@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
@@ -34,6 +37,8 @@ class Dropout(Module):
         tensor([1., 1., 1., 1., 1.])
     """
 
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(F.dropout)
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
@@ -42,7 +47,7 @@ class Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return type(self).function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
@@ -51,8 +56,7 @@ class Dropout(Module):
 class Dropout1d(Dropout):
     """Dropout layer for sequences (N, C, L) or (C, L): in training each channel becomes 0 with probability p."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout1d(input, self.p, self.training, self.inplace)
+    function = staticmethod(F.dropout1d)
 
 
 class Dropout2d(Dropout):
@@ -77,15 +81,13 @@ class Dropout2d(Dropout):
         [[[[0.0, 0.0]], [[0.0, 0.0]], [[2.0, 2.0]]]]
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training, self.inplace)
+    function = staticmethod(F.dropout2d)
 
 
 class Dropout3d(Dropout):
     """Dropout layer for volumes (N, C, D, H, W) or (C, D, H, W): in training a channel becomes 0 with probability p."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training, self.inplace)
+    function = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(Dropout):

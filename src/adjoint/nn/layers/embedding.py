@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -27,7 +27,7 @@ class EmbeddingTable(Module):
     norm_type: float
     scale_grad_by_freq: bool
 
-    def _init_weight(self, given: Tensor | None, trained: bool, device: Any, dtype: DtypeLike) -> None:
+    def _init_weight(self, given: Tensor | None, trained: bool, device: DeviceLike, dtype: DtypeLike) -> None:
         """Take the given table, or draw one. Raises AssertionError if it has another shape."""
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
@@ -101,7 +101,7 @@ class Embedding(EmbeddingTable):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-        _freeze: bool = False, device: Any = None, dtype: DtypeLike = None,
+        _freeze: bool = False, device: DeviceLike = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -197,7 +197,8 @@ class EmbeddingBag(EmbeddingTable):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
-        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings

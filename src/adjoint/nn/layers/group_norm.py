@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DeviceLike, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Operand
 from adjoint.functions.creation.creation import arange, ones
 from adjoint.nn import functional as F
 from adjoint.nn import init
@@ -49,7 +49,7 @@ class GroupNorm(ScaledNorm):
         eps: float = 1e-05,
         affine: bool = True,
         device: DeviceLike = None,
-        dtype: Any = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -100,8 +100,8 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Operand, Sizes
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d
@@ -63,7 +63,9 @@ class LazyLinear(LazyLayer, Linear):
     cls_to_become = Linear
     inputs = "in_features"
 
-    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
@@ -97,7 +99,7 @@ class LazyConvolution(LazyLayer):
 
     inputs = "in_channels"
 
-    def _init_uninitialized(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _init_uninitialized(self, out_channels: int, bias: bool, device: DeviceLike, dtype: DtypeLike) -> None:
         own: Any = self
         own.weight = UninitializedParameter(device=device, dtype=dtype)
         own.out_channels = out_channels
@@ -129,8 +131,9 @@ class LazyConvNd(LazyConvolution):
     """`LazyConvolution` with the arguments of `Conv1d` and its like."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._init_uninitialized(out_channels, bias, device, dtype)
@@ -140,9 +143,9 @@ class LazyConvTransposeNd(LazyConvolution):
     """`LazyConvolution` with the arguments of `ConvTranspose1d` and its like."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
+        self, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0,
+        groups: int = 1, bias: bool = True, dilation: Sizes = 1, padding_mode: str = "zeros", device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
@@ -197,8 +200,8 @@ class LazyNorm(LazyLayer):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:

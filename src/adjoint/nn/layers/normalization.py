@@ -220,8 +220,8 @@ class InstanceNorm(ChannelNorm):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -334,7 +334,7 @@ class LayerNorm(ScaledNorm):
         eps: float = 1e-05,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
+        device: DeviceLike = None,
         dtype: DtypeLike = None,
     ) -> None:
         super().__init__()

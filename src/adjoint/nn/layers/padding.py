@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Sizes
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
 
@@ -21,7 +22,7 @@ class _PaddingModule(Module):
     mode: ClassVar[str]
     padding: Sequence[int]
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Sizes) -> None:
         super().__init__()
         self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
 
@@ -39,7 +40,7 @@ class ConstantPad(_PaddingModule):
 
     value: float
 
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: Sizes, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
@@ -53,7 +54,7 @@ class ConstantPad(_PaddingModule):
 class ZeroPad(ConstantPad):
     """Border of zeros."""
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Sizes) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:

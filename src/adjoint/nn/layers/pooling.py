@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import ClassVar
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Sizes
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.nn import functional as F
 from adjoint.nn.module.module import Module
@@ -28,12 +30,14 @@ class MaxPool(Module):
         ceil_mode: True to round the output size up instead of down. Default: False.
     """
 
+    function: ClassVar[Callable[..., Tensor | tuple[Tensor, Tensor]]]
+
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -45,9 +49,10 @@ class MaxPool(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def settings(self) -> tuple[Any, ...]:
-        """Return the arguments of the function behind the input."""
-        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return type(self).function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
     def extra_repr(self) -> str:
         return (
@@ -69,8 +74,7 @@ class MaxPool1d(MaxPool):
         tensor([[[3., 5.]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.max_pool1d(input, *self.settings())
+    function = staticmethod(F.max_pool1d)
 
 
 @inherit_sections
@@ -88,8 +92,7 @@ class MaxPool2d(MaxPool):
                   [13., 15.]]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.max_pool2d(input, *self.settings())
+    function = staticmethod(F.max_pool2d)
 
 
 @inherit_sections
@@ -105,8 +108,7 @@ class MaxPool3d(MaxPool):
         adjoint.Size([1, 3, 2, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.max_pool3d(input, *self.settings())
+    function = staticmethod(F.max_pool3d)
 
 
 class AvgPool1d(Module):
@@ -132,9 +134,9 @@ class AvgPool1d(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -166,11 +168,13 @@ class AvgPool(Module):
         divisor_override: number to divide each sum by. Default: the window's element count.
     """
 
+    function: ClassVar[Callable[..., Tensor]]
+
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -183,10 +187,9 @@ class AvgPool(Module):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def settings(self) -> tuple[Any, ...]:
-        """Return the arguments of the function behind the input."""
+    def forward(self, input: Tensor) -> Tensor:
         windows = self.kernel_size, self.stride, self.padding
-        return *windows, self.ceil_mode, self.count_include_pad, self.divisor_override
+        return type(self).function(input, *windows, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -207,8 +210,7 @@ class AvgPool2d(AvgPool):
                   [10.5000, 12.5000]]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(input, *self.settings())
+    function = staticmethod(F.avg_pool2d)
 
 
 @inherit_sections
@@ -224,5 +226,4 @@ class AvgPool3d(AvgPool):
         adjoint.Size([1, 3, 2, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(input, *self.settings())
+    function = staticmethod(F.avg_pool3d)

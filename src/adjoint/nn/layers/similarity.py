@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import partial
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
 from adjoint.nn import functional as F
 from adjoint.nn import init
 from adjoint.nn.loss.losses import Loss
-from adjoint.nn.module.from_function import FunctionModule, make_module_class
+from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["Bilinear", "CosineEmbeddingLoss", "CosineSimilarity", "HingeEmbeddingLoss", "KLDivLoss"]
 __all__ += ["MarginRankingLoss", "PairwiseDistance", "SoftMarginLoss", "TripletMarginLoss"]
+_comparison_class = partial(make_module_class, module=__name__, operands=2, shown=False)
+_loss_class = partial(_comparison_class, kind=Loss)
 
-
-def _make_module_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:
-    return make_module_class(function, name, __name__, operands=operands, shown=False, kind=kind)
-
-
-CosineSimilarity = _make_module_class(F.cosine_similarity, "CosineSimilarity", kind=Module)
-PairwiseDistance = _make_module_class(F.pairwise_distance, "PairwiseDistance", kind=Module)
-KLDivLoss = _make_module_class(F.kl_div, "KLDivLoss")
-HingeEmbeddingLoss = _make_module_class(F.hinge_embedding_loss, "HingeEmbeddingLoss")
-SoftMarginLoss = _make_module_class(F.soft_margin_loss, "SoftMarginLoss")
-MarginRankingLoss = _make_module_class(F.margin_ranking_loss, "MarginRankingLoss", 3)
-CosineEmbeddingLoss = _make_module_class(F.cosine_embedding_loss, "CosineEmbeddingLoss", 3)
-TripletMarginLoss = _make_module_class(F.triplet_margin_loss, "TripletMarginLoss", 3)
+CosineSimilarity = _comparison_class(F.cosine_similarity, "CosineSimilarity")
+PairwiseDistance = _comparison_class(F.pairwise_distance, "PairwiseDistance")
+KLDivLoss = _loss_class(F.kl_div, "KLDivLoss")
+HingeEmbeddingLoss = _loss_class(F.hinge_embedding_loss, "HingeEmbeddingLoss")
+SoftMarginLoss = _loss_class(F.soft_margin_loss, "SoftMarginLoss")
+MarginRankingLoss = _loss_class(F.margin_ranking_loss, "MarginRankingLoss", operands=3)
+CosineEmbeddingLoss = _loss_class(F.cosine_embedding_loss, "CosineEmbeddingLoss", operands=3)
+TripletMarginLoss = _loss_class(F.triplet_margin_loss, "TripletMarginLoss", operands=3)
 
 
 class Bilinear(Module):
@@ -63,8 +61,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Function
 from adjoint.functions.creation.creation import full
 from adjoint.functions.nn.multihead_attention import canonical_mask
 from adjoint.nn import functional as F
@@ -64,22 +65,21 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
         dim_feedforward: int = 2048, dropout: float = 0.1, activation: Activation = F.relu,
-        custom_encoder: Any = None, custom_decoder: Any = None, layer_norm_eps: float = 1e-05,
-        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+        custom_encoder: Function | None = None, custom_decoder: Function | None = None, layer_norm_eps: float = 1e-05,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         layer = (
             d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device,
             dtype,
         )  # fmt: skip
-        norm = {"eps": layer_norm_eps, "bias": bias, "device": device, "dtype": dtype}
+        norm = partial(LayerNorm, d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
         if custom_encoder is None:
-            one = TransformerEncoderLayer(*layer)
-            custom_encoder = TransformerEncoder(one, num_encoder_layers, LayerNorm(d_model, **norm))
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*layer), num_encoder_layers, norm())
         self.encoder = custom_encoder
         if custom_decoder is None:
-            other = TransformerDecoderLayer(*layer)
-            custom_decoder = TransformerDecoder(other, num_decoder_layers, LayerNorm(d_model, **norm))
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*layer), num_decoder_layers, norm())
         self.decoder = custom_decoder
         self._reset_parameters()
         self.d_model = d_model
@@ -118,7 +118,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DtypeLike = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: DeviceLike = None, dtype: DtypeLike = None) -> Tensor:
         """Return the causal mask (sz, sz): -inf above the diagonal, else 0."""
         return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)
 
@@ -175,7 +175,7 @@ class TransformerEncoder(Module):
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype)
         causal = _is_causal(mask, is_causal)
-        output: Any = src
+        output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         return output if self.norm is None else self.norm(output)
@@ -205,7 +205,7 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         causal = _is_causal(tgt_mask, tgt_is_causal)
-        output: Any = tgt
+        output = tgt
         for layer in self.layers:
             output = layer(
                 output,
@@ -250,10 +250,10 @@ class TransformerLayer(Module):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Activation = F.relu, layer_norm_eps: float = 1e-05, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        settings = {"bias": bias, "device": device, "dtype": dtype}
+        settings: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         for name in self.attentions:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **settings))
         self.linear1 = Linear(d_model, dim_feedforward, **settings)
@@ -272,6 +272,10 @@ class TransformerLayer(Module):
     ) -> Tensor:
         attended, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return _apply_dropout_time_first(self.dropout1, attended, self.self_attn.batch_first)
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        last: Dropout = getattr(self, f"dropout{len(self.attentions) + 1}")
+        return last(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 @inherit_sections
@@ -300,15 +304,12 @@ class TransformerEncoderLayer(TransformerLayer):
     ) -> Tensor:
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
         mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype)
-        x: Operand = src
+        x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
-
-    def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 @inherit_sections
@@ -345,7 +346,7 @@ class TransformerDecoderLayer(TransformerLayer):
     ) -> Tensor:
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         others = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-        x: Operand = tgt
+        x = tgt
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), *own)
             x = x + self._mha_block(self.norm2(x), *others)
@@ -360,9 +361,6 @@ class TransformerDecoderLayer(TransformerLayer):
         attended, _ = self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return _apply_dropout_time_first(self.dropout2, attended, self.multihead_attn.batch_first)
 
-    def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
 
 def _apply_dropout_time_first(dropout: Dropout, attended: Tensor, batch_first: bool) -> Tensor:
     """Apply dropout in the order in which PyTorch draws: attention's result has time first in memory."""
@@ -375,16 +373,16 @@ def _is_causal(mask: Tensor | None, hint: bool | None) -> bool:
     """Return the hint, or else True if the mask excludes just the keys after each query; False in a traced step."""
     if hint is not None or mask is None:
         return bool(hint)
-    array: Operand = mask.array
+    array = mask.array
     if mode.tracer is not None or type(array) is not np.ndarray or array.ndim != 2 or array.shape[0] != array.shape[1]:
         return False
     return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
 
 
-def _get_activation_fn(activation: Activation) -> Any:
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
-    functions = {"relu": F.relu, "gelu": F.gelu}
+    functions: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
     if activation not in functions:
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return functions[activation]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import zeros
 from adjoint.functions.shape.join import cat
 from adjoint.nn import functional as F
@@ -38,8 +39,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         given = list(cutoffs)
@@ -63,7 +64,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.shortlist_size = self.cutoffs[0]
         self.n_clusters = len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.head = Linear(in_features, self.head_size, bias=head_bias, **made)
         self.tail = ModuleList()
         for i in range(self.n_clusters):
@@ -76,9 +77,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw new values."""
         self.head.reset_parameters()
-        clusters: Any = self.tail
-        for layer in (layer for cluster in clusters for layer in cluster):
-            layer.reset_parameters()
+        for cluster in self.tail:
+            for layer in cluster.children():
+                layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         alone = target_.ndim == 0
@@ -89,14 +90,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError(f"{shown}, but found inputs with sizes {tuple(input_.shape)}.")
         if not alone and input_.shape[0] != target_.shape[0]:
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
-        x: Any = input_.unsqueeze(0) if alone else input_
-        target: Any = target_.unsqueeze(0) if alone else target_
+        x = input_.unsqueeze(0) if alone else input_
+        target = target_.unsqueeze(0) if alone else target_
         if target.numel() and not bool(((target >= 0) & (target < self.n_classes)).all()):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, "
                 f"{target.max().item()}] were found. "
             )
-        outputs: Any = zeros(target.shape[0], dtype=x.dtype)
+        outputs = zeros(target.shape[0], dtype=x.dtype)
         gathered = target.clone()
         bounds = [0, *self.cutoffs]
         for i in range(1, self.n_clusters + 1):

@@ -40,16 +40,16 @@ class WeightedLoss(Loss):
         self.weight: Any
 
 
-_loss_from = partial(make_module_class, module=__name__, operands=2, shown=False)
+_loss_class = partial(make_module_class, module=__name__, operands=2, shown=False, kind=Loss)
 
-CrossEntropyLoss = _loss_from(F.cross_entropy, "CrossEntropyLoss", kind=WeightedLoss)
-NLLLoss = _loss_from(F.nll_loss, "NLLLoss", kind=WeightedLoss)
-MSELoss = _loss_from(F.mse_loss, "MSELoss", without="weight", kind=Loss)
-L1Loss = _loss_from(F.l1_loss, "L1Loss", without="weight", kind=Loss)
-SmoothL1Loss = _loss_from(F.smooth_l1_loss, "SmoothL1Loss", kind=Loss)
-_HuberLoss = _loss_from(F.huber_loss, "HuberLoss", without="weight", kind=Loss)
-BCELoss = _loss_from(F.binary_cross_entropy, "BCELoss", kind=WeightedLoss)
-BCEWithLogitsLoss = _loss_from(F.binary_cross_entropy_with_logits, "BCEWithLogitsLoss", kind=Loss)
+CrossEntropyLoss = _loss_class(F.cross_entropy, "CrossEntropyLoss", kind=WeightedLoss)
+NLLLoss = _loss_class(F.nll_loss, "NLLLoss", kind=WeightedLoss)
+MSELoss = _loss_class(F.mse_loss, "MSELoss", without="weight")
+L1Loss = _loss_class(F.l1_loss, "L1Loss", without="weight")
+SmoothL1Loss = _loss_class(F.smooth_l1_loss, "SmoothL1Loss")
+_HuberLoss = _loss_class(F.huber_loss, "HuberLoss", without="weight")
+BCELoss = _loss_class(F.binary_cross_entropy, "BCELoss", kind=WeightedLoss)
+BCEWithLogitsLoss = _loss_class(F.binary_cross_entropy_with_logits, "BCEWithLogitsLoss")
 
 
 class HuberLoss(_HuberLoss):  # type: ignore[misc, valid-type]

@@ -6,32 +6,28 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.nn import functional as F
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.layers.similarity import PairwiseDistance
 from adjoint.nn.loss.losses import Loss, NLLLoss, WeightedLoss
-from adjoint.nn.module.from_function import FunctionModule, make_module_class
+from adjoint.nn.module.from_function import make_module_class
 from adjoint.nn.module.module import Module
 
 __all__ = ["CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MultiLabelMarginLoss"]
 __all__ += ["MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss2d", "PoissonNLLLoss"]
 __all__ += ["TripletMarginWithDistanceLoss"]
+_loss_class = partial(make_module_class, module=__name__, operands=2, shown=False, kind=Loss)
 
-
-def _make_loss_class(function: Any, name: str, operands: int = 2, kind: Any = Loss) -> type[FunctionModule]:
-    return make_module_class(function, name, __name__, operands=operands, shown=False, kind=kind)
-
-
-MultiLabelMarginLoss = _make_loss_class(F.multilabel_margin_loss, "MultiLabelMarginLoss")
-MultiLabelSoftMarginLoss = _make_loss_class(
-    F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss
-)
-PoissonNLLLoss = _make_loss_class(F.poisson_nll_loss, "PoissonNLLLoss")
-CTCLoss = _make_loss_class(F.ctc_loss, "CTCLoss", 4)
-_MultiMarginLoss = _make_loss_class(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
+MultiLabelMarginLoss = _loss_class(F.multilabel_margin_loss, "MultiLabelMarginLoss")
+MultiLabelSoftMarginLoss = _loss_class(F.multilabel_soft_margin_loss, "MultiLabelSoftMarginLoss", kind=WeightedLoss)
+PoissonNLLLoss = _loss_class(F.poisson_nll_loss, "PoissonNLLLoss")
+CTCLoss = _loss_class(F.ctc_loss, "CTCLoss", operands=4)
+_MultiMarginLoss = _loss_class(F.multi_margin_loss, "MultiMarginLoss", kind=WeightedLoss)
 
 
 class MultiMarginLoss(_MultiMarginLoss):  # type: ignore[misc, valid-type]
@@ -88,7 +84,7 @@ class GaussianNLLLoss(Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
@@ -120,7 +116,7 @@ class TripletMarginWithDistanceLoss(Module):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
-        self.distance_function: Any = PairwiseDistance() if distance_function is None else distance_function
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
         self.reduction = reduction
@@ -153,7 +149,7 @@ class LinearCrossEntropyOptions:
         name, _, factor = (self.chunking_method or "auto").partition(":")
         if name not in ("auto", "aspect_ratio") or (factor and not (factor.isdigit() and int(factor))):
             raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
-        size: Any = self.batch_chunk_size
+        size: object = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
             raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
 
@@ -169,8 +165,8 @@ class LinearCrossEntropyLoss(Module):
 
     def __init__(
         self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
-        device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
-        ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+        device: DeviceLike = None, dtype: DtypeLike = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
     ) -> None:  # fmt: skip
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")

@@ -136,7 +136,7 @@ def to_empty(self: ModuleType, *, device: DeviceLike, recurse: bool = True) -> M
     return self._apply(partial(empty_like, device=device), recurse)
 
 
-def to_accelerator(self: ModuleType, device: Any = None) -> ModuleType:
+def to_accelerator(self: ModuleType, device: DeviceLike = None) -> ModuleType:
     """Raise RuntimeError: there is no device other than the CPU."""
     require_cpu("cuda" if device is None else device)
     return self

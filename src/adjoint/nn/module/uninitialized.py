@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Operand
 from adjoint.functions.creation.creation import empty
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Buffer, Parameter
@@ -21,7 +21,9 @@ class Uninitialized(Tensor):
     __slots__ = ()
     materialized_type: ClassVar[type[Tensor]]
 
-    def materialize(self, shape: int | tuple[int, ...] | Size, device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: int | tuple[int, ...] | Size, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
         values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
         with ModeScope(recording=False):
@@ -64,7 +66,7 @@ class UninitializedParameter(Uninitialized, Parameter):
     __slots__ = ()
     materialized_type = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: DtypeLike = None) -> Self:
+    def __new__(cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DtypeLike = None) -> Self:
         return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
 
@@ -75,7 +77,7 @@ class UninitializedBuffer(Uninitialized, Buffer):
     materialized_type = Tensor
 
     def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: DtypeLike = None, persistent: bool = True
+        cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DtypeLike = None, persistent: bool = True
     ) -> Self:
         made = super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent)
         return made.requires_grad_(requires_grad)

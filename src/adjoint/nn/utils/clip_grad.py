@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
@@ -44,7 +43,7 @@ def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale the gradients in place by min(1, max_norm / (total_norm + 1e-6))."""
-    scale: Any = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for gradient in _list_gradients(parameters):
         gradient.mul_(scale)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TypeVar
 
 from adjoint.core.random.generator import default_generator
 from adjoint.nn.module.module import Module
 
 __all__ = ["skip_init"]
+ModuleType = TypeVar("ModuleType", bound=Module)
 
 
-def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[ModuleType], *args: object, **kwargs: object) -> ModuleType:
     """Return module_cls(*args, **kwargs) with uninitialized parameters and buffers; no random numbers are drawn.
 
     Raises RuntimeError for what is no module class, and for one that takes no `device`.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TypeVar
 
+from adjoint.core.tensor.memory_format import memory_format as MemoryFormat
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import ones_like, zeros_like
 from adjoint.nn.layers.conv_transpose import ConvTranspose2d, ConvTranspose3d
 from adjoint.nn.layers.convolution import Conv2d, Conv3d
@@ -13,21 +15,22 @@ from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval"]
 __all__ += ["fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+LayerType = TypeVar("LayerType", bound=Module)
 
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: LayerType, bn: Module, transpose: bool = False) -> LayerType:
     """Return a copy of the convolution that also applies the batch normalization, in evaluation."""
     return _fuse(conv, bn, transpose)
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: LayerType, bn: Module) -> LayerType:
     """Return a copy of the linear layer that also applies the batch normalization, in evaluation."""
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     return _fuse(linear, bn, False)
 
 
-def _fuse(layer: Any, bn: Any, transpose: bool) -> Any:
+def _fuse(layer: LayerType, bn: Module, transpose: bool) -> LayerType:
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     fused = copy.deepcopy(layer)
@@ -38,21 +41,24 @@ def _fuse(layer: Any, bn: Any, transpose: bool) -> Any:
 
 
 def fuse_conv_bn_weights(
-    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None, transpose: bool = False
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a convolution with the batch normalization folded in."""
     return _fold_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose)
 
 
 def fuse_linear_bn_weights(
-    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a linear layer with the batch normalization folded in."""
     return _fold_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, False)
 
 
 def _fold_weights(
-    weight: Any, bias: Any, mean: Any, var: Any, eps: float, scale: Any, shift: Any, transpose: bool
+    weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
+    shift: Tensor | None, transpose: bool
 ) -> tuple[Parameter, Parameter]:
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale
@@ -65,19 +71,19 @@ def _fold_weights(
     return Parameter(new_weight.detach(), weight.requires_grad), Parameter(new_bias.detach(), bias.requires_grad)
 
 
-def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv2d_weight_memory_format(module: LayerType, memory_format: MemoryFormat) -> LayerType:
     """Lay out the weights of all 2-d convolutions in `module` in this memory format, and return it."""
     return _convert_weights(module, memory_format, (Conv2d, ConvTranspose2d))
 
 
-def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv3d_weight_memory_format(module: LayerType, memory_format: MemoryFormat) -> LayerType:
     """Lay out the weights of all 3-d convolutions in `module` in this memory format, and return it."""
     return _convert_weights(module, memory_format, (Conv3d, ConvTranspose3d))
 
 
-def _convert_weights(module: Any, memory_format: Any, kinds: tuple[type[Module], ...]) -> Any:
+def _convert_weights(module: LayerType, layout: MemoryFormat, kinds: tuple[type[Module], ...]) -> LayerType:
     for part in module.modules():
         if isinstance(part, kinds):
-            weight: Any = part._parameters["weight"]
-            weight.data = weight.detach().clone().contiguous(memory_format=memory_format)
+            weight = part.weight
+            weight.data = weight.detach().clone().contiguous(memory_format=layout)
     return module

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from adjoint.core.dtype.dtype import dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array
 from adjoint.functions.creation.creation import full
 from adjoint.functions.shape.join import cat
 from adjoint.ops.elementwise import select
@@ -18,11 +20,23 @@ __all__ = ["PackedSequence", "invert_permutation", "pack_padded_sequence", "pack
 __all__ += ["pad_sequence", "unpack_sequence", "unpad_sequence"]
 
 
+Packed = TypeVar("Packed", bound="PackedSequence")
+
+
 class _PackedFields(NamedTuple):
     data: Tensor
     batch_sizes: Tensor
     sorted_indices: Tensor | None
     unsorted_indices: Tensor | None
+
+
+def _conversion(name: str, kind: dtype) -> Callable[[Packed], Packed]:
+    def convert(self: Packed) -> Packed:
+        return self.to(kind)
+
+    convert.__name__, convert.__qualname__ = name, f"PackedSequence.{name}"
+    convert.__doc__ = f"Return the sequence with `data` as {kind.name}."
+    return convert
 
 
 class PackedSequence(_PackedFields):
@@ -56,37 +70,14 @@ class PackedSequence(_PackedFields):
         """Return the sequence itself: there is no other device."""
         return self
 
-    def double(self) -> Self:
-        """Return the sequence with `data` as float64."""
-        return self._convert_data(lambda data: data.double())
-
-    def float(self) -> Self:
-        """Return the sequence with `data` as float32."""
-        return self._convert_data(lambda data: data.float())
-
-    def half(self) -> Self:
-        """Return the sequence with `data` as float16."""
-        return self._convert_data(lambda data: data.half())
-
-    def long(self) -> Self:
-        """Return the sequence with `data` as int64."""
-        return self._convert_data(lambda data: data.long())
-
-    def int(self) -> Self:
-        """Return the sequence with `data` as int32."""
-        return self._convert_data(lambda data: data.int())
-
-    def short(self) -> Self:
-        """Return the sequence with `data` as int16."""
-        return self._convert_data(lambda data: data.short())
-
-    def char(self) -> Self:
-        """Return the sequence with `data` as int8."""
-        return self._convert_data(lambda data: data.char())
-
-    def byte(self) -> Self:
-        """Return the sequence with `data` as uint8."""
-        return self._convert_data(lambda data: data.byte())
+    double = _conversion("double", float64)
+    float = _conversion("float", float32)
+    half = _conversion("half", float16)
+    long = _conversion("long", int64)
+    int = _conversion("int", int32)
+    short = _conversion("short", int16)
+    char = _conversion("char", int8)
+    byte = _conversion("byte", uint8)
 
     @property
     def is_cuda(self) -> bool:
@@ -97,14 +88,10 @@ class PackedSequence(_PackedFields):
         """Return False."""
         return False
 
-    def _convert_data(self, convert: Callable[[Any], Any]) -> Self:
-        data = convert(self.data)
-        return self if data is self.data else type(self)(data, *self[1:])
 
-
-def batch_sizes_of(sequence: PackedSequence) -> list[Any]:
+def batch_sizes_of(sequence: PackedSequence) -> list[int]:
     """Return the number of rows at each step, as integers, also while a step that packs the sequence is traced."""
-    known: list[Any] | None = sequence.__dict__.get("sizes")
+    known: list[int] | None = sequence.__dict__.get("sizes")
     return sequence.batch_sizes.tolist() if known is None else known
 
 
@@ -121,7 +108,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def pack_padded_sequence(
-    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Return a padded batch as a `PackedSequence`, without its padding.
 
@@ -160,7 +147,7 @@ def pack_padded_sequence(
     return packed
 
 
-def _check_lengths(lengths: Sequence[Any], steps: Any, batch: Any) -> None:
+def _check_lengths(lengths: Sequence[int], steps: int, batch: int) -> None:
     if len(lengths) != batch:
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={batch})"
@@ -178,12 +165,12 @@ def _check_lengths(lengths: Sequence[Any], steps: Any, batch: Any) -> None:
         raise RuntimeError(f"Expected lengths of at most {steps}, the times of the input, but got {lengths[0]}")
 
 
-def _as_integers(numbers: Any) -> Tensor:
+def _as_integers(numbers: Array | Sequence[int]) -> Tensor:
     return constant(np.asarray(numbers, np.int64))
 
 
 def pad_packed_sequence(
-    sequence: PackedSequence, batch_first: bool = False, padding_value: Any = 0.0, total_length: Any = None
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return a `PackedSequence` as a padded batch, and the lengths (N,).
 
@@ -218,14 +205,14 @@ def pad_packed_sequence(
     rest = data.array.shape[1:]
     rows = movement.reshape(data.index_select(0, _as_integers(at.ravel())), shape=(*at.shape, *rest))
     held = constant(there.reshape(*at.shape, *(1 for _ in rest)).copy())
-    padded: Any = select.where(held, rows, full((), padding_value, dtype=data.dtype))
+    padded = select.where(held, rows, full((), padding_value, dtype=data.dtype))
     if back is None:
         return padded, lengths
     return padded.index_select(0 if batch_first else 1, back), lengths.index_select(0, back)
 
 
 def pad_sequence(
-    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+    sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
     """Return sequences of different lengths as one padded tensor.
 
@@ -249,7 +236,7 @@ def pad_sequence(
         )
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    given: list[Any] = list(sequences)
+    given = list(sequences)
     if not given:
         raise RuntimeError("received an empty list of sequences")
     longest = max(x.array.shape[0] for x in given)
@@ -262,7 +249,9 @@ def pad_sequence(
     return cat(padded, 0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
+) -> list[Tensor]:
     """Cut each sequence b of (T, B, …), or (B, T, …) if `batch_first`, to its length: undo `pad_sequence`."""
     dim = 0 if batch_first else 1
     given = lengths.tolist() if isinstance(lengths, Tensor) else lengths

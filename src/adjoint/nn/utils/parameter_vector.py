@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.shape.join import cat
@@ -22,8 +21,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         >>> nn.utils.parameters_to_vector(layer.parameters()).shape
         adjoint.Size([8])
     """
-    flat: list[Any] = [p.reshape(-1) for p in parameters]
-    return cat(flat)
+    return cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -48,6 +46,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     at = 0
     for p in parameters:
         count = p.numel()
-        part: Any = vec[at : at + count]
-        p.data = part.view_as(p).data
+        p.data = vec[at : at + count].view_as(p).data
         at += count

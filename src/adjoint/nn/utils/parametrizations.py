@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import empty, eye, zeros
 from adjoint.functions.linalg.factorizations import geqrf, householder_product
 from adjoint.functions.linalg.matrix_functions import matrix_exp
@@ -26,7 +25,7 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         return weight_v * (weight_g / norm_except_dim(weight_v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,7 +40,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def rename_old_keys(state_dict: Any, prefix: str, *_: Any) -> None:
+    def rename_old_keys(state_dict: StateDict, prefix: str, *_: object) -> None:
         for i, old in enumerate(("g", "v")):
             key = f"{prefix}{name}_{old}"
             if key in state_dict:
@@ -52,10 +51,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _SpectralNorm(Module):
-    _u: Any
-    _v: Any
+    _u: Tensor
+    _v: Tensor
 
-    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         rank = weight.ndim
         if not -rank <= dim < rank:
@@ -74,18 +73,18 @@ class _SpectralNorm(Module):
             self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
             self._power_method(matrix, 15)
 
-    def _matrix(self, weight: Any) -> Any:
+    def _matrix(self, weight: Tensor) -> Tensor:
         if self.dim:
             weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
         return weight.flatten(1)
 
-    def _power_method(self, matrix: Any, times: int) -> None:
+    def _power_method(self, matrix: Tensor, times: int) -> None:
         with ModeScope(recording=False):
             for _ in range(times):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mH @ self._u, dim=0, eps=self.eps))
 
-    def forward(self, weight: Any) -> Any:
+    def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
@@ -117,9 +116,9 @@ def spectral_norm(
 
 
 class _Orthogonal(Module):
-    base: Any
+    base: Tensor | None
 
-    def __init__(self, weight: Any, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
             raise ValueError("The householder parametrization does not support complex tensors.")
@@ -128,7 +127,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X: Tensor) -> Tensor:
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
         n, k = x.shape[-2:]
@@ -152,7 +151,7 @@ class _Orthogonal(Module):
             q = self.base @ q
         return q.mT if wide else q
 
-    def right_inverse(self, Q: Any) -> Any:
+    def right_inverse(self, Q: Tensor) -> Tensor:
         """Return a matrix that maps to Q, or with a base to the identity. Raises ValueError for another shape."""
         if tuple(Q.shape) != self._size:
             raise ValueError(
@@ -183,13 +182,13 @@ class _Orthogonal(Module):
         return start
 
 
-def _is_orthogonal(q: Any) -> bool:
+def _is_orthogonal(q: Tensor) -> bool:
     k = q.shape[-1]
     size = {4: 1.2e-7, 8: 2.3e-16}.get(q.real.dtype.itemsize, 1e-3)
     return bool(((q.mH @ q - eye(k, dtype=q.dtype)).abs() <= 10.0 * q.shape[-2] * size).all())
 
 
-def _orthogonalize(a: Any) -> Any:
+def _orthogonalize(a: Tensor) -> Tensor:
     """Return the factor Q of a = Q R with a positive diagonal of R."""
     x, tau = geqrf(a)
     return householder_product(x, tau) * x.diagonal(0, -2, -1).sgn().unsqueeze(-2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
+from adjoint.core.dtype.dtype import dtype
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.containers.containers import ModuleDict, ModuleList
@@ -21,7 +22,7 @@ class ParametrizationCache:
     """Number of open `cached` blocks, and the values computed in them."""
 
     depth: ClassVar[int] = 0
-    found: ClassVar[dict[tuple[int, str], Any]] = {}
+    found: ClassVar[dict[tuple[int, str], Tensor]] = {}
 
 
 @contextmanager
@@ -43,7 +44,7 @@ class ParametrizationList(ModuleList):
     would get another shape or type.
     """
 
-    original: Any
+    original: Tensor
     unsafe: bool
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -80,7 +81,7 @@ class ParametrizationList(ModuleList):
                         "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
                         f"{i} of the sequence with type {type(each).__name__}."
                     )
-                held: Any = each.detach()
+                held = each.detach()
                 if isinstance(original, Parameter):
                     held = Parameter(held, original.requires_grad)
                 _register(self, f"original{i}", held)
@@ -111,14 +112,13 @@ class ParametrizationList(ModuleList):
     def forward(self) -> Tensor:
         first, *rest = self
         names = ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
-        x: Any = first(*(getattr(self, name) for name in names))
+        x: Tensor = first(*(getattr(self, name) for name in names))
         for module in rest:
             x = module(x)
-        made: Tensor = x
-        return made
+        return x
 
 
-def _assign_values(own: Any, value: Any, kind: Any = None) -> None:
+def _assign_values(own: Tensor, value: Tensor, kind: dtype | None = None) -> None:
     """Let a tensor, which stays the same object, have these values and this shape."""
     if kind is not None and value.dtype != kind:
         raise ValueError(f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has {kind}")
@@ -131,14 +131,14 @@ def _assign_values(own: Any, value: Any, kind: Any = None) -> None:
             own.data = value.detach().clone()
 
 
-def _register(module: Module, name: str, tensor: Any) -> None:
+def _register(module: Module, name: str, tensor: Tensor) -> None:
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
     else:
         module.register_buffer(name, tensor)
 
 
-def _check(what: str, found: Any, shape: tuple[int, ...], kind: Any) -> None:
+def _check(what: str, found: object, shape: tuple[int, ...], kind: dtype) -> None:
     if not isinstance(found, Tensor):
         raise ValueError(f"{what} must return a tensor. Got {type(found).__name__}.")
     if found.dtype != kind:
@@ -153,7 +153,7 @@ def _check(what: str, found: Any, shape: tuple[int, ...], kind: Any) -> None:
         )
 
 
-def _check_inverse(found: Any, own: Any, name: str) -> None:
+def _check_inverse(found: object, own: Tensor, name: str) -> None:
     if not isinstance(found, Tensor):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got {type(found).__name__}.")
     for what in ("dtype", "shape"):
@@ -175,7 +175,7 @@ def register_parametrization(
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        held: Any = getattr(module, "parametrizations")[tensor_name]  # noqa: B009  it is no attribute of the class
+        held = module.parametrizations[tensor_name]
         if not unsafe:
             before = getattr(module, tensor_name)
             after = parametrization(before)
@@ -202,12 +202,12 @@ def register_parametrization(
 
 def _inject_new_class(module: Module) -> None:
     """Put a class between the module and its own, for properties of this one module."""
-    kind: Any = type(module)
+    kind = type(module)
 
-    def refuse(self: Any) -> Any:
+    def refuse(self: Module) -> NoReturn:
         raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
 
-    def deepcopy_module(self: Any, memo: dict[int, Any]) -> Any:
+    def deepcopy_module(self: Module, memo: dict[int, Any]) -> Module:
         if id(self) not in memo:
             twin = memo[id(self)] = self.__new__(type(self))
             state = {k: v for k, v in self.__dict__.items() if k not in ("_compiled_call_impl", "_detours")}
@@ -226,8 +226,8 @@ def _inject_new_class(module: Module) -> None:
     module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), fields)
 
 
-def _inject_property(kind: Any, name: str) -> None:
-    def read(self: Any) -> Any:
+def _inject_property(kind: type[Module], name: str) -> None:
+    def read(self: Module) -> Tensor:
         if not ParametrizationCache.depth:
             return self.parametrizations[name]()
         key = (id(self), name)
@@ -235,7 +235,7 @@ def _inject_property(kind: Any, name: str) -> None:
             ParametrizationCache.found[key] = self.parametrizations[name]()
         return ParametrizationCache.found[key]
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: Module, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
 
     setattr(kind, name, property(read, write))
@@ -256,13 +256,13 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
-    held: Any = module.parametrizations[tensor_name]
+    held = module.parametrizations[tensor_name]
     if not held.is_tensor and not leave_parametrized:
         raise ValueError(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
             "sequence of tensors."
         )
-    original: Any = held.original if held.is_tensor else held.original0
+    original = held.original if held.is_tensor else held.original0
     if leave_parametrized:
         with ModeScope(recording=False):
             value = getattr(module, tensor_name).detach()
@@ -299,10 +299,10 @@ def transfer_parametrizations_and_params(
     for name in names:
         if not hasattr(to_module, name):
             setattr(to_module, name, copy.deepcopy(getattr(from_module, name).detach()))
-        held: Any = from_module.parametrizations[name]
+        held = from_module.parametrizations[name]
         for parametrization in held:
             register_parametrization(to_module, name, parametrization, unsafe=held.unsafe)
-        other: Any = to_module.parametrizations[name]
+        other = to_module.parametrizations[name]
         for key, value in held._parameters.items():
             _assign_values(getattr(other, key), value)
     return to_module

@@ -67,7 +67,7 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 
 
 def ln_structured(
-    module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
+    module: Module, name: str, amount: float, n: float | str, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
     """Leave out the slices along `dim` of least n-norm: this many, or this part of them."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores)
@@ -91,7 +91,8 @@ def global_unstructured(
     tensors = [getattr(module, name).detach() for module, name in given]
     scored = [scores.get(pair, tensor) for pair, tensor in zip(given, tensors, strict=True)]
     held = [getattr(m, f"{name}_mask", ones_like(t)) for (m, name), t in zip(given, tensors, strict=True)]
-    method = _CLASSES.get(pruning_method, pruning_method)(**kwargs)
+    classes = {l1_unstructured: L1Unstructured, random_unstructured: RandomUnstructured}
+    method = classes.get(pruning_method, pruning_method)(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
             'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
@@ -105,10 +106,7 @@ def global_unstructured(
         at += tensor.numel()
 
 
-_CLASSES: dict[Any, Any] = {l1_unstructured: L1Unstructured, random_unstructured: RandomUnstructured}
-
-
-def _flatten_all(tensors: list[Any]) -> Any:
+def _flatten_all(tensors: Iterable[Tensor]) -> Tensor:
     return cat([t.detach().reshape(-1) for t in tensors])
 
 

@@ -12,6 +12,7 @@ from adjoint.functions.creation.creation import ones_like, zeros_like
 from adjoint.functions.creation.random import rand, rand_like
 from adjoint.functions.linalg.norms import norm
 from adjoint.functions.reduction.sort_quantile_unique import topk
+from adjoint.nn.module.module import Module
 
 __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer"]
 __all__ += ["RandomStructured", "RandomUnstructured"]
@@ -28,14 +29,16 @@ class BasePruningMethod(ABC):
     _tensor_name: str
 
     @abstractmethod
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of tensor `t`, or of its importance: 0 where it, or `default_mask`, leaves elements out."""
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @classmethod
-    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
         """Prune the parameter by this method, made of the arguments, after those that prune it already.
 
         Unless scores are given, it judges the parameter as these left it: what they left out counts as 0.
@@ -69,19 +72,19 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def apply_mask(self, module: Any) -> Any:
+    def apply_mask(self, module: Module) -> Tensor:
         """Return the parameter without the elements that the mask leaves out."""
         original = getattr(module, f"{self._tensor_name}_orig")
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
 
-    def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Any:
+    def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
         """Return `t` without the elements that the method leaves out of it."""
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise AssertionError("importance_scores should have the same shape as tensor t")
         scores = t if importance_scores is None else importance_scores
         return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the parameter, as it is pruned, an ordinary one again."""
         name = self._tensor_name
         original = getattr(module, f"{name}_orig")
@@ -91,7 +94,7 @@ class BasePruningMethod(ABC):
         setattr(module, name, original)
 
 
-def find_pruning_hook(module: Any, name: str) -> tuple[Any, Any]:
+def find_pruning_hook(module: Module, name: str) -> tuple[int, BasePruningMethod] | tuple[None, None]:
     """Return the key and the method by which the parameter is pruned; None and None if it is not."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
@@ -104,14 +107,14 @@ class PruningContainer(BasePruningMethod):
 
     PRUNING_TYPE = "container"
 
-    def __init__(self, *args: Any) -> None:
-        self._pruning_methods: tuple[Any, ...] = ()
+    def __init__(self, *args: BasePruningMethod) -> None:
+        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
         for method in args:
             if not self._pruning_methods:
                 self._tensor_name = getattr(method, "_tensor_name", "")
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Prune by this method too. Raises TypeError if it is none, ValueError if it is another parameter's."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -125,13 +128,13 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx: int) -> BasePruningMethod:
         return self._pruning_methods[idx]
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return `default_mask` without the elements that the newest method leaves out."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype).clone()
@@ -140,13 +143,13 @@ class PruningContainer(BasePruningMethod):
         return mask
 
 
-def _prunable_index(method: BasePruningMethod, mask: Any) -> Any:
+def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     """Return the part of a tensor that the method chooses from, as an index."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
-    every = [slice(None)] * mask.ndim
+    every: list[slice | Tensor] = [slice(None)] * mask.ndim
     if method.PRUNING_TYPE == "structured":
-        dim = getattr(method, "dim", 0) % mask.ndim
+        dim: int = getattr(method, "dim", 0) % mask.ndim
         every[dim] = mask.sum(_other_dims(mask, dim)) != 0
     elif method.PRUNING_TYPE != "global":
         raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
@@ -158,11 +161,11 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
     @classmethod
-    def apply(cls, module: Any, name: str) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str) -> BasePruningMethod:  # type: ignore[override]
         """Prune the parameter of nothing."""
         return super().apply(module, name)
 
@@ -172,14 +175,14 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask: Any) -> None:
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Any, name: str, mask: Any) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, mask: Tensor) -> BasePruningMethod:  # type: ignore[override]
         """Prune the parameter by this mask."""
         return super().apply(module, name, mask=mask)
 
@@ -197,12 +200,12 @@ class _Unstructured(BasePruningMethod):
 class RandomUnstructured(_Unstructured):
     """Leaves out elements at random: this many, or this part of them."""
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = count_to_prune(self.amount, t.numel())
         return _zero_at(default_mask, topk(rand_like(t).reshape(-1), count)[1] if count else None)
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float) -> BasePruningMethod:  # type: ignore[override]
         """Prune the parameter of this many elements, or this part of them."""
         return super().apply(module, name, amount=amount)
 
@@ -210,17 +213,19 @@ class RandomUnstructured(_Unstructured):
 class L1Unstructured(_Unstructured):
     """Leaves out the elements of least size: this many, or this part of them."""
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = count_to_prune(self.amount, t.numel())
         return _zero_at(default_mask, topk(t.abs().reshape(-1), count, largest=False)[1] if count else None)
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:  # type: ignore[override]
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
         """Prune the parameter of this many elements, or this part of them, those of least score if there are scores."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
-def _zero_at(mask: Any, places: Any) -> Any:
+def _zero_at(mask: Tensor, places: Tensor | None) -> Tensor:
     out = mask.clone().contiguous()
     if places is not None:
         out.view(-1)[places] = 0
@@ -237,7 +242,7 @@ class RandomStructured(BasePruningMethod):
         self.amount = amount
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         dim, count = _resolve_slices(t, self.dim, self.amount)
         if not count:
             return default_mask
@@ -245,7 +250,7 @@ class RandomStructured(BasePruningMethod):
         return default_mask * _expand_slice_mask(t, dim, drawn > drawn.sort()[0][count - 1]).to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, dim: int = -1) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> BasePruningMethod:  # type: ignore[override]
         """Prune the parameter of this many slices, or this part of them."""
         return super().apply(module, name, amount=amount, dim=dim)
 
@@ -255,13 +260,13 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         check_amount(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         dim, count = _resolve_slices(t, self.dim, self.amount)
         if not count:
             return default_mask
@@ -270,35 +275,37 @@ class LnStructured(BasePruningMethod):
         return default_mask * _expand_slice_mask(t, dim, kept).to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:  # type: ignore[override]
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: float, n: float | str, dim: int, importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
         """Prune the parameter of this many slices, or this part of them, by their scores if there are scores."""
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
-def _resolve_slices(t: Any, dim: int, amount: float) -> tuple[int, int]:
+def _resolve_slices(t: Tensor, dim: int, amount: float) -> tuple[int, int]:
     """Return the dimension from the front, and how many of its slices to leave out."""
     check_slices(t)
     check_dim(t, dim)
     return dim % t.ndim, count_to_prune(amount, t.shape[dim])
 
 
-def _expand_slice_mask(t: Any, dim: int, kept: Any) -> Any:
+def _expand_slice_mask(t: Tensor, dim: int, kept: Tensor) -> Tensor:
     shape = [1] * t.ndim
     shape[dim] = -1
     return kept.reshape(shape).expand(t.shape)
 
 
-def slice_norms(t: Any, n: Any, dim: int) -> Any:
+def slice_norms(t: Tensor, n: float | str, dim: int) -> Tensor:
     """Return the n-norm of each slice along `dim`."""
     check_dim(t, dim)
     return norm(t, n, _other_dims(t, dim))
 
 
-def _other_dims(t: Any, dim: int) -> tuple[int, ...]:
+def _other_dims(t: Tensor, dim: int) -> tuple[int, ...]:
     return tuple(d for d in range(t.ndim) if d != dim % t.ndim)
 
 
-def check_amount(amount: Any) -> None:
+def check_amount(amount: object) -> None:
     """Raise TypeError unless it is a number, ValueError unless it is a part of 1 or a count."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
@@ -306,19 +313,19 @@ def check_amount(amount: Any) -> None:
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def check_count(amount: Any, tensor_size: int) -> None:
+def check_count(amount: float, tensor_size: int) -> None:
     """Raise ValueError if it is a count of more than there are."""
     if isinstance(amount, int) and amount > tensor_size:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
 
-def count_to_prune(amount: Any, tensor_size: int) -> int:
+def count_to_prune(amount: float, tensor_size: int) -> int:
     """Return the number of the `tensor_size` elements to leave out."""
     check_count(amount, tensor_size)
     return amount if isinstance(amount, int) else round(amount * tensor_size)
 
 
-def check_slices(t: Any) -> None:
+def check_slices(t: Tensor) -> None:
     """Raise ValueError if there are no slices."""
     if t.ndim <= 1:
         raise ValueError(
@@ -327,7 +334,7 @@ def check_slices(t: Any) -> None:
         )
 
 
-def check_dim(t: Any, dim: int) -> None:
+def check_dim(t: Tensor, dim: int) -> None:
     """Raise IndexError if there is no such dimension."""
     if dim >= t.ndim:
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import empty
 from adjoint.functions.linalg.solve import pinv
 from adjoint.nn import functional as F
@@ -33,13 +35,13 @@ class SpectralNorm:
         self.dim = dim
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight: Any) -> Any:
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """Return the weight with `dim` for rows."""
         if self.dim:
             weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
         return weight.reshape(weight.shape[0], -1)
 
-    def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """Return the current weight, after steps of the power iteration if they are asked for."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
@@ -51,7 +53,7 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()
         return weight / (u * (matrix @ v)).sum()
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight a parameter again."""
         with ModeScope(recording=False):
             weight = self.compute_weight(module, do_power_iteration=False)
@@ -59,7 +61,7 @@ class SpectralNorm:
             delattr(module, name)
         module.register_parameter(self.name, Parameter(weight.detach()))
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
 
@@ -76,7 +78,7 @@ def spectral_norm(
     if dim is None:
         dim = 1 if isinstance(module, TransposedConvolution) else 0
     made = SpectralNorm(name, n_power_iterations, dim, eps)
-    weight: Any = module._parameters[name]
+    weight = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
     check_initialized(weight, "SpectralNorm", "spectral normalization")
@@ -99,7 +101,7 @@ class SpectralNormStateDictHook:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
+    def __call__(self, module: Module, state_dict: StateDict, prefix: str, local_metadata: dict[str, Any]) -> None:
         local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = STATE_VERSION
 
 
@@ -111,7 +113,7 @@ class SpectralNormLoadStateDictPreHook:
 
     def __call__(
         self,
-        state_dict: Any,
+        state_dict: StateDict,
         prefix: str,
         local_metadata: dict[str, Any],
         strict: bool,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.linalg.norms import norm_except_dim
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
@@ -20,19 +20,19 @@ class WeightNorm:
         self.name = name
         self.dim = dim
 
-    def compute_weight(self, module: Any) -> Any:
+    def compute_weight(self, module: Module) -> Tensor:
         """Return the current weight."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / norm_except_dim(v, 2, self.dim))
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight a parameter again."""
         weight = self.compute_weight(module).detach()
         for name in (self.name, f"{self.name}_g", f"{self.name}_v"):
             delattr(module, name)
         setattr(module, self.name, Parameter(weight))
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
 
@@ -51,7 +51,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         if isinstance(hook, WeightNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     made = WeightNorm(name, -1 if dim is None else dim)
-    weight: Any = getattr(module, name)
+    weight = getattr(module, name)
     check_initialized(weight, "WeightNorm", "weight normalization")
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), 2, made.dim)))
