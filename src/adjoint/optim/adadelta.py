@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import add_penalty, apply_update, increment_step, init_param_state
 
@@ -33,7 +30,7 @@ class Adadelta(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        self, params: ParamsT, lr: Number = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
         foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(params, self.collect_defaults(locals()))

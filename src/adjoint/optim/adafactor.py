@@ -10,8 +10,14 @@ from adjoint.core.runtime.mode import guard_on, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import zeros
-from adjoint.optim.step.hyperparameters import OptionReader, cast_option_scalars, declare_hyperparameters, require
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.hyperparameters import (
+    Number,
+    OptionReader,
+    cast_option_scalars,
+    declare_hyperparameters,
+    require,
+)
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 from adjoint.optim.step.update_rule import increment_step_tensor, init_param_state
 
@@ -49,8 +55,8 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: ParamsT,
+        lr: Number = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
         d: float = 1.0,
@@ -95,7 +101,7 @@ class Adafactor(Optimizer):
         return init_param_state(state, p, () if p.ndim > 1 else self.like_parameter, group)
 
 
-def _update_variance(state: StateDict, g: Any, one_minus_beta2: Any, min_value: Any) -> Any:
+def _update_variance(state: StateDict, g: Tensor, one_minus_beta2: Number, min_value: Number) -> Tensor:
     """Update the moving average of g², or its factors, and return it."""
     square = g * g
     if g.ndim < 2:
@@ -106,6 +112,6 @@ def _update_variance(state: StateDict, g: Any, one_minus_beta2: Any, min_value: 
     return (row @ column).div_(row.mean(-2, keepdim=True).clamp(min=min_value))
 
 
-def _root_mean_square(x: Any) -> Any:
+def _root_mean_square(x: Tensor) -> Tensor:
     """Return the root mean square of x in float64."""
     return x.norm(2).to(float64) / max(1, x.numel()) ** 0.5

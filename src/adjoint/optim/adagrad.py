@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import full_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
     add_penalty,
@@ -59,7 +56,7 @@ class Adagrad(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        self, params: ParamsT, lr: Number = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

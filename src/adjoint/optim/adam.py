@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, StateDict
+from adjoint.core.typing import StateDict
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.hyperparameters import Number, OptionReader, as_scalar, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
     add_penalty,
@@ -61,7 +59,7 @@ class Adam(Optimizer):
     decoupled: bool | None = None  # what a subclass insists on, whatever a state dict says
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Number = 1e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
@@ -107,7 +105,7 @@ def _check_tensors(options: Group) -> None:
         raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def read_adam_options(options: OptionReader) -> tuple[Any, Any, Any, tuple[Any, ...], tuple[bool, ...]]:
+def read_adam_options(options: OptionReader) -> tuple[Number, Number, Number, tuple[Number, ...], tuple[bool, ...]]:
     """Return lr, the betas, and the numbers and facts of Adam and its kin: those of `update_adam_moments`, and eps."""
     lr, (beta1, beta2) = options.number("lr"), options.betas()
     weight_decay, decays = options.optional("weight_decay")
@@ -182,7 +180,7 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Number = 1e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

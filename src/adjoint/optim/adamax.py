@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
     add_penalty,
@@ -38,7 +35,7 @@ class Adamax(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Number = 2e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip

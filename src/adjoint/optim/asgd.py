@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
     add_penalty,
@@ -42,8 +39,8 @@ class ASGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Operand = 1e-2,
+        params: ParamsT,
+        lr: Number = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,

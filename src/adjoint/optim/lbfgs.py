@@ -13,8 +13,8 @@ from adjoint.functions.creation.creation import zeros
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.functions.shape.join import cat
 from adjoint.optim.line_search import LinePoint, strong_wolfe
-from adjoint.optim.step.hyperparameters import as_scalar, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.hyperparameters import Number, as_scalar, declare_hyperparameters
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 
 MIN_CURVATURE = 1e-10  # of a pair of changes that is remembered
 
@@ -56,8 +56,8 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Operand = 1,
+        params: ParamsT,
+        lr: Number = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
@@ -95,7 +95,7 @@ class LBFGS(Optimizer):
         state["func_evals"] += 1
         if gradient.abs().max() <= group["tolerance_grad"]:
             return first
-        lr = as_scalar(group["lr"])
+        lr: Operand = as_scalar(group["lr"])
         for i in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             direction = _search_direction(state, gradient, group["history_size"])
@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Any]:
+    def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Tensor]:
         """Return the closure's result, the loss as a number, and all gradients as one vector."""
         with enable_grad():
             loss = closure()
@@ -143,11 +143,11 @@ class LBFGS(Optimizer):
 
     def _make_directional_evaluate(
         self, closure: Callable[[], Any], direction: Tensor
-    ) -> Callable[[Any], tuple[float, Any]]:
+    ) -> Callable[[Number], tuple[float, Tensor]]:
         """Return the function that computes loss and gradient after a step, and undoes the step."""
         here = [p.clone() for p in self._params]
 
-        def evaluate(t: Operand) -> tuple[float, Any]:
+        def evaluate(t: Number) -> tuple[float, Tensor]:
             self._add_direction(direction, t)
             _, loss, gradient = self._evaluate(closure)
             for p, value in zip(self._params, here, strict=True):

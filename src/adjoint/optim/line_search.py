@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+from adjoint.optim.step.hyperparameters import Number
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the constants of the two conditions
 MIN_PARAMETER_CHANGE = 1e-9  # the change of a parameter below which an interval is not divided further
@@ -17,14 +16,14 @@ MIN_PARAMETER_CHANGE = 1e-9  # the change of a parameter below which an interval
 class LinePoint(NamedTuple):
     """Step `t` with the loss, its gradient, and its slope along the direction there."""
 
-    t: Any
+    t: Number
     loss: float
-    gradient: Any
-    slope: Any
+    gradient: Tensor
+    slope: Tensor
 
 
 def strong_wolfe(
-    evaluate: Callable[[Any], tuple[float, Any]], t: Operand, direction: Tensor, start: LinePoint, max_evals: int
+    evaluate: Callable[[Number], tuple[float, Tensor]], t: Number, direction: Tensor, start: LinePoint, max_evals: int
 ) -> tuple[LinePoint, int]:
     """Return the point reached, and the number of calls of `evaluate`, which gives loss and gradient after a step.
 
@@ -35,7 +34,7 @@ def strong_wolfe(
     """
     tried = 0
 
-    def at(t: Any) -> LinePoint:
+    def at(t: Number) -> LinePoint:
         nonlocal tried
         tried += 1
         loss, gradient = evaluate(t)
@@ -64,7 +63,7 @@ def strong_wolfe(
 
 
 def _find_bracket(
-    at: Callable[[Any], LinePoint], t: Tensor | float, start: LinePoint, max_evals: int
+    at: Callable[[Number], LinePoint], t: Number, start: LinePoint, max_evals: int
 ) -> list[LinePoint]:
     """Return one point that satisfies the conditions, or two with one between them."""
     before, point = start, at(t)
@@ -88,7 +87,7 @@ def _is_flat(point: LinePoint, start: LinePoint) -> bool:
     return bool(abs(point.slope) <= -CURVATURE * start.slope)
 
 
-def _keep_off_bracket_ends(t: Operand, one: Any, other: Operand, timid: bool) -> tuple[Any, bool]:
+def _keep_off_bracket_ends(t: Operand, one: Operand, other: Operand, timid: bool) -> tuple[Number, bool]:
     """Return `t`, and whether it is near an end of the interval; the second time in a row, move it off by a tenth."""
     least, most = min(one, other), max(one, other)
     away = 0.1 * (most - least)
@@ -99,7 +98,7 @@ def _keep_off_bracket_ends(t: Operand, one: Any, other: Operand, timid: bool) ->
     return t, True
 
 
-def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Any, Any] | None = None) -> Tensor | float:
+def _cubic_minimum(a: LinePoint, b: LinePoint, bounds: tuple[Operand, Operand] | None = None) -> Number:
     """Return the minimum of the cubic through two points with their slopes, within `bounds` or between the two."""
     least, most = bounds or (min(a.t, b.t), max(a.t, b.t))
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

@@ -10,8 +10,8 @@ from adjoint.core.runtime.mode import guard_on, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.functions.linalg.matmul import addmm
-from adjoint.optim.step.hyperparameters import OptionReader, accept, declare_hyperparameters, require
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.hyperparameters import Number, OptionReader, accept, declare_hyperparameters, require
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
 
 LR_ADJUSTMENTS = ("original", "match_rms_adamw")  # how the rate depends on a matrix's shape
@@ -46,8 +46,8 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: ParamsT,
+        lr: Number = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
         nesterov: bool = True,
@@ -87,7 +87,7 @@ class Muon(Optimizer):
             p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _lr_ratio(p, rule))
 
 
-def _zeropower_via_newtonschulz(x: Any, a: float, b: float, c: float, eps: float, rounds: int) -> Any:
+def _zeropower_via_newtonschulz(x: Tensor, a: float, b: float, c: float, eps: float, rounds: int) -> Tensor:
     """Approximate U Vᵀ of x = U S Vᵀ by Newton-Schulz iterations."""
     tall = x.shape[0] > x.shape[1]
     x = x.to(bfloat16)

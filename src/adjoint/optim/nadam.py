@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
 
@@ -55,7 +52,7 @@ class NAdam(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 2e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Number = 2e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip

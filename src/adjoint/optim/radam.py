@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
 
@@ -35,7 +32,7 @@ class RAdam(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Number = 1e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
@@ -52,7 +49,7 @@ class RAdam(Optimizer):
             apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
 
 
-def _rectification(beta2: Operand, t: Operand) -> tuple[Any, Any]:
+def _rectification(beta2: Number, t: Tensor) -> tuple[Tensor, Tensor]:
     """Return whether ρ > 5, and r √(1 - β₂ᵗ) if so."""
     longest, unbiased = 2 / (1 - beta2) - 1, 1 - beta2**t
     length = longest - 2 * t * beta2**t / unbiased

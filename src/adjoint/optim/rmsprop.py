@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
     add_penalty,
@@ -59,7 +56,7 @@ class RMSprop(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+        self, params: ParamsT, lr: Number = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
         momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip

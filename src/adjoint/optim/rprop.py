@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.functions.creation.creation import full_like
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import apply_update, increment_step, init_param_state
 
@@ -37,8 +34,8 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Operand = 1e-2,
+        params: ParamsT,
+        lr: Number = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import guard_on, mode, tracing_paused
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, StateDict
+from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import add_penalty, apply_update
 
@@ -52,7 +50,7 @@ class SGD(Optimizer):
     )
 
     def __init__(
-        self, params: Any, lr: Operand = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+        self, params: ParamsT, lr: Number = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
@@ -74,7 +72,7 @@ class SGD(Optimizer):
             small = None if maximize or nesterov or first else SMALL_KERNELS[buffer is not None]
             apply_update(UPDATE_KERNEL, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
 
-    def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Any, bool]:
+    def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Tensor, bool]:
         """Return the momentum buffer of `p`, and whether to copy the gradient into it.
 
         The first gradient is neither dampened nor recorded; where that is no difference, momentum · 0 + g serves too.

@@ -14,7 +14,7 @@ from adjoint.core.typing import DeviceLike, Function
 from adjoint.functions.creation.creation import tensor
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
-from adjoint.optim.lr.scheduler import LRScheduler, check_anneal_strategy, expand_to_groups
+from adjoint.optim.lr.scheduler import LRScheduler, PerGroup, check_anneal_strategy, expand_to_groups
 from adjoint.optim.step.optimizer import Optimizer
 
 __all__ = [
@@ -74,7 +74,7 @@ class AveragedModel(Module):
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: object, **kwargs: object) -> Tensor:
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
@@ -230,7 +230,7 @@ class SWALR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        swa_lr: Any,
+        swa_lr: PerGroup,
         anneal_epochs: Any = 10,
         anneal_strategy: str = "cos",
         last_epoch: int = -1,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end
 from adjoint.core.typing import StateDict
@@ -16,7 +15,7 @@ from adjoint.optim.step.optimizer import Optimizer
 class _CompositeScheduler(LRScheduler):
     """Schedule of other schedules, whose states are part of its own."""
 
-    _schedulers: Sequence[Any]
+    _schedulers: Sequence[LRScheduler]
 
     def state_dict(self) -> StateDict:
         """Return the attributes except the optimizer, and the states of the schedules."""
@@ -29,7 +28,7 @@ class _CompositeScheduler(LRScheduler):
         for schedule, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             schedule.load_state_dict(state)
 
-    def _check(self, optimizer: Any, schedulers: Sequence[Any]) -> None:
+    def _check(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
         """Raise TypeError or ValueError for schedules that cannot be combined."""
         kind = type(self).__name__
         for i, schedule in enumerate(schedulers):
@@ -101,7 +100,7 @@ class SequentialLR(_CompositeScheduler):
         elif hasattr(schedule, "last_epoch"):
             schedule.last_epoch -= 1
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
         if defer_to_step_end(self.step):
             return
@@ -133,7 +132,7 @@ class ChainedScheduler(_CompositeScheduler):
         self.optimizer = optimizer
         self._last_lr = copy_group_values(optimizer)
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, after the optimizer's own step. In a compiled step each call ends with this."""
         if defer_to_step_end(self.step):
             return

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.core.runtime.mode import defer_to_step_end
 from adjoint.optim.lr.scheduler import LRScheduler
+from adjoint.optim.step.hyperparameters import Number
 from adjoint.optim.step.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    pass
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -56,7 +57,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Tensor | float]:
+    def get_lr(self) -> list[Number]:
         self._check_called_by_step()
         low, height = self.eta_min, (1 + cos(pi * self.T_cur / self.T_i)) / 2
         return [low + (base - low) * height for base in self.base_lrs]

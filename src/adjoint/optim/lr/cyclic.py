@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.core.typing import StateDict
 from adjoint.optim.lr.scheduler import (
     LRScheduler,
+    PerGroup,
     check_optimizer,
     expand_to_groups,
     function_attributes,
@@ -17,10 +18,11 @@ from adjoint.optim.lr.scheduler import (
     set_momentum,
     start_momentum,
 )
+from adjoint.optim.step.hyperparameters import Number
 from adjoint.optim.step.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    pass
 
 MODES = ("triangular", "triangular2", "exp_range")
 
@@ -39,10 +41,10 @@ class CyclicLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        self, optimizer: Optimizer, base_lr: PerGroup, max_lr: PerGroup, step_size_up: int = 2000,
         step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
         scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
-        base_momentum: Any = 0.8, max_momentum: Any = 0.9, last_epoch: int = -1,
+        base_momentum: PerGroup = 0.8, max_momentum: PerGroup = 0.9, last_epoch: int = -1,
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         base_lrs = expand_to_groups("base_lr", optimizer, base_lr)
@@ -78,7 +80,7 @@ class CyclicLR(LRScheduler):
             return 1.0
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
-    def get_lr(self) -> list[Tensor | float]:
+    def get_lr(self) -> list[Number]:
         self._check_called_by_step()
         cycle = floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.optim.lr.scheduler import (
     LRScheduler,
+    PerGroup,
     check_anneal_strategy,
     check_optimizer,
     expand_to_groups,
@@ -52,10 +53,10 @@ class OneCycleLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
+        self, optimizer: Optimizer, max_lr: PerGroup, total_steps: int | None = None, epochs: int | None = None,
         steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
-        cycle_momentum: bool = True, base_momentum: Any = 0.85, max_momentum: Any = 0.95, div_factor: float = 25.0,
-        final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
+        cycle_momentum: bool = True, base_momentum: PerGroup = 0.85, max_momentum: PerGroup = 0.95,
+        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.total_steps = _count_total_steps(total_steps, epochs, steps_per_epoch)
@@ -114,13 +115,13 @@ def _count_total_steps(total_steps: int | None, epochs: int | None, steps_per_ep
     return _check_positive_int("epochs", epochs) * _check_positive_int("steps_per_epoch", steps_per_epoch)
 
 
-def _check_positive_int(name: str, count: Any) -> int:
+def _check_positive_int(name: str, count: object) -> int:
     if not isinstance(count, int) or count <= 0:
         raise ValueError(f"Expected positive integer {name}, but got {count}")
     return count
 
 
-def _check_fraction(pct_start: Any) -> None:
+def _check_fraction(pct_start: object) -> None:
     if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
         raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
 

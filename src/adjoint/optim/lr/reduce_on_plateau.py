@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.runtime.mode import refuse_while_tracing
-from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, copy_group_values, set_lr, warn_epoch_deprecated
+from adjoint.optim.lr.scheduler import (
+    LRScheduler,
+    PerGroup,
+    check_optimizer,
+    copy_group_values,
+    set_lr,
+    warn_epoch_deprecated,
+)
+from adjoint.optim.step.hyperparameters import Number
 from adjoint.optim.step.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -49,23 +54,24 @@ class ReduceLROnPlateau(LRScheduler):
         threshold: float = 1e-4,
         threshold_mode: str = "rel",
         cooldown: int = 0,
-        min_lr: Any = 0,
+        min_lr: PerGroup = 0,
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         check_optimizer(optimizer)
-        count, several = len(optimizer.param_groups), isinstance(min_lr, (list, tuple))
-        if several and len(min_lr) != count:
-            raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
+        least: Any = min_lr
+        count, several = len(optimizer.param_groups), isinstance(least, (list, tuple))
+        if several and len(least) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(least)}")
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.factor = factor
         self.optimizer = optimizer
-        self.default_min_lr = None if several else min_lr
-        self.min_lrs = list(min_lr) if several else [min_lr] * count
+        self.default_min_lr = None if several else least
+        self.min_lrs = list(least) if several else [least] * count
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -83,7 +89,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Number, epoch: int | None = None) -> None:  # type: ignore[override]
         """Record a metric, a number or a tensor of one element, and lower the rate if due; not in a compiled step."""
         refuse_while_tracing("ReduceLROnPlateau.step()")
         value = float(metrics)

@@ -9,8 +9,12 @@ from typing import Any
 
 from adjoint.core.runtime.mode import defer_to_step_end, refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand, StateDict
+from adjoint.core.typing import Function, StateDict
+from adjoint.optim.step.hyperparameters import Number
 from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.param_groups import Group
+
+PerGroup = Number | Sequence[Number]  # one value for all parameter groups, or one for each
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch."
@@ -54,11 +58,11 @@ class LRScheduler:
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     "last_epoch >= 0: load the optimizer's state first"
                 )
-        self.base_lrs: list[Any] = copy_group_values(optimizer, "initial_lr")
+        self.base_lrs: list[Number] = copy_group_values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         self._get_lr_called_within_step = False
         self._is_initial = False
-        self._last_lr: list[Any] = []
+        self._last_lr: list[Number] = []
         vars(optimizer).setdefault("_step_when_scheduled", vars(optimizer).get("step"))
         self._initial_step()
 
@@ -71,11 +75,11 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> Sequence[Number]:
         """Return the rate of each group for the epoch `last_epoch`, given those before it."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
-    def get_last_lr(self) -> list[Tensor | float]:
+    def get_last_lr(self) -> list[Number]:
         """Return the current rates, one per parameter group.
 
         Example:
@@ -125,7 +129,7 @@ class LRScheduler:
             self.last_epoch = before
             raise
 
-    def _set_group_lrs(self, compute_lrs: Callable[[], list[Any]] | None = None) -> None:
+    def _set_group_lrs(self, compute_lrs: Callable[[], Sequence[Number]] | None = None) -> None:
         """Set the rates that `get_lr`, or `compute_lrs`, gives for the current epoch."""
         self._get_lr_called_within_step = True
         try:
@@ -144,7 +148,7 @@ class LRScheduler:
         """Continue from what `state_dict()` gave."""
         self.__dict__.update(state_dict)
 
-    def _current_lrs(self) -> list[Tensor | float]:
+    def _current_lrs(self) -> list[Number]:
         """Return the rates before this epoch, for `get_lr`."""
         self._check_called_by_step(depth=4)
         return copy_group_values(self.optimizer)
@@ -159,7 +163,7 @@ class LRScheduler:
             )
 
 
-def check_optimizer(optimizer: str | Optimizer) -> None:
+def check_optimizer(optimizer: object) -> None:
     """Raise TypeError for anything but an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -187,7 +191,7 @@ def warn_epoch_deprecated() -> None:
     warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
 
 
-def set_lr(group: Any, lr: Operand) -> None:
+def set_lr(group: Group, lr: Number) -> None:
     """Set a group's rate; one kept in a tensor, in that tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(lr)
@@ -213,7 +217,7 @@ def function_attributes(function: Function | None) -> dict[str, Any] | None:
     return None if function is None or isinstance(function, types.FunctionType) else dict(vars(function))
 
 
-def set_momentum(group: Any, momentum: float) -> None:
+def set_momentum(group: Group, momentum: Number) -> None:
     """Set a group's momentum, or the first of its betas."""
     if "betas" in group:
         group["betas"] = (momentum, *group["betas"][1:])
@@ -221,23 +225,23 @@ def set_momentum(group: Any, momentum: float) -> None:
         group["momentum"] = momentum
 
 
-def start_momentum(group: Any, base: float, highest: float) -> None:
+def start_momentum(group: Group, base: Number, highest: Number) -> None:
     """Start a cycle of a group's momentum at the highest value, and note both bounds in the group."""
     set_momentum(group, highest)
     group.update(max_momentum=highest, base_momentum=base)
 
 
-def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Tensor | float]:
+def copy_group_values(optimizer: Optimizer, key: str = "lr") -> list[Number]:
     """Return the option `key` of each group; of a tensor, a copy."""
     return [copy_if_tensor(group[key]) for group in optimizer.param_groups]
 
 
-def copy_if_tensor(value: Tensor | float) -> Tensor | float:
+def copy_if_tensor(value: Number) -> Number:
     """Return a number, or a copy of a tensor."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def expand_to_groups(name: str, optimizer: Optimizer, value: float | Sequence[float]) -> list[Any]:
+def expand_to_groups(name: str, optimizer: Optimizer, value: PerGroup) -> list[Number]:
     """Return one value for each group. Raises ValueError for a list of another length."""
     groups = optimizer.param_groups
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value] * len(groups)

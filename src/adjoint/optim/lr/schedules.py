@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import cos, pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.typing import StateDict
 from adjoint.optim.lr import scheduler
@@ -16,16 +16,15 @@ from adjoint.optim.lr.cyclic import CyclicLR
 from adjoint.optim.lr.one_cycle import OneCycleLR
 from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 from adjoint.optim.lr.scheduler import LRScheduler, check_optimizer, function_attributes
+from adjoint.optim.step.hyperparameters import Number
 from adjoint.optim.step.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
     "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+LRLambda = Callable[[int], float] | Sequence[Callable[[int], float]]  # for all groups, or for each
 _LRScheduler = LRScheduler  # its name in programs written before PyTorch 2.0
 EPOCH_DEPRECATION_WARNING = scheduler.EPOCH_DEPRECATION_WARNING
 
@@ -50,16 +49,16 @@ class LambdaLR(LRScheduler):
         [0.25]
     """
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, lr_lambda: LRLambda, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         count = len(optimizer.param_groups)
-        lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        lambdas: list[Any] = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(lambdas) != count:
             raise ValueError(f"Expected {count} lr_lambdas, but got {len(lambdas)}")
         self.lr_lambdas: list[Callable[[int], float]] = lambdas
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Number]:
         self._check_called_by_step()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
@@ -82,13 +81,13 @@ class MultiplicativeLR(LambdaLR):
     Raises: ValueError for another count of functions, TypeError for objects that cannot be called.
     """
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, lr_lambda: LRLambda, last_epoch: int = -1) -> None:
         for f in lr_lambda if isinstance(lr_lambda, (list, tuple)) else [lr_lambda]:
             if not callable(f):
                 raise TypeError(f"lr_lambda should be a function, but got {type(f).__name__}")
         super().__init__(optimizer, lr_lambda, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         if self._is_initial:
             return now
@@ -119,12 +118,12 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Tensor | float]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return [lr * self.gamma for lr in now] if due else now
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[Number]:
         return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
 
 
@@ -154,12 +153,12 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         times = self.milestones.get(self.last_epoch)
         return [lr * self.gamma**times for lr in now] if times else now
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Number]:
         reached = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [lr * self.gamma**reached for lr in self.base_lrs]
 
@@ -179,13 +178,13 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in now]
         return [lr * (1.0 / self.factor) for lr in now] if self.last_epoch == self.total_iters else now
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[Number]:
         factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
         return [lr * factor for lr in self.base_lrs]
 
@@ -231,7 +230,7 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in now]
@@ -241,7 +240,7 @@ class LinearLR(LRScheduler):
         growth = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
         return [lr * growth for lr in now]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[Number]:
         done = min(self.total_iters, self.last_epoch)
         factor = self.start_factor + (self.end_factor - self.start_factor) * done / self.total_iters
         return [lr * factor for lr in self.base_lrs]
@@ -269,11 +268,11 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Tensor | float]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         return now if self._is_initial else [lr * self.gamma for lr in now]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Number]:
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
 
 
@@ -285,14 +284,14 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Tensor | float]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         if self._is_initial or self.last_epoch > self.total_iters:
             return now
         left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
         return [lr * (left / before) ** self.power for lr in now]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[Number]:
         left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
         return [lr * left**self.power for lr in self.base_lrs]
 
@@ -325,7 +324,7 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[Number]:
         now = self._current_lrs()
         if self._is_initial:
             return now
@@ -338,6 +337,6 @@ class CosineAnnealingLR(LRScheduler):
         ratio = (1 + cos(pi * epoch / period)) / (1 + cos(pi * (epoch - 1) / period))
         return [ratio * (lr - low) + low for lr in now]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Number]:
         low = self.eta_min
         return [low + (base - low) * (1 + cos(pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]

@@ -37,7 +37,7 @@ def attach_hook(hooks: HookDict, hook: Function, first: bool) -> RemovableHandle
     return handle
 
 
-def init_hook_tables(optimizer: Any) -> None:
+def init_hook_tables(optimizer: object) -> None:
     """Give an optimizer the dictionaries for the hooks of its own, where it has none yet."""
     for name in (*STEP_HOOK_NAMES, *STATE_DICT_HOOK_NAMES):
         vars(optimizer).setdefault(name, OrderedDict())
@@ -70,7 +70,7 @@ def with_step_hooks(step: Function) -> Function:
     return call
 
 
-def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
+def _step_hook_id_dependencies(optimizer: object) -> Iterator[Any]:
     """Yield the dicts and items that the numbers depend on."""
     yield GLOBAL_STEP_PRE_HOOKS
     yield GLOBAL_STEP_POST_HOOKS
@@ -81,7 +81,7 @@ def _step_hook_id_dependencies(optimizer: Any) -> Iterator[Any]:
 
 
 @depends_on(_step_hook_id_dependencies)
-def step_hook_ids(optimizer: Any) -> tuple[int, ...]:
+def step_hook_ids(optimizer: object) -> tuple[int, ...]:
     """Return the numbers of the hooks in place; no number is given twice."""
     held = vars(optimizer)
     return (

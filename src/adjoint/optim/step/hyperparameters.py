@@ -14,25 +14,25 @@ Check = Callable[[str, Any], None]  # (name, value) → ValueError for a value t
 ERROR_LABELS = {"lr": "learning rate", "eps": "epsilon value"}  # PyTorch's; others are "… value"
 
 
-def check_one_element(name: str, value: Tensor | float | tuple[float, ...] | str | None) -> None:
+def check_one_element(name: str, value: object) -> None:
     """Raise ValueError for a tensor with more or fewer elements than one."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")
 
 
-def check_non_negative(name: str, value: Tensor | float) -> None:
+def check_non_negative(name: str, value: Number) -> None:
     """Raise ValueError unless the value is at least 0."""
     if not value >= 0:
         raise ValueError(f"Invalid {ERROR_LABELS.get(name, f'{name} value')}: {value}")
 
 
-def check_learning_rate(name: str, lr: Tensor | float) -> None:
+def check_learning_rate(name: str, lr: Number) -> None:
     """Raise ValueError unless `lr`, a number or a tensor of one element, is at least 0."""
     check_one_element(name, lr)
     check_non_negative(name, lr)
 
 
-def check_betas(name: str, betas: tuple[Tensor | float, ...]) -> None:
+def check_betas(name: str, betas: tuple[Number, ...]) -> None:
     """Raise ValueError unless each of the decay rates, numbers or tensors of one element, is in [0, 1)."""
     for i, beta in enumerate(betas):
         check_one_element(f"{name}[{i}]", beta)
@@ -43,7 +43,7 @@ def check_betas(name: str, betas: tuple[Tensor | float, ...]) -> None:
 def require(is_valid: Callable[[Any], bool], message: str) -> Check:
     """Return a check that raises ValueError with `message`, formatted with the value, unless `is_valid(value)`."""
 
-    def check(name: str, value: Tensor | float | tuple[float, ...] | str | None) -> None:
+    def check(name: str, value: object) -> None:
         check_one_element(name, value)
         if not is_valid(value):
             raise ValueError(message.format(value))
@@ -51,7 +51,7 @@ def require(is_valid: Callable[[Any], bool], message: str) -> Check:
     return check
 
 
-def accept(name: str, value: Any) -> None:
+def accept(name: str, value: object) -> None:
     """Accept any value."""
 
 
@@ -73,7 +73,7 @@ def declare_hyperparameters(names: str, **checks: Check) -> dict[str, Check]:
     return {name: checks.get(name) or COMMON_CHECKS.get(name, accept) for name in names.split()}
 
 
-def check_implementation(options: dict[str, Any]) -> None:
+def check_implementation(options: Group) -> None:
     """Raise RuntimeError for the choices of implementation that PyTorch excludes together."""
     if options["fused"]:
         if options["differentiable"]:
@@ -82,7 +82,7 @@ def check_implementation(options: dict[str, Any]) -> None:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def as_scalar(number: Tensor | float) -> Tensor | float:
+def as_scalar(number: Number) -> Number:
     """Return a number, or a tensor of one element without dimensions, which takes the dtype of what it multiplies."""
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
@@ -103,16 +103,16 @@ class OptionReader:
         is_set: bool = guard_on(self.group, lambda g: bool(g[name]), f"the option {name} of an optimizer")
         return is_set
 
-    def number(self, key: Any) -> Any:
+    def number(self, key: str | tuple[str, int]) -> Number:
         """Return a number, or a tensor without dimensions; `key` is a name, or a tuple of a name and an index."""
         return as_scalar(runtime_input(self.group, key))
 
-    def optional(self, name: str) -> tuple[Any, bool]:
+    def optional(self, name: str) -> tuple[Number, bool]:
         """Return a number, and whether it is not 0. A 0 is no input of a compiled step."""
         is_set = self.flag(name)
         return (runtime_input(self.group, name) if is_set else 0), is_set
 
-    def betas(self) -> tuple[Any, Any]:
+    def betas(self) -> tuple[Number, Number]:
         """Return the decay rates of the moving averages of a gradient and of its square."""
         return self.number(("betas", 0)), self.number(("betas", 1))
 
@@ -126,7 +126,7 @@ class OptionReader:
         return bool(guard_on(self.group, probe, f"{name} near 1"))
 
 
-def cast_option_scalars(numbers: tuple[Any, ...], p: Tensor) -> tuple[Any, ...]:
+def cast_option_scalars(numbers: tuple[Number, ...], p: Tensor) -> tuple[Number, ...]:
     """Return `numbers` as operands for `p`: without dimensions, tensors take its dtype, or the wider would win."""
     if p.ndim:
         return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from adjoint.autograd.grad_mode import enable_grad
@@ -19,12 +19,11 @@ from adjoint.optim.step.hooks import (
     with_step_hooks,
 )
 from adjoint.optim.step.hyperparameters import Check, check_implementation
-from adjoint.optim.step.param_groups import Group, as_param_groups, complete_group, required
+from adjoint.optim.step.param_groups import Group, ParamsT, as_param_groups, complete_group, required
 from adjoint.optim.step.state_dict import State, pack, unpack
 from adjoint.optim.step.update_rule import make_scalar_state
 
 __all__ = ["Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
-ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
 class Optimizer:
@@ -61,12 +60,12 @@ class Optimizer:
     _optimizer_load_state_dict_post_hooks: HookDict
     _opt_called = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: Group) -> None:
         self.defaults = defaults
         self.state: State = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -79,7 +78,7 @@ class Optimizer:
         for group, full in zip(given, ready, strict=True):
             self._append_group(group, full)
 
-    def collect_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def collect_defaults(self, arguments: Group) -> Group:
         """Return the declared hyperparameters among a constructor's `locals()`, after their checks."""
         defaults = {name: arguments[name] for name in type(self).hyperparameters}
         self.check_options(defaults)
@@ -87,7 +86,7 @@ class Optimizer:
             check_implementation(defaults)
         return defaults
 
-    def check_options(self, options: dict[str, Any]) -> None:
+    def check_options(self, options: Group) -> None:
         """Raise ValueError for a value that the optimizer cannot use."""
         for name, check in type(self).hyperparameters.items():
             check(name, options[name])
@@ -109,7 +108,7 @@ class Optimizer:
         refuse_while_tracing("add_param_group()")
         self._append_group(param_group, self._complete_group(param_group, self.param_groups))
 
-    def _complete_group(self, given: Any, others: list[Group]) -> Group:
+    def _complete_group(self, given: object, others: list[Group]) -> Group:
         group = complete_group(given, self.defaults, others)
         try:
             self.check_options(group)

@@ -9,6 +9,7 @@ from typing import Any
 from adjoint.core.tensor.tensor import Tensor
 
 Group = dict[str, Any]
+ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]
 
 
 class _Required:
@@ -21,7 +22,7 @@ class _Required:
 required = _Required()
 
 
-def as_param_groups(params: Any) -> list[Any]:
+def as_param_groups(params: ParamsT) -> list[Any]:
     """Return the parameters or groups of a constructor as groups. Raises TypeError or ValueError for other values."""
     if isinstance(params, Tensor):
         raise TypeError(
@@ -34,7 +35,7 @@ def as_param_groups(params: Any) -> list[Any]:
     return groups if isinstance(groups[0], dict) else [{"params": groups}]
 
 
-def complete_group(given: Any, defaults: dict[str, Any], others: Iterable[Group]) -> Group:
+def complete_group(given: object, defaults: Group, others: Iterable[Group]) -> Group:
     """Return a new group: `given` with a list of parameters, their names apart, and missing options from `defaults`.
 
     Raises: TypeError for parameters that are no tensors. ValueError for tensors that are not leaves, that `others` have
@@ -115,7 +116,7 @@ def _first_duplicate_index(params: list[Tensor]) -> int:
     raise AssertionError("no parameter is repeated")
 
 
-def _type_name(value: Tensor | float) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 

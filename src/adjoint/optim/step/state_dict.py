@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import tensor
 from adjoint.optim.step.param_groups import Group, describe_parameter
 
-State = defaultdict[Any, dict[str, Any]]
+State = defaultdict[Any, StateDict]  # by parameter; what a saved dict has of none, by its number
 
 
-def pack(state: State, groups: list[Group]) -> dict[str, Any]:
+def pack(state: State, groups: list[Group]) -> StateDict:
     """Return {"state": {number: …}, "param_groups": [{…, "params": [number, …]}]}, with the optimizer's own tensors."""
     numbers: dict[int, int] = {}
     start = 0
@@ -32,7 +33,7 @@ def pack(state: State, groups: list[Group]) -> dict[str, Any]:
 
 
 def unpack(
-    saved: dict[str, Any], groups: list[Group], defaults: dict[str, Any], like_parameter: tuple[str, ...]
+    saved: StateDict, groups: list[Group], defaults: Group, like_parameter: tuple[str, ...]
 ) -> tuple[State, list[Group]]:
     """Return new state and new groups for the parameters of `groups`, copied from `saved`; no argument changes.
 
@@ -50,7 +51,7 @@ def unpack(
             "loaded state dict has a different number of parameter groups: "
             f"{len(saved_groups)}, the optimizer has {len(groups)}"
         )
-    owners: dict[Any, tuple[Group, int]] = {}
+    owners: dict[object, tuple[Group, int]] = {}
     for n, (group, theirs) in enumerate(zip(groups, saved_groups, strict=True)):
         if len(group["params"]) != len(theirs["params"]):
             raise ValueError(
@@ -75,7 +76,7 @@ def unpack(
     return state, [_merge_options(group, theirs, defaults) for group, theirs in zip(groups, saved_groups, strict=True)]
 
 
-def _merge_options(group: Group, saved: Group, defaults: dict[str, Any]) -> Group:
+def _merge_options(group: Group, saved: Group, defaults: Group) -> Group:
     loaded = {key: _copy_state_value(value, None, key) for key, value in saved.items() if key != "params"}
     missing = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
     return {**loaded, **missing, "params": group["params"]}

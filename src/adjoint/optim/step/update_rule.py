@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.dtype.dtype import default, float32, float64
@@ -87,7 +85,7 @@ FUSABLE_OPTION_TYPES = frozenset({int, float})
 def apply_update(
     native: KernelFunction,
     tensors: Operands,
-    numbers: tuple[Any, ...],
+    numbers: tuple[Number, ...],
     facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
 ) -> None:
@@ -106,7 +104,7 @@ def apply_update(
 def try_fused_update(
     native: KernelFunction,
     tensors: Operands,
-    numbers: tuple[Any, ...],
+    numbers: tuple[Number, ...],
     facts: tuple[bool, ...],
     small: SmallArrayKernel | None = None,
 ) -> bool:
