@@ -9,13 +9,14 @@ from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DeviceLike, DtypeLike, Operand, Sizes
 from adjoint.functions.creation.creation import tensor
-from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d
+from adjoint.nn.layers.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, TransposedConvolution
+from adjoint.nn.layers.convolution import Conv1d, Conv2d, Conv3d, Convolution
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.layers.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    ChannelNorm,
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
@@ -94,36 +95,34 @@ def _materialize_if_present(tensor: Operand, shape: tuple[int, ...]) -> None:
         tensor.materialize(shape)
 
 
-class LazyConvolution(LazyLayer):
+class LazyConvolution(LazyLayer, Convolution):
     """Lazy convolution, whose `in_channels` is the number of channels of its first input."""
 
     inputs = "in_channels"
 
     def _init_uninitialized(self, out_channels: int, bias: bool, device: DeviceLike, dtype: DtypeLike) -> None:
-        own: Any = self
-        own.weight = UninitializedParameter(device=device, dtype=dtype)
-        own.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
         if bias:
-            own.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels of the input."""
-        own: Any = self
-        if own.in_channels:
+        if self.in_channels:
             return
-        if input.ndim not in (own.rank + 1, own.rank + 2):
+        if input.ndim not in (self.rank + 1, self.rank + 2):
             raise RuntimeError(
-                f"Expected {own.rank + 1}D (unbatched) or {own.rank + 2}D (batched) input to {type(self).__name__}, "
+                f"Expected {self.rank + 1}D (unbatched) or {self.rank + 2}D (batched) input to {type(self).__name__}, "
                 f"but got input of size: {tuple(input.shape)}"
             )
-        own.in_channels = input.shape[-own.rank - 1]
-        if own.in_channels % own.groups:
+        self.in_channels = input.shape[-self.rank - 1]
+        if self.in_channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
         if not self.has_uninitialized_params():  # loaded from a state dict
             return
-        ends = (own.in_channels, own.out_channels) if own.transposed else (own.out_channels, own.in_channels)
-        _materialize_if_present(own.weight, (ends[0], ends[1] // own.groups, *own.kernel_size))
-        _materialize_if_present(own.bias, (own.out_channels,))
+        ends = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        _materialize_if_present(self.weight, (ends[0], ends[1] // self.groups, *self.kernel_size))
+        _materialize_if_present(self.bias, (self.out_channels,))
         self.reset_parameters()
 
 
@@ -139,7 +138,7 @@ class LazyConvNd(LazyConvolution):
         self._init_uninitialized(out_channels, bias, device, dtype)
 
 
-class LazyConvTransposeNd(LazyConvolution):
+class LazyConvTransposeNd(LazyConvolution, TransposedConvolution):
     """`LazyConvolution` with the arguments of `ConvTranspose1d` and its like."""
 
     def __init__(
@@ -189,7 +188,7 @@ class LazyConvTranspose3d(LazyConvTransposeNd, ConvTranspose3d):
     cls_to_become = ConvTranspose3d
 
 
-class LazyNorm(LazyLayer):
+class LazyNorm(LazyLayer, ChannelNorm):
     """Lazy normalization, whose `num_features` is the number of channels of its first input."""
 
     inputs = "num_features"
@@ -206,25 +205,23 @@ class LazyNorm(LazyLayer):
         bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
-        own: Any = self
-        own.affine = affine
-        own.track_running_stats = track_running_stats
+        self.affine = affine
+        self.track_running_stats = track_running_stats
         if affine:
-            own.weight = UninitializedParameter(device=device, dtype=dtype)
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
             if bias:
-                own.bias = UninitializedParameter(device=device, dtype=dtype)
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
-            own.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            own.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            own.num_batches_tracked = tensor(0, dtype=int64)
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = tensor(0, dtype=int64)
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of channels of the input."""
-        own: Any = self
-        own.num_features = own.num_features or input.shape[1]
+        self.num_features = self.num_features or input.shape[1]
         if self.has_uninitialized_params():
-            for value in (own.weight, own.bias, own.running_mean, own.running_var):
-                _materialize_if_present(value, (own.num_features,))
+            for value in (self.weight, self.bias, self.running_mean, self.running_var):
+                _materialize_if_present(value, (self.num_features,))
             self.reset_parameters()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.function.function import Function
+from adjoint.core.graph.hooks import Hook
 from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.runtime.mode import mode
@@ -17,8 +18,9 @@ from adjoint.nn.module.module_state import AnyModule
 if TYPE_CHECKING:
     from adjoint.autograd.function.context import Context
 
-Gradients = tuple[Any, ...]
-_warning_registries: dict[str, dict[Any, Any]] = {}  # by file, where users were told that a hook runs at the outputs
+Gradients = tuple[Tensor | None, ...]
+# By file, where users were told that a hook runs at the outputs.
+_warning_registries: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
 
 
 class BackwardHookFunction(Function):
@@ -29,11 +31,11 @@ class BackwardHookFunction(Function):
         return tensors
 
     @staticmethod
-    def backward(ctx: Context, *gradients: Any) -> Gradients:
+    def backward(ctx: Context, *gradients: Tensor | None) -> Gradients:
         return gradients
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Gradients:
+    def jvp(ctx: Context, *tangents: Tensor | None) -> Gradients:
         return tangents
 
 
@@ -136,11 +138,11 @@ class GradientHooks:
                 )
 
 
-def _positions_requiring_grad(values: Sequence[Any]) -> list[int]:
+def _positions_requiring_grad(values: Sequence[object]) -> list[int]:
     return [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.node is not None]
 
 
-def _attach_identity_node(hook: Callable[..., Any], sources: list[Tensor], targets: list[Tensor]) -> None:
+def _attach_identity_node(hook: Hook, sources: list[Tensor], targets: list[Tensor]) -> None:
     """Give the targets, the same tensors or views of them, the sources' history behind a node that has the hook."""
     passed = BackwardHookFunction.apply(*sources)
     passed[0].grad_fn.register_hook(hook)
@@ -155,7 +157,7 @@ def _scatter_to_positions(gradients: Gradients, places: list[int], size: int) ->
 
 
 def _take_replacement(
-    hook: Any, returned: Tensor | int | Sequence[Tensor | float | None] | None, before: Gradients, kind: str, what: str
+    hook: Hook, returned: object, before: Gradients, kind: str, what: str
 ) -> Gradients:
     """Return the gradients that `hook` gives in place of `before`. Raises for other numbers, shapes and types."""
     if returned is None:

@@ -11,8 +11,8 @@ from adjoint.nn.module.hooks import global_hooks
 from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.node_hooks import attach_node_hooks
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
+Args = tuple[object, ...]
+Kwargs = dict[str, object]
 
 
 class ForwardHook(NamedTuple):
@@ -117,6 +117,6 @@ def _run_pre_hook(
     return given if isinstance(given, tuple) else (given,), kwargs
 
 
-def _run_forward_hook(after: ForwardHook, module: AnyModule, args: Args, kwargs: Kwargs, out: Any) -> Any:
+def _run_forward_hook(after: ForwardHook, module: AnyModule, args: Args, kwargs: Kwargs, out: object) -> object:
     given = after.call(module, args, kwargs, out) if after.with_kwargs else after.call(module, args, out)
     return out if given is None else given

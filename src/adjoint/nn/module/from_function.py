@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
@@ -20,7 +19,7 @@ class FunctionModule(Module):
     settings: inspect.Signature
     shown: bool | str
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
         given = self.settings.bind(*args, **kwargs)
         given.apply_defaults()
@@ -30,7 +29,7 @@ class FunctionModule(Module):
             else:
                 setattr(self, name, value)
 
-    def forward(self, *operands: Any, **named: Any) -> Tensor:
+    def forward(self, *operands: object, **named: object) -> Tensor:
         if named:
             operands = self.operands.bind(*operands, **named).args
         return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})

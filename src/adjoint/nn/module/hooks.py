@@ -48,7 +48,7 @@ class GlobalHooks:
     _buffer_registration_hooks: HookDict
     _module_registration_hooks: HookDict
     _parameter_registration_hooks: HookDict
-    _detours: tuple[Any, ...]
+    _detours: tuple[object, ...]
     _version: int
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class GlobalHooks:
         make_hook_tables(self, CALL_HOOK_NAMES + REGISTRATION_HOOK_NAMES)
         held.update(_version=0, _detours=())
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self.__dict__[name] = value
         self.__dict__["_version"] += 1
         refresh_hook_tables(self)
 
 
-def make_hook_tables(holder: Any, names: tuple[str, ...] = CALL_HOOK_NAMES + STATE_DICT_HOOK_NAMES) -> None:
+def make_hook_tables(holder: object, names: tuple[str, ...] = CALL_HOOK_NAMES + STATE_DICT_HOOK_NAMES) -> None:
     """Put an empty dictionary of hooks under each of the names where there is none."""
     held = holder.__dict__
     for name in names:
@@ -71,7 +71,7 @@ def make_hook_tables(holder: Any, names: tuple[str, ...] = CALL_HOOK_NAMES + STA
     refresh_hook_tables(holder)
 
 
-def refresh_hook_tables(holder: Any) -> None:
+def refresh_hook_tables(holder: object) -> None:
     """Record the dictionaries that each call reads, so that a call reads no other attribute."""
     held = holder.__dict__
     held[CALL_HOOK_TABLES_NAME] = tuple(held[name] for name in (*RUN_HOOK_NAMES, COMPILED_CALL_NAME) if name in held)
@@ -80,12 +80,12 @@ def refresh_hook_tables(holder: Any) -> None:
 global_hooks = GlobalHooks()
 
 
-def has_hooks(module: Any) -> bool:
+def has_hooks(module: object) -> bool:
     """True if a call of the module has hooks to run."""
     return bool(hook_ids(module) or hook_ids(global_hooks))
 
 
-def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
+def _hook_id_dependencies(holder: object) -> Iterator[object]:
     """Return the facts that the ids depend on."""
     held = vars(holder)
     for name in RUN_HOOK_NAMES:
@@ -95,7 +95,7 @@ def _hook_id_dependencies(holder: Any) -> Iterator[Any]:
 
 
 @depends_on(_hook_id_dependencies)
-def hook_ids(holder: Any) -> list[int]:
+def hook_ids(holder: object) -> list[int]:
     """Return the ids of the hooks that run at the module's calls, whoever added them."""
     return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
 
@@ -104,9 +104,9 @@ class ModuleHandle(RemovableHandle):
     """A handle that counts the removal of its hook as a change of the module."""
 
     __slots__ = ("_owner",)
-    _owner: weakref.ref[Any]
+    _owner: weakref.ref[object]
 
-    def __init__(self, owner: Any, hooks: HookDict, extra: list[OrderedDict[int, Any]]) -> None:
+    def __init__(self, owner: object, hooks: HookDict, extra: list[OrderedDict[int, bool]]) -> None:
         super().__init__(hooks, extra_dict=extra)
         self._owner = weakref.ref(owner)
 
@@ -117,7 +117,7 @@ class ModuleHandle(RemovableHandle):
             owner.__dict__["_version"] += 1
         super().remove()
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         return super().__getstate__(), self._owner()
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -134,23 +134,25 @@ class WeakModuleHook:
         self.hook = hook
         self.module = weakref.ref(module)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         module = self.module()
         if module is None:
             raise RuntimeError("You are trying to call the hook of a dead Module!")
         return self.hook(module, *args)
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         module = self.module()
         if module is None:
             raise RuntimeError("the module of this hook is gone: the hook cannot be copied nor pickled without it")
         return self.hook, module
 
-    def __setstate__(self, state: tuple[Any, Any]) -> None:
+    def __setstate__(self, state: tuple[Function, AnyModule]) -> None:
         WeakModuleHook.__init__(self, *state)
 
 
-def register_hook(owner: Any, name: str, hook: Function, *, prepend: bool = False, **options: bool) -> RemovableHandle:
+def register_hook(
+    owner: object, name: str, hook: Function, *, prepend: bool = False, **options: bool
+) -> RemovableHandle:
     """Put `hook` in the dictionary `name` of a module, or of `global_hooks`, and its id in those of its options."""
     hooks = getattr(owner, name)
     known = {option: getattr(owner, f"{name}_{option}") for option in options}
@@ -166,7 +168,9 @@ def register_hook(owner: Any, name: str, hook: Function, *, prepend: bool = Fals
     return handle
 
 
-def _register_backward_hook(owner: Any, hook: Function, full: bool, prepend: bool = False) -> RemovableHandle:
+def _register_backward_hook(
+    owner: AnyModule | GlobalHooks, hook: Function, full: bool, prepend: bool = False
+) -> RemovableHandle:
     if owner._backward_hooks and owner._is_full_backward_hook is not full:
         where = "as a global Module hook" if owner is global_hooks else "on a single Module"
         raise RuntimeError(
@@ -198,9 +202,8 @@ def register_forward_pre_hook(
 
 
 def register_forward_hook(
-    self: AnyModule, hook: Function, *, prepend: bool = False, with_kwargs: bool = False,
-    always_call: bool = False,
-) -> RemovableHandle:  # fmt: skip
+    self: AnyModule, hook: Function, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Register `hook(module, args, output)`, which runs after each forward, and return a handle.
 
     A hook that returns a value replaces the output. The handle's `remove()` removes the hook.

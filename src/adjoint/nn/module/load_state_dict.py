@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, StateDict
 from adjoint.nn.module.hooks import WeakModuleHook, register_hook
 from adjoint.nn.module.module_state import AnyModule
 from adjoint.nn.module.parameter import Parameter
@@ -42,7 +42,7 @@ class LoadErrors(list[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes: list[Callable[[], Any]] = []
+        self.writes: list[Callable[[], object]] = []
 
     def write(self) -> None:
         """Make the writes."""
@@ -92,8 +92,9 @@ def load_state_dict(
 
 
 def _load_recursively(
-    module: AnyModule, given: Any, prefix: str, metadata: Any, assign: bool, keys: IncompatibleKeys, faults: LoadErrors
-) -> None:
+    module: AnyModule, given: StateDict, prefix: str, metadata: Mapping[str, StateDict], assign: bool,
+    keys: IncompatibleKeys, faults: LoadErrors,
+) -> None:  # fmt: skip
     local = dict(metadata.get(prefix[:-1], ()), **({ASSIGN_KEY: True} if assign else {}))
     found = faults if type(module)._load_from_state_dict is load_own_state else list[str]()
     module._load_from_state_dict(given, prefix, local, True, keys.missing_keys, keys.unexpected_keys, found)
@@ -117,7 +118,7 @@ def _load_recursively(
 
 def load_own_state(
     self: AnyModule,
-    state_dict: Any,
+    state_dict: StateDict,
     prefix: str,
     local_metadata: dict[str, Any],
     strict: bool,
@@ -171,7 +172,7 @@ def load_own_state(
         faults.write()
 
 
-def _has_unknown_children(module: AnyModule, state_dict: Any, prefix: str) -> bool:
+def _has_unknown_children(module: AnyModule, state_dict: StateDict, prefix: str) -> bool:
     """True if there are names below that of a part which the module has not."""
     parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
     return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
@@ -183,7 +184,7 @@ def _key_errors(keys: IncompatibleKeys) -> list[str]:
     return [f"{kind} key(s) in state_dict: {names}. " for kind, names in described if names]
 
 
-def _describe_value_error(name: str, value: Any, own: Tensor) -> str | None:
+def _describe_value_error(name: str, value: object, own: Tensor) -> str | None:
     if not isinstance(value, Tensor):
         return (
             f'While copying the parameter named "{name}", expected torch.Tensor or Tensor-like object from checkpoint '

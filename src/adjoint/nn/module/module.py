@@ -64,7 +64,7 @@ class Module:
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Function | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if not self.call_super_init and (args or kwargs):
             _refuse_arguments(self, args, kwargs)
         held = self.__dict__
@@ -99,7 +99,7 @@ class Module:
         """
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
-    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+    def _wrapped_call_impl(self, *args: object, **kwargs: object) -> Any:
         try:
             own, shared = self._detours, global_hooks._detours
             if (own and any(own)) or (shared and any(shared)) or nondefault.count:
@@ -113,7 +113,7 @@ class Module:
 
     __call__: Function = _wrapped_call_impl
 
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_impl(self, *args: object, **kwargs: object) -> Any:
         forward = self.forward
         if nondefault.count and mode.tracer is not None:
             module_path.guard_module_versions(self)
@@ -122,10 +122,10 @@ class Module:
             return call_with_hooks(self, forward, args, kwargs)
         return forward(*args, **kwargs)
 
-    def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
+    def _slow_forward(self, *args: object, **kwargs: object) -> Any:
         return module_path.trace_forward(self, self.forward, args, kwargs)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Compile all later calls of this module, including its hooks.
 
         Args:
@@ -149,7 +149,7 @@ class Module:
             return held[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         registration.set_attribute(self, name, value, REGISTRY_TABLES)
 
     def __delattr__(self, name: str) -> None:
@@ -250,7 +250,7 @@ class Module:
             if parameter.grad is not None:
                 parameter.grad = None if set_to_none else parameter.grad.detach().zero_()
 
-    def apply(self, fn: Callable[[Module], Any]) -> Self:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every submodule and then on the module itself, and return the module.
 
         Children come before their parents.
@@ -361,7 +361,7 @@ class Module:
     register_backward_hook = hooks.register_backward_hook
 
 
-def _refuse_arguments(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _refuse_arguments(module: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     name = type(module).__name__
     if kwargs:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")

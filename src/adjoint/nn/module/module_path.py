@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.core.runtime.mode import depends_on, guard_on, mode, nondefault
 from adjoint.core.typing import Function
@@ -16,9 +16,6 @@ from adjoint.nn.module.hooks import (
     hook_ids,
 )
 from adjoint.nn.module.module_state import AnyModule
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 
 class _TraceStack(threading.local):
@@ -39,9 +36,9 @@ def module_version(holder: Any) -> int:
     return holder._version
 
 
-def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[Tensor | int | str | Function | None]:
+def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
     """Yield every attribute of a module and the items of its registries, except those ignored."""
-    found: list[Any] = []
+    found: list[object] = []
     for key, value in vars(holder).items():
         if key not in UNCOUNTED_ATTRIBUTES and key not in ignored and (key not in HOOK_ATTRIBUTE_NAMES or value):
             found.append(key)
@@ -84,13 +81,13 @@ def _guard_module(module: AnyModule, what: str) -> None:
     trace_stack.guarded_ids.add(id(module))
 
 
-def _guard_hooks(holder: Any, what: str) -> None:
+def _guard_hooks(holder: object, what: str) -> None:
     """Notice hooks that are removed from their dictionaries without their handles."""
     if hook_ids(holder):
         guard_on(holder, hook_ids, f"hooks held by {what}", at_end=True)
 
 
-def trace_forward(module: AnyModule, forward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def trace_forward(module: AnyModule, forward: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
     tracer = mode.tracer
     assert tracer is not None

@@ -13,7 +13,7 @@ from adjoint.nn.module.hooks import WeakModuleHook
 from adjoint.nn.module.module_state import AnyModule
 
 
-def attach_node_hooks(module: AnyModule, hooks: Sequence[Function], args: tuple[Any, ...], out: Any) -> None:
+def attach_node_hooks(module: AnyModule, hooks: Sequence[Function], args: tuple[object, ...], out: object) -> None:
     """Let each `hook(module, grad_input, grad_output)` see the node of the first tensor in the output.
 
     Warns where that node's gradients are not those of the module.
@@ -29,7 +29,7 @@ def attach_node_hooks(module: AnyModule, hooks: Sequence[Function], args: tuple[
         warnings.warn(fault, FutureWarning, stacklevel=5)
 
 
-def _first_tensor(out: Any) -> Tensor | None:
+def _first_tensor(out: object) -> Tensor | None:
     while not isinstance(out, Tensor):
         if isinstance(out, dict):
             out = next((value for value in out.values() if isinstance(value, Tensor)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.construction import as_array
@@ -31,7 +31,7 @@ class Parameter(Tensor):
     __slots__ = ()
     __torch_function__ = disabled_torch_function_impl
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+    def __new__(cls, data: Operand = None, requires_grad: bool = True) -> Self:
         return _wrap_data(cls, data).requires_grad_(requires_grad)
 
 
@@ -55,7 +55,7 @@ class Buffer(Tensor):
     __torch_function__ = disabled_torch_function_impl
     persistent: bool
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
+    def __new__(cls, data: Operand = None, *, persistent: bool = True) -> Self:
         made = _wrap_data(cls, data)
         made.persistent = persistent
         return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import COMPILED_CALL_NAME, RUN_HOOK_NAMES, global_hooks, refresh_hook_tables
 from adjoint.nn.module.module_state import AnyModule, module_class_slot
 from adjoint.nn.module.parameter import Buffer, Parameter
@@ -14,7 +15,7 @@ Tables = tuple[tuple[str, type, str, str], ...]
 MISSING = object()
 
 
-def set_attribute(module: AnyModule, name: str, value: Any, tables: Tables) -> None:
+def set_attribute(module: AnyModule, name: str, value: object, tables: Tables) -> None:
     """Set `module.name`: register parameters, buffers and modules, and keep anything else as it is.
 
     Raises TypeError where a registered name would get a value of another kind, AttributeError before `__init__`.
@@ -133,7 +134,7 @@ def register_module(self: AnyModule, name: str, module: AnyModule | None) -> Non
     bump_version(self)
 
 
-def _run_registration_hooks(module: AnyModule, table: str, name: str, value: Any) -> Any:
+def _run_registration_hooks(module: AnyModule, table: str, name: str, value: object) -> Any:
     """Return `value` as the global registration hooks replace it. Raises TypeError if they change its kind."""
     what = _KIND_BY_TABLE[table]
     hooks = global_hooks.__dict__[f"_{what}_registration_hooks"]
@@ -176,25 +177,25 @@ def _set_buffer(module: AnyModule, name: str, value: Buffer) -> None:
     register_buffer(module, name, value, value.persistent)
 
 
-def _set_module(module: AnyModule, name: str, value: Any) -> None:
+def _set_module(module: AnyModule, name: str, value: AnyModule | None) -> None:
     """Hides what the class calls `name`; a class may look here for the names that it does not find."""
     _put_module(module, name, value)
     bump_version(module)
 
 
-def _put_module(module: AnyModule, name: str, value: Any) -> None:
+def _put_module(module: AnyModule, name: str, value: AnyModule | None) -> None:
     given = _run_registration_hooks(module, "_modules", name, value)
     table: Any = module._modules
     table[name] = given
 
 
-def _typename(value: Any) -> str:
+def _typename(value: object) -> str:
     kind = value if isinstance(value, type) else type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 _KIND_BY_TABLE = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
-_REGISTER_BY_TABLE: dict[str, Any] = {
+_REGISTER_BY_TABLE: dict[str, Function] = {
     "_parameters": register_parameter,
     "_modules": _set_module,
     "_buffers": _set_buffer,

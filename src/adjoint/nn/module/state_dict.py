@@ -8,7 +8,7 @@ from typing import Any
 
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, StateDict
 from adjoint.nn.module.hooks import register_hook
 from adjoint.nn.module.module_state import AnyModule
 
@@ -16,7 +16,7 @@ EXTRA_STATE_KEY = "_extra_state"  # the name under which what `get_extra_state` 
 
 
 def state_dict(
-    self: AnyModule, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    self: AnyModule, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
 ) -> OrderedDict[str, Tensor]:
     """Return an ordered dict from dotted names to parameters and persistent buffers.
 
@@ -66,7 +66,7 @@ def own_tensors(module: AnyModule) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
-def save_own_state(self: AnyModule, destination: Any, prefix: str, keep_vars: bool) -> None:
+def save_own_state(self: AnyModule, destination: StateDict, prefix: str, keep_vars: bool) -> None:
     """Put the module's own state, without that of its parts, in `destination`. Subclasses may do it in another way."""
     for name, tensor in own_tensors(self):
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
@@ -79,7 +79,7 @@ def get_extra_state(self: AnyModule) -> Any:
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no get_extra_state")
 
 
-def set_extra_state(self: AnyModule, state: Any) -> None:
+def set_extra_state(self: AnyModule, state: object) -> None:
     """Take what `get_extra_state` gave, when a state dict is loaded."""
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no set_extra_state")
 

@@ -26,7 +26,7 @@ ModuleType = TypeVar("ModuleType", bound=AnyModule)
 
 def to(
     self: ModuleType,
-    *args: Any,
+    *args: Tensor | DtypeLike | DeviceLike | MemoryFormat | bool,
     dtype: DtypeLike = None,
     device: DeviceLike = None,
     non_blocking: bool = False,
@@ -89,7 +89,7 @@ def to(
     return self._apply(lambda t: convert_layout(t.to(target) if t.is_floating_point() or t.is_complex() else t))
 
 
-def _check_flag(args: tuple[Any, ...], place: int) -> None:
+def _check_flag(args: tuple[object, ...], place: int) -> None:
     """Raise TypeError unless a bool stands behind a dtype or a tensor: it says whether to wait."""
     if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):
         raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
@@ -102,7 +102,7 @@ def _parse_dtype(given: Any) -> DtypeLike:
         raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names((given,))})") from error
 
 
-def _type_names(args: tuple[Any, ...]) -> str:
+def _type_names(args: tuple[object, ...]) -> str:
     return ", ".join(type(arg).__name__ for arg in args)
 
 
@@ -159,7 +159,7 @@ def _cast_floating(module: ModuleType, target: dtypes.dtype) -> ModuleType:
     return module._apply(lambda t: t.to(target) if t.is_floating_point() else t)
 
 
-def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = True) -> ModuleType:
+def convert_tensors(self: ModuleType, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModuleType:
     """Replace the values of all parameters and their gradients, and all buffers, by `fn` of them, the parts' first.
 
     Each part does so by its own `_apply`, which may bring along what else it holds.
@@ -182,7 +182,7 @@ def convert_tensors(self: ModuleType, fn: Callable[[Any], Any], recurse: bool = 
     return self
 
 
-def _replace_values(tensor: Tensor, fn: Callable[[Any], Any]) -> None:
+def _replace_values(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
     value = tensor.detach()
     made = fn(value)
     if made is not value:

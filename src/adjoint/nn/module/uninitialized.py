@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DeviceLike, DtypeLike, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, StateDict
 from adjoint.functions.creation.creation import empty
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Buffer, Parameter
@@ -32,7 +32,7 @@ class Uninitialized(Tensor):
         self.__class__ = kind
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Size:
         """Raise RuntimeError: there is no shape yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
@@ -40,23 +40,23 @@ class Uninitialized(Tensor):
             "to initialize the parameters before accessing their attributes."
         )
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> Self:
         """Raise RuntimeError: there are no values yet."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
             "before calling `module.share_memory()`."
         )
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, **_: object) -> str:
         return f"<{type(self).__name__}>"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Operand:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) not in memo:
             kind: Any = type(self)
             memo[id(self)] = kind(self.requires_grad, None, self.dtype)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         return type(self), (self.requires_grad, None, self.dtype)
 
 
@@ -97,20 +97,25 @@ def check_initialized(param: Tensor, what: str, doing: str) -> None:
         )
 
 
-class LazyModuleMixin:
+if TYPE_CHECKING:
+    ModuleBase = Module  # of the classes that have the mixin
+else:
+    ModuleBase = object
+
+
+class LazyModuleMixin(ModuleBase):
     """Mixin before a Module among the bases: `initialize_parameters` gets the first input and gives shapes by it.
 
     It must `materialize` all uninitialized parameters and buffers of the module. The module then becomes a
     `cls_to_become`, if that is not None. The first call raises RuntimeError if some are left.
     """
 
-    cls_to_become: ClassVar[type[Any] | None] = None
+    cls_to_become: ClassVar[type[Module] | None] = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        own: Any = self
-        own._load_hook = own._register_load_state_dict_pre_hook(own._lazy_load_hook)
-        own._initialize_hook = own.register_forward_pre_hook(own._infer_parameters, with_kwargs=True)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give all parameters their shapes. Subclasses define it."""
@@ -118,28 +123,25 @@ class LazyModuleMixin:
 
     def has_uninitialized_params(self) -> bool:
         """Return True if a parameter or buffer has no shape yet."""
-        own: Any = self
-        return any(map(is_lazy, (*own._parameters.values(), *own._buffers.values())))
+        return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        own: Any = self
+    def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
         held = [
-            *own._parameters.items(),
-            *((n, b) for n, b in own._buffers.items() if n not in own._non_persistent_buffers_set),
+            *self._parameters.items(),
+            *((n, b) for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set),
         ]
         for name, tensor in held:
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
-    def _lazy_load_hook(self, state_dict: Any, prefix: str, *_: Any) -> None:
+    def _lazy_load_hook(self, state_dict: StateDict, prefix: str, *_: object) -> None:
         """Take the shapes of the tensors that are about to be loaded."""
-        own: Any = self
-        for name, tensor in (*own._parameters.items(), *own._buffers.items()):
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
             given = state_dict.get(prefix + name)
-            if given is not None and is_lazy(tensor) and not is_lazy(given):
+            if given is not None and isinstance(tensor, Uninitialized) and not is_lazy(given):
                 tensor.materialize(given.shape)
 
-    def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
+    def _infer_parameters(self, module: Any, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> None:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
