@@ -84,7 +84,9 @@ class Muon(Optimizer):
             mean = state["momentum_buffer"].lerp_(p.grad, 1 - momentum)
             gradient: Any = p.grad
             step = _zeropower_via_newtonschulz(gradient.lerp(mean, momentum) if nesterov else mean, *rounds)
-            p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * _lr_ratio(p, rule))
+            rows, columns = p.shape
+            scale = 0.2 * sqrt(max(p.shape)) if rule == "match_rms_adamw" else sqrt(max(1.0, rows / columns))
+            p.mul_(shrink).add_(step.to(p.dtype), alpha=-lr * scale)
 
 
 def _zeropower_via_newtonschulz(x: Tensor, a: float, b: float, c: float, eps: float, rounds: int) -> Tensor:
@@ -97,8 +99,3 @@ def _zeropower_via_newtonschulz(x: Tensor, a: float, b: float, c: float, eps: fl
         gram = x @ x.T
         x = addmm(x, addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.T if tall else x
-
-
-def _lr_ratio(p: Tensor, rule: str | None) -> float:
-    rows, columns = p.shape
-    return 0.2 * sqrt(max(rows, columns)) if rule == "match_rms_adamw" else sqrt(max(1.0, rows / columns))

@@ -227,13 +227,9 @@ class InstanceNorm(ChannelNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def _get_no_batch_dim(self) -> int:
-        """Return the number of dimensions of one sample."""
-        return min(self.ranks)
-
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        at = int(input.ndim == self._get_no_batch_dim())
+        at = int(input.ndim == min(self.ranks))  # the dimensions of one sample
         channels = input.array.shape[1 - at]
         if channels != self.num_features and self.affine:
             n = self.num_features

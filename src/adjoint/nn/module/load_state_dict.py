@@ -84,7 +84,9 @@ def load_state_dict(
     keys, faults = IncompatibleKeys([], []), LoadErrors()
     _load_recursively(self, given, "", metadata or {}, assign, keys, faults)
     if strict:
-        faults[:0] = _key_errors(keys)
+        kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
+        described = ((kind, ", ".join(f'"{name}"' for name in names)) for kind, names in kinds)
+        faults[:0] = [f"{kind} key(s) in state_dict: {names}. " for kind, names in described if names]
     if faults:
         raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
     faults.write()
@@ -155,10 +157,12 @@ def load_own_state(
     has_extra = type(self).set_extra_state is not set_extra_state
     if has_extra and extra in state_dict:
         set_extra = partial(self.set_extra_state, state_dict[extra])
-        if isinstance(state_dict[extra], Tensor) or not _has_unknown_children(self, state_dict, prefix):
-            faults.writes.append(set_extra)
-        else:  # names of parts that the extra state may bring
+        names = [key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)]
+        has_unknown_parts = any(dot and self._modules.get(name) is None for name, dot, _ in names)
+        if has_unknown_parts and not isinstance(state_dict[extra], Tensor):  # the extra state may bring these parts
             set_extra()
+        else:
+            faults.writes.append(set_extra)
     elif strict and has_extra:
         missing_keys.append(extra)
     if strict:
@@ -170,18 +174,6 @@ def load_own_state(
                     unexpected_keys.append(key)
     if faults is not error_msgs:
         faults.write()
-
-
-def _has_unknown_children(module: AnyModule, state_dict: StateDict, prefix: str) -> bool:
-    """True if there are names below that of a part which the module has not."""
-    parts = {key.removeprefix(prefix).partition(".") for key in state_dict if key.startswith(prefix)}
-    return any(dot and module._modules.get(name) is None for name, dot, _ in parts)
-
-
-def _key_errors(keys: IncompatibleKeys) -> list[str]:
-    kinds = (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))
-    described = ((kind, ", ".join(f'"{name}"' for name in names)) for kind, names in kinds)
-    return [f"{kind} key(s) in state_dict: {names}. " for kind, names in described if names]
 
 
 def _describe_value_error(name: str, value: object, own: Tensor) -> str | None:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
-from adjoint.nn.module import (
-    hooks,
-    module_path,
-    registration,
-    traversal,
-)
-from adjoint.nn.module import (
-    load_state_dict as loading,
-)
-from adjoint.nn.module import (
-    state_dict as state,
-)
-from adjoint.nn.module import (
-    to as conversion,
-)
+from adjoint.nn.module import hooks, module_path, registration, traversal
+from adjoint.nn.module import load_state_dict as loading
+from adjoint.nn.module import state_dict as state
+from adjoint.nn.module import to as conversion
 from adjoint.nn.module.call_with_hooks import call_with_hooks
 from adjoint.nn.module.hooks import global_hooks, has_hooks
 from adjoint.nn.module.module_state import module_class_slot
@@ -117,13 +107,10 @@ class Module:
         forward = self.forward
         if nondefault.count and mode.tracer is not None:
             module_path.guard_module_versions(self)
-            forward = self._slow_forward
+            forward = partial(module_path.trace_forward, self, forward)
         if has_hooks(self):
             return call_with_hooks(self, forward, args, kwargs)
         return forward(*args, **kwargs)
-
-    def _slow_forward(self, *args: object, **kwargs: object) -> Any:
-        return module_path.trace_forward(self, self.forward, args, kwargs)
 
     def compile(self, *args: object, **kwargs: object) -> None:
         """Compile all later calls of this module, including its hooks.

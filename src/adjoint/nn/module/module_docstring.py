@@ -44,7 +44,8 @@ def module_docstring(name: str, function: Function, operands: Signature, setting
         summary = f"Module that returns {summary.removeprefix('Return ')}"
     else:
         summary = f"Module form of `{called}`: {summary}"
-    call = f"A call takes {_join_names(list(operands.parameters))}."
+    *first, last = (f"`{operand}`" for operand in operands.parameters)
+    call = f"A call takes {', '.join(first)} and {last}." if first else f"A call takes {last}."
     if settings.parameters:
         call += " The module keeps its own arguments as attributes."
     made = [summary, call]
@@ -58,11 +59,6 @@ def module_docstring(name: str, function: Function, operands: Signature, setting
         else:
             made.append(part)
     return "\n\n".join(made)
-
-
-def _join_names(names: Sequence[str]) -> str:
-    *first, last = (f"`{name}`" for name in names)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _select_entries(lines: Sequence[str], names: Collection[str]) -> Iterator[str]:

@@ -87,7 +87,7 @@ def _guard_hooks(holder: object, what: str) -> None:
         guard_on(holder, hook_ids, f"hooks held by {what}", at_end=True)
 
 
-def trace_forward(module: AnyModule, forward: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def trace_forward(module: AnyModule, forward: Function, /, *args: object, **kwargs: object) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
     tracer = mode.tracer
     assert tracer is not None

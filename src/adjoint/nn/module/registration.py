@@ -8,7 +8,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import COMPILED_CALL_NAME, RUN_HOOK_NAMES, global_hooks, refresh_hook_tables
 from adjoint.nn.module.module_state import AnyModule, module_class_slot
-from adjoint.nn.module.parameter import Buffer, Parameter
+from adjoint.nn.module.parameter import Parameter
 
 # Where the values of a type are registered, how they are called, and what a name there accepts.
 Tables = tuple[tuple[str, type, str, str], ...]
@@ -131,7 +131,6 @@ def register_module(self: AnyModule, name: str, module: AnyModule | None) -> Non
         raise TypeError(f"{_typename(module)} is not a Module subclass")
     _check_name(self, "module", name, "_modules")
     _put_module(self, name, module)
-    bump_version(self)
 
 
 def _run_registration_hooks(module: AnyModule, table: str, name: str, value: object) -> Any:
@@ -173,20 +172,11 @@ def _unregister(module: AnyModule, name: str, keep: str | None = None) -> None:
         held["_non_persistent_buffers_set"].discard(name)
 
 
-def _set_buffer(module: AnyModule, name: str, value: Buffer) -> None:
-    register_buffer(module, name, value, value.persistent)
-
-
-def _set_module(module: AnyModule, name: str, value: AnyModule | None) -> None:
-    """Hides what the class calls `name`; a class may look here for the names that it does not find."""
-    _put_module(module, name, value)
-    bump_version(module)
-
-
 def _put_module(module: AnyModule, name: str, value: AnyModule | None) -> None:
-    given = _run_registration_hooks(module, "_modules", name, value)
+    """Hold a part under `name`, whatever else the class calls so: a class may look here for names that it lacks."""
     table: Any = module._modules
-    table[name] = given
+    table[name] = _run_registration_hooks(module, "_modules", name, value)
+    bump_version(module)
 
 
 def _typename(value: object) -> str:
@@ -197,6 +187,6 @@ def _typename(value: object) -> str:
 _KIND_BY_TABLE = {"_parameters": "parameter", "_modules": "module", "_buffers": "buffer"}
 _REGISTER_BY_TABLE: dict[str, Function] = {
     "_parameters": register_parameter,
-    "_modules": _set_module,
-    "_buffers": _set_buffer,
+    "_modules": _put_module,
+    "_buffers": lambda module, name, value: register_buffer(module, name, value, value.persistent),
 }

@@ -63,7 +63,8 @@ def to(
         elif place == 0 and (given is None or isinstance(given, (str, Device)) or type(given) is int):
             device = given
         elif isinstance(given, bool):
-            _check_flag(args, place)
+            if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):  # it says whether to wait
+                raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
         else:
             dtype = _parse_dtype(given)
     if device is not None and (is_meta(device) or nondefault.absent):
@@ -87,12 +88,6 @@ def to(
             stacklevel=2,
         )
     return self._apply(lambda t: convert_layout(t.to(target) if t.is_floating_point() or t.is_complex() else t))
-
-
-def _check_flag(args: tuple[object, ...], place: int) -> None:
-    """Raise TypeError unless a bool stands behind a dtype or a tensor: it says whether to wait."""
-    if place == 0 or not isinstance(args[place - 1], (dtypes.dtype, Tensor)):
-        raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
 
 
 def _parse_dtype(given: Any) -> DtypeLike:

@@ -11,6 +11,7 @@ from adjoint.core.typing import DeviceLike, DtypeLike, StateDict
 from adjoint.functions.creation.creation import empty
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Buffer, Parameter
+from adjoint.nn.module.state_dict import own_tensors
 
 __all__ = ["LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -126,13 +127,8 @@ class LazyModuleMixin(ModuleBase):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
-        held = [
-            *self._parameters.items(),
-            *((n, b) for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set),
-        ]
-        for name, tensor in held:
-            if tensor is not None:
-                destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
+        for name, tensor in own_tensors(self):
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
     def _lazy_load_hook(self, state_dict: StateDict, prefix: str, *_: object) -> None:
         """Take the shapes of the tensors that are about to be loaded."""

@@ -15,6 +15,7 @@ from adjoint.nn import functional as F
 from adjoint.nn.layers.conv_transpose import TransposedConvolution
 from adjoint.nn.module.module import Module
 from adjoint.nn.utils import parametrize
+from adjoint.nn.utils.spectral_norm import check_power_iterations, weight_as_matrix
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 ORTHOGONAL_MAPS = ("matrix_exp", "cayley", "householder")
@@ -59,24 +60,16 @@ class _SpectralNorm(Module):
         rank = weight.ndim
         if not -rank <= dim < rank:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{rank}, {rank - 1}] but got {dim})")
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_power_iterations(n_power_iterations)
         self.dim = dim % rank
         self.eps = eps
         if rank > 1:
             self.n_power_iterations = n_power_iterations
-            matrix = self._matrix(weight.detach())
+            matrix = weight_as_matrix(weight.detach(), self.dim)
             u, v = (empty(n, dtype=weight.dtype).normal_(0, 1) for n in matrix.shape)
             self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
             self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
             self._power_method(matrix, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        if self.dim:
-            weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
-        return weight.flatten(1)
 
     def _power_method(self, matrix: Tensor, times: int) -> None:
         with ModeScope(recording=False):
@@ -87,7 +80,7 @@ class _SpectralNorm(Module):
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = weight_as_matrix(weight, self.dim)
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()

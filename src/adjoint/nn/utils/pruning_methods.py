@@ -196,13 +196,23 @@ class _Unstructured(BasePruningMethod):
         check_amount(amount)
         self.amount = amount
 
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        count = count_to_prune(self.amount, t.numel())
+        mask = default_mask.clone().contiguous()
+        if count:
+            mask.view(-1)[self._choose(t, count)] = 0
+        return mask
+
+    @abstractmethod
+    def _choose(self, t: Tensor, count: int) -> Tensor:
+        """Return the flat indices of the elements to leave out."""
+
 
 class RandomUnstructured(_Unstructured):
     """Leaves out elements at random: this many, or this part of them."""
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        count = count_to_prune(self.amount, t.numel())
-        return _zero_at(default_mask, topk(rand_like(t).reshape(-1), count)[1] if count else None)
+    def _choose(self, t: Tensor, count: int) -> Tensor:
+        return topk(rand_like(t).reshape(-1), count)[1]
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: float) -> BasePruningMethod:  # type: ignore[override]
@@ -213,9 +223,8 @@ class RandomUnstructured(_Unstructured):
 class L1Unstructured(_Unstructured):
     """Leaves out the elements of least size: this many, or this part of them."""
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        count = count_to_prune(self.amount, t.numel())
-        return _zero_at(default_mask, topk(t.abs().reshape(-1), count, largest=False)[1] if count else None)
+    def _choose(self, t: Tensor, count: int) -> Tensor:
+        return topk(t.abs().reshape(-1), count, largest=False)[1]
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -225,15 +234,8 @@ class L1Unstructured(_Unstructured):
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
-def _zero_at(mask: Tensor, places: Tensor | None) -> Tensor:
-    out = mask.clone().contiguous()
-    if places is not None:
-        out.view(-1)[places] = 0
-    return out
-
-
-class RandomStructured(BasePruningMethod):
-    """Leaves out slices along `dim` at random: this many, or this part of them."""
+class _Structured(BasePruningMethod):
+    """Leaves out slices along `dim`: this many, or this part of them."""
 
     PRUNING_TYPE = "structured"
 
@@ -243,11 +245,27 @@ class RandomStructured(BasePruningMethod):
         self.dim = dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        dim, count = _resolve_slices(t, self.dim, self.amount)
+        check_slices(t)
+        check_dim(t, self.dim)
+        dim = self.dim % t.ndim
+        count = count_to_prune(self.amount, t.shape[dim])
         if not count:
             return default_mask
+        shape = [1] * t.ndim
+        shape[dim] = -1
+        return default_mask * self._keep(t, dim, count).reshape(shape).expand(t.shape).to(default_mask.dtype)
+
+    @abstractmethod
+    def _keep(self, t: Tensor, dim: int, count: int) -> Tensor:
+        """Return a vector that is 0 for the `count` slices to leave out."""
+
+
+class RandomStructured(_Structured):
+    """Leaves out slices along `dim` at random: this many, or this part of them."""
+
+    def _keep(self, t: Tensor, dim: int, count: int) -> Tensor:
         drawn = rand(t.shape[dim])
-        return default_mask * _expand_slice_mask(t, dim, drawn > drawn.sort()[0][count - 1]).to(default_mask.dtype)
+        return drawn > drawn.sort()[0][count - 1]
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> BasePruningMethod:  # type: ignore[override]
@@ -255,24 +273,18 @@ class RandomStructured(BasePruningMethod):
         return super().apply(module, name, amount=amount, dim=dim)
 
 
-class LnStructured(BasePruningMethod):
+class LnStructured(_Structured):
     """Leaves out the slices along `dim` of least n-norm: this many, or this part of them."""
 
-    PRUNING_TYPE = "structured"
-
     def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
-        check_amount(amount)
-        self.amount = amount
+        super().__init__(amount, dim)
         self.n = n
-        self.dim = dim
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        dim, count = _resolve_slices(t, self.dim, self.amount)
-        if not count:
-            return default_mask
-        kept = zeros_like(slice_norms(t, self.n, dim))
-        kept[topk(slice_norms(t, self.n, dim), t.shape[dim] - count)[1]] = 1
-        return default_mask * _expand_slice_mask(t, dim, kept).to(default_mask.dtype)
+    def _keep(self, t: Tensor, dim: int, count: int) -> Tensor:
+        norms = slice_norms(t, self.n, dim)
+        kept = zeros_like(norms)
+        kept[topk(norms, t.shape[dim] - count)[1]] = 1
+        return kept
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -280,19 +292,6 @@ class LnStructured(BasePruningMethod):
     ) -> BasePruningMethod:
         """Prune the parameter of this many slices, or this part of them, by their scores if there are scores."""
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
-
-
-def _resolve_slices(t: Tensor, dim: int, amount: float) -> tuple[int, int]:
-    """Return the dimension from the front, and how many of its slices to leave out."""
-    check_slices(t)
-    check_dim(t, dim)
-    return dim % t.ndim, count_to_prune(amount, t.shape[dim])
-
-
-def _expand_slice_mask(t: Tensor, dim: int, kept: Tensor) -> Tensor:
-    shape = [1] * t.ndim
-    shape[dim] = -1
-    return kept.reshape(shape).expand(t.shape)
 
 
 def slice_norms(t: Tensor, n: float | str, dim: int) -> Tensor:

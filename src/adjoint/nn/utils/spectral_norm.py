@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from adjoint.core.runtime.mode import ModeScope
@@ -19,6 +20,19 @@ __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 STATE_VERSION = 1  # of what a state dict holds: before it, there was no v
 
 
+def check_power_iterations(count: int) -> None:
+    """Raise ValueError for less than one step."""
+    if count <= 0:
+        raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={count}")
+
+
+def weight_as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """Return a weight with `dim` for rows."""
+    if dim:
+        weight = weight.permute(dim, *(d for d in range(weight.ndim) if d != dim))
+    return weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
+
+
 class SpectralNorm:
     """Before each call of a module: name = name_orig / σ, by steps of power iteration on the buffers name_u and name_v.
 
@@ -26,10 +40,7 @@ class SpectralNorm:
     """
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_power_iterations(n_power_iterations)
         self.name = name
         self.n_power_iterations = n_power_iterations
         self.dim = dim
@@ -37,9 +48,7 @@ class SpectralNorm:
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """Return the weight with `dim` for rows."""
-        if self.dim:
-            weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
-        return weight.reshape(weight.shape[0], -1)
+        return weight_as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """Return the current weight, after steps of the power iteration if they are asked for."""

@@ -296,13 +296,6 @@ def _group_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(each) for group in optimizer.param_groups for each in (group, *group["params"])])
 
 
-def _state_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
-    """Yield the item, and the dicts, that the identities depend on."""
-    yield vars(optimizer), "state"
-    yield optimizer.state
-    yield from optimizer.state.values()
-
-
-@depends_on(_state_identity_dependencies)
+@depends_on(lambda optimizer: [(vars(optimizer), "state"), optimizer.state, *optimizer.state.values()])
 def _state_identities(optimizer: Optimizer) -> tuple[int, ...]:
     return tuple([id(entry) for entries in optimizer.state.values() for entry in entries.values()])

@@ -73,13 +73,12 @@ def unpack(
                     f"loaded state dict: {name} has shape {list(shape)}, but belongs to {describe_parameter(group, i)}"
                 )
         state[param] = {name: _copy_state_value(value, param, name) for name, value in entries.items()}
-    return state, [_merge_options(group, theirs, defaults) for group, theirs in zip(groups, saved_groups, strict=True)]
-
-
-def _merge_options(group: Group, saved: Group, defaults: Group) -> Group:
-    loaded = {key: _copy_state_value(value, None, key) for key, value in saved.items() if key != "params"}
-    missing = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
-    return {**loaded, **missing, "params": group["params"]}
+    merged = []
+    for group, theirs in zip(groups, saved_groups, strict=True):
+        loaded = {key: _copy_state_value(value, None, key) for key, value in theirs.items() if key != "params"}
+        missing = {key: group[key] for key in (*defaults, "param_names") if key in group and key not in loaded}
+        merged.append({**loaded, **missing, "params": group["params"]})
+    return state, merged
 
 
 def _copy_state_value(value: Any, param: Tensor | None, name: str | None = None) -> Any:

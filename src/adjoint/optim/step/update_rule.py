@@ -124,8 +124,9 @@ def try_fused_update(
     ):
         return False
     written = [tensors[i] for i in native.written if tensors[i] is not None]
-    if not all(_can_write_directly(t) for t in written):
-        return False
+    for t in written:  # no views, row-major, and no constants
+        if type(t.array) is not np.ndarray or not t.array.flags.carray or view_of(t) is not None or is_inference(t):
+            return False
     arrays = tuple([None if t is None else t.array for t in tensors])
     if any(_is_memory_shared(t.array, arrays) for t in written):
         return False
@@ -141,11 +142,6 @@ def try_fused_update(
     for t in written:
         mark_written(t, user_instruction(2))
     return True
-
-
-def _can_write_directly(t: Tensor) -> bool:
-    """True for a tensor whose memory may be written: no view, row-major, and no constant."""
-    return type(t.array) is np.ndarray and t.array.flags.carray and view_of(t) is None and not is_inference(t)
 
 
 def _is_memory_shared(array: Array, arrays: Operands) -> bool:
