@@ -1,8 +1,8 @@
 """Index of the names that load their modules on demand: `python3 tools/lazy_names.py` writes it anew.
 
-A function is declared once: in `__all__` of its module, which `adjoint/__init__.py` imports for type checkers. The
-methods of Tensor are those that the import of a module attaches. With --check nothing is written, and a table that is
-not as it would be written is an error.
+A function is declared once: in `__all__` of its module, which `adjoint/__init__.py`, or `nn/functional.py`, imports for
+type checkers. The methods of Tensor are those that the import of a module attaches. With --check nothing is written,
+and a table that is not as it would be written is an error.
 """
 
 from __future__ import annotations
@@ -54,16 +54,20 @@ def tables() -> dict[str, str]:
     importlib.import_module("adjoint")
     loaded = set(sys.modules)
     methods = attached_methods()
-    functions = declared_functions()
+    functions = declared_functions("__init__.py")
+    nn_functions = sorted(declared_functions("nn/functional.py").items())
     texts = {}
     for package, (file, _) in TABLES.items():
         rows = {module: names for module, names in methods.items() if module.startswith(f"{package}.")}
         lazy = {module: names for module, names in functions.items() if module.startswith(f"{package}.")}
         others = {module: sorted({*names} - {*rows.get(module, ())}) for module, names in lazy.items()}
+        in_nn = {module: sorted(names) for module, names in nn_functions if module.startswith(f"{package}.")}
         parts = [
             format_table(name, {module: table[module] for module in sorted(table) if module not in loaded}, package)
             for name, table in (("METHODS", rows), ("FUNCTIONS", others))
         ]
+        if in_nn:
+            parts.append("# Functions of `nn.functional`.\n" + format_table("NN_FUNCTIONS", in_nn, package))
         texts[file] = OPENING.format(package=package) + "".join(parts)
     return texts
 
@@ -104,9 +108,9 @@ def attached_methods() -> dict[str, list[str]]:
     return {module: names for module, names in attached.items() if names}
 
 
-def declared_functions() -> dict[str, list[str]]:
-    """Return the names that `adjoint/__init__.py` imports for type checkers, by their modules."""
-    tree = ast.parse((SOURCE / "adjoint" / "__init__.py").read_text(encoding="utf-8"))
+def declared_functions(file: str) -> dict[str, list[str]]:
+    """Return the names that a file of `adjoint` imports for type checkers, by their modules."""
+    tree = ast.parse((SOURCE / "adjoint" / file).read_text(encoding="utf-8"))
     names: dict[str, list[str]] = {}
     for statement in type_checking_imports(tree):
         module = statement.module or ""
