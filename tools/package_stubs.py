@@ -1,7 +1,7 @@
 """Stubs of packages that get names from the table of PyTorch's names: `python3 dev.py stubs` writes them anew.
 
 `nn.DataParallel` is found by `adjoint.compat.finder`, of which type checkers know nothing, and no package may import
-compat. The stub beside its `__init__.py` imports what that file imports, and the table's names.
+compat. The stub beside its `__init__.py` imports what that file imports or loads on demand, and the table's names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 def package_stub(package: str) -> str:
     """Return the text of the stub of a package."""
     tree = ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8"))
-    rows = dict(table_imports(package)) | dict(own_imports(tree.body))
+    rows = dict(lazy_imports(package)) | dict(table_imports(package)) | dict(own_imports(tree.body))
     lines = [line for _, line in sorted(rows.items(), key=lambda row: (row[1], row[0])) if line]
     unknown = [f"{name}: Any" for name, line in sorted(rows.items()) if not line]
     names = {*importlib.import_module(f"adjoint.{package}").__all__, *(name for name in rows if "*" not in name)}
@@ -51,6 +51,19 @@ def package_stub(package: str) -> str:
         unknown,
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def lazy_imports(package: str) -> Iterator[tuple[str, str]]:
+    """Yield each name that the package loads on demand, as `own_imports` does."""
+    tables = vars(importlib.import_module(f"adjoint.{package}"))
+    for part in tables.get("_PARTS", "").split():
+        yield part, f"from adjoint.{package} import {part} as {part}"
+    for file, names in tables.get("_HOMES", {}).items():
+        home = f"adjoint.{package}.{file}"
+        if sorted(names.split()) == sorted(getattr(importlib.import_module(home), "__all__", ())):
+            yield f"* of {home}", f"from {home} import *"
+        else:
+            yield from ((name, f"from {home} import {name} as {name}") for name in names.split())
 
 
 def own_imports(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:

@@ -14,48 +14,7 @@ Modules, in reading order:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from adjoint.core.runtime.lazy_import import attach_lazy_names
-
-if TYPE_CHECKING:
-    from adjoint.nn import functional as functional
-    from adjoint.nn import init as init
-    from adjoint.nn import utils as utils
-    from adjoint.nn.containers.containers import *
-    from adjoint.nn.containers.parameter_dict import *
-    from adjoint.nn.containers.parameter_list import *
-    from adjoint.nn.layers.activation import *
-    from adjoint.nn.layers.adaptive_pooling import *
-    from adjoint.nn.layers.attention import *
-    from adjoint.nn.layers.conv_transpose import *
-    from adjoint.nn.layers.convolution import *
-    from adjoint.nn.layers.dropout import *
-    from adjoint.nn.layers.embedding import *
-    from adjoint.nn.layers.flatten import *
-    from adjoint.nn.layers.group_norm import *
-    from adjoint.nn.layers.interpolate import *
-    from adjoint.nn.layers.lazy import *
-    from adjoint.nn.layers.linear import *
-    from adjoint.nn.layers.normalization import *
-    from adjoint.nn.layers.padding import *
-    from adjoint.nn.layers.pooling import *
-    from adjoint.nn.layers.recurrent import *
-    from adjoint.nn.layers.recurrent_cells import *
-    from adjoint.nn.layers.similarity import *
-    from adjoint.nn.layers.transformer import *
-    from adjoint.nn.loss.adaptive_softmax import *
-    from adjoint.nn.loss.losses import *
-    from adjoint.nn.loss.margin import *
-    from adjoint.nn.module.hooks import register_module_forward_hook as register_module_forward_hook
-    from adjoint.nn.module.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
-    from adjoint.nn.module.hooks import register_module_full_backward_hook as register_module_full_backward_hook
-    from adjoint.nn.module.hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
-    from adjoint.nn.module.module import *
-    from adjoint.nn.module.parameter import Buffer as Buffer
-    from adjoint.nn.module.parameter import Parameter as Parameter
-    from adjoint.nn.module.uninitialized import UninitializedBuffer as UninitializedBuffer
-    from adjoint.nn.module.uninitialized import UninitializedParameter as UninitializedParameter
 
 _PARTS = "functional init utils"
 _HOMES = {
@@ -120,5 +79,4 @@ _HOMES = {
     "module.parameter": "Buffer Parameter",
     "module.uninitialized": "UninitializedBuffer UninitializedParameter",
 }
-if not TYPE_CHECKING:
-    __all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)
+__all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)

@@ -23,32 +23,9 @@ Modules, in reading order:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from adjoint.core.runtime.lazy_import import attach_lazy_names
 
-if TYPE_CHECKING:
-    from adjoint.optim import swa_utils as swa_utils
-    from adjoint.optim.adadelta import Adadelta
-    from adjoint.optim.adafactor import Adafactor
-    from adjoint.optim.adagrad import Adagrad
-    from adjoint.optim.adam import Adam, AdamW
-    from adjoint.optim.adamax import Adamax
-    from adjoint.optim.asgd import ASGD
-    from adjoint.optim.lbfgs import LBFGS
-    from adjoint.optim.lr import schedules as lr_scheduler
-    from adjoint.optim.muon import Muon
-    from adjoint.optim.nadam import NAdam
-    from adjoint.optim.radam import RAdam
-    from adjoint.optim.rmsprop import RMSprop
-    from adjoint.optim.rprop import Rprop
-    from adjoint.optim.sgd import SGD
-    from adjoint.optim.step.optimizer import Optimizer
-
-__all__ = [
-    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
-    "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler", "swa_utils",
-]  # fmt: skip
+_PARTS = "lr_scheduler swa_utils"
 _HOMES = {
     "adadelta": "Adadelta",
     "adafactor": "Adafactor",
@@ -65,5 +42,4 @@ _HOMES = {
     "sgd": "SGD",
     "step.optimizer": "Optimizer",
 }
-if not TYPE_CHECKING:
-    _, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts="lr_scheduler swa_utils")
+__all__, __getattr__, __dir__ = attach_lazy_names(__name__, _HOMES, parts=_PARTS)

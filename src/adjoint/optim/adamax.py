@@ -30,9 +30,7 @@ class Adamax(Optimizer):
 
     like_parameter = ("exp_avg", "exp_inf")
     single_numbers = ("step",)
-    hyperparameters = declare_hyperparameters(
-        "lr betas eps weight_decay foreach maximize differentiable capturable"
-    )
+    hyperparameters = declare_hyperparameters("lr betas eps weight_decay foreach maximize differentiable capturable")
 
     def __init__(
         self, params: ParamsT, lr: Number = 2e-3, betas: tuple[Number, Number] = (0.9, 0.999), eps: float = 1e-8,

@@ -62,9 +62,7 @@ def strong_wolfe(
     return bracket[0] if bracket[0].loss <= bracket[1].loss else bracket[1], tried
 
 
-def _find_bracket(
-    at: Callable[[Number], LinePoint], t: Number, start: LinePoint, max_evals: int
-) -> list[LinePoint]:
+def _find_bracket(at: Callable[[Number], LinePoint], t: Number, start: LinePoint, max_evals: int) -> list[LinePoint]:
     """Return one point that satisfies the conditions, or two with one between them."""
     before, point = start, at(t)
     for i in range(max_evals):

@@ -156,9 +156,7 @@ def _scatter_to_positions(gradients: Gradients, places: list[int], size: int) ->
     return tuple(found.get(i) for i in range(size))
 
 
-def _take_replacement(
-    hook: Hook, returned: object, before: Gradients, kind: str, what: str
-) -> Gradients:
+def _take_replacement(hook: Hook, returned: object, before: Gradients, kind: str, what: str) -> Gradients:
     """Return the gradients that `hook` gives in place of `before`. Raises for other numbers, shapes and types."""
     if returned is None:
         return before

@@ -226,9 +226,7 @@ def register_forward_hook(
     )
 
 
-def register_full_backward_pre_hook(
-    self: AnyModule, hook: Function, prepend: bool = False
-) -> RemovableHandle:
+def register_full_backward_pre_hook(self: AnyModule, hook: Function, prepend: bool = False) -> RemovableHandle:
     """Register `hook(module, grad_output)`, which gets the gradients of the outputs and may replace them."""
     return register_hook(self, "_backward_pre_hooks", hook, prepend=prepend)
 

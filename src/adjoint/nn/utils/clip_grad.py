@@ -91,11 +91,7 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:
     """Call `clip_grad_norm_` by its old name, with a FutureWarning."""
-    warnings.warn(
-        "`clip_grad_norm` is deprecated in favor of `clip_grad_norm_`.",
-        FutureWarning,
-        stacklevel=2,
-    )
+    warnings.warn("`clip_grad_norm` is deprecated in favor of `clip_grad_norm_`.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
