@@ -69,15 +69,7 @@ def _draw_uniform(like: Tensor, low: float, high: float, source: Generator) -> A
 
 
 GAINS = {"sigmoid": 1, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
-LINEAR_NONLINEARITIES = (
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-)
+LINEAR_NONLINEARITIES = ("linear", *(f"{conv}{rank}d" for conv in ("conv", "conv_transpose") for rank in (1, 2, 3)))
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:

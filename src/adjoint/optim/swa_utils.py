@@ -17,15 +17,8 @@ from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler, PerGroup, check_anneal_strategy, expand_to_groups
 from adjoint.optim.step.optimizer import Optimizer
 
-__all__ = [
-    "AveragedModel",
-    "SWALR",
-    "get_ema_avg_fn",
-    "get_ema_multi_avg_fn",
-    "get_swa_avg_fn",
-    "get_swa_multi_avg_fn",
-    "update_bn",
-]
+__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn"]
+__all__ += ["update_bn"]
 PARAM_LIST = tuple[Tensor, ...] | list[Tensor]
 
 

@@ -13,14 +13,18 @@ from adjoint.nn.module.module_path import guard_contents
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
-class IndexedContainer(Module):
-    """Modules named "0", "1", … in the order in which they stand, used as a list is."""
+class ModuleContainer(Module):
+    """Container of modules, none of which is None."""
 
-    _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
+    _modules: dict[str, Module]  # type: ignore[assignment]
 
     def __len__(self) -> int:
         guard_contents(self)
         return len(self._modules)
+
+
+class IndexedContainer(ModuleContainer):
+    """Modules named "0", "1", … in the order in which they stand, used as a list is."""
 
     def __iter__(self) -> Iterator[Module]:
         guard_contents(self)
@@ -185,7 +189,7 @@ class ModuleList(IndexedContainer):
         return f"{self._get_name()}({text}\n)"
 
 
-class ModuleDict(Module):
+class ModuleDict(ModuleContainer):
     """Dictionary of modules that the enclosing module registers, in the order of insertion.
 
     The container has no forward.
@@ -199,8 +203,6 @@ class ModuleDict(Module):
         >>> list(heads)
         ['a', 'b']
     """
-
-    _modules: dict[str, Module]  # type: ignore[assignment]  # no place is free
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
@@ -216,10 +218,6 @@ class ModuleDict(Module):
 
     def __delitem__(self, key: str) -> None:
         delattr(self, key)
-
-    def __len__(self) -> int:
-        guard_contents(self)
-        return len(self._modules)
 
     def __iter__(self) -> Iterator[str]:
         guard_contents(self)

@@ -143,16 +143,8 @@ class Embedding(EmbeddingTable):
             tensor([[3., 4.],
                     [1., 2.]])
         """
-        return cls(
-            *_check_table_shape(embeddings),
-            padding_idx,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-            embeddings,
-            _freeze=freeze,
-        )
+        shape = _check_table_shape(embeddings)
+        return cls(*shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
@@ -226,17 +218,8 @@ class EmbeddingBag(EmbeddingTable):
         padding_idx: int | None = None,
     ) -> Self:
         """Return a table with these rows (V, D), which are not trained unless `freeze` is False."""
-        made = cls(
-            *_check_table_shape(embeddings),
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            embeddings,
-            include_last_offset,
-            padding_idx,
-        )
+        shape, last = _check_table_shape(embeddings), include_last_offset
+        made = cls(*shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, last, padding_idx)
         made.weight.requires_grad = not freeze
         return made
 

@@ -127,21 +127,15 @@ class BatchNorm(ChannelNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         tracked = self.training and self.track_running_stats
-        momentum: Any = self.momentum
+        momentum: Tensor | float | None = self.momentum
         if tracked and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if momentum is None:
                 momentum = 1.0 / self.num_batches_tracked.to(input.dtype)
-        return F.batch_norm(
-            input,
-            self.running_mean if tracked or not self.training else None,
-            self.running_var if tracked or not self.training else None,
-            self.weight,
-            self.bias,
-            self.training or self.running_mean is None,
-            0.0 if momentum is None else momentum,
-            self.eps,
-        )
+        running = (self.running_mean, self.running_var) if tracked or not self.training else (None, None)
+        from_batch = self.training or self.running_mean is None
+        momentum = 0.0 if momentum is None else momentum
+        return F.batch_norm(input, *running, self.weight, self.bias, from_batch, momentum, self.eps)
 
 
 @inherit_sections
@@ -241,16 +235,9 @@ class InstanceNorm(ChannelNorm):
                 stacklevel=2,
             )
         batch = input.unsqueeze(0) if at else input
-        out = F.instance_norm(
-            batch,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            0.0 if self.momentum is None else self.momentum,
-            self.eps,
-        )
+        running, from_batch = (self.running_mean, self.running_var), self.training or not self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        out = F.instance_norm(batch, *running, self.weight, self.bias, from_batch, momentum, self.eps)
         return out.squeeze(0) if at else out
 
 

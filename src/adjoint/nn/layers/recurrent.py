@@ -19,7 +19,7 @@ from adjoint.nn.utils.packed_sequence import PackedSequence, batch_sizes_of, pac
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 GATE_COUNTS = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 # What a repr shows where it differs from this.
-REPR_DEFAULTS: dict[str, Any] = {
+REPR_DEFAULTS: dict[str, object] = {
     "proj_size": 0,
     "num_layers": 1,
     "bias": True,
@@ -72,7 +72,7 @@ class RNNBase(Module):
         return 2 if self.bidirectional else 1
 
     @property
-    def all_weights(self) -> list[list[Any]]:
+    def all_weights(self) -> list[list[Tensor]]:
         """Parameters of each direction of each layer."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
@@ -126,7 +126,9 @@ class RNNBase(Module):
             return output.squeeze(1), self._join_state(tuple(part.squeeze(1) for part in last))
         return output.transpose(0, 1) if self.batch_first else output, self._join_state(last)
 
-    def _run_layers(self, rows: Tensor, sizes: Sequence[int], start: tuple[Tensor, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def _run_layers(
+        self, rows: Tensor, sizes: Sequence[int], start: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         each = [
             Weights(**{name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names})
             for names in self._all_weights
@@ -147,7 +149,7 @@ class RNNBase(Module):
     def _initial_state(self, input: Tensor, batch: int) -> tuple[Tensor, ...]:
         return tuple(zeros(shape, dtype=input.dtype) for shape in self._sizes(batch))
 
-    def _check(self, input: Operand, rank: int, batch: int, state: tuple[Any, ...]) -> None:
+    def _check(self, input: Tensor, rank: int, batch: int, state: tuple[Tensor, ...]) -> None:
         kind = self._flat_weights[0].dtype
         if input.dtype != kind:
             raise ValueError(
@@ -171,7 +173,7 @@ class RNNBase(Module):
 
 
 def _check_settings(
-    input_size: Any, hidden_size: Any, num_layers: Any, bias: Operand, batch_first: Any, dropout: Any, proj_size: Any
+    input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: object, proj_size: int
 ) -> None:
     if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
         raise ValueError(
@@ -375,6 +377,6 @@ class GRU(RNNBase):
         )  # fmt: skip
 
 
-def _refuse_projection(others: dict[str, Any]) -> None:
+def _refuse_projection(others: dict[str, object]) -> None:
     if "proj_size" in others:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")

@@ -34,7 +34,7 @@ def _fuse(layer: LayerType, bn: Module, transpose: bool) -> LayerType:
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     fused = copy.deepcopy(layer)
-    fused.weight, fused.bias = _fold_weights(
+    fused.weight, fused.bias = fuse_conv_bn_weights(
         layer.weight, layer.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
     )
     return fused
@@ -42,10 +42,18 @@ def _fuse(layer: LayerType, bn: Module, transpose: bool) -> LayerType:
 
 def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
-    bn_b: Tensor | None, transpose: bool = False
+    bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a convolution with the batch normalization folded in."""
-    return _fold_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose)
+    bias = zeros_like(bn_rm) if conv_b is None else conv_b
+    scale = ones_like(bn_rm) if bn_w is None else bn_w
+    shift = zeros_like(bn_rm) if bn_b is None else bn_b
+    factor = scale * (bn_rv + bn_eps).rsqrt()
+    shape = [1] * conv_w.ndim
+    shape[1 if transpose else 0] = -1
+    new_weight = (conv_w * factor.reshape(shape)).to(conv_w.dtype)
+    new_bias = ((bias - bn_rm) * factor + shift).to(bias.dtype)
+    return Parameter(new_weight.detach(), conv_w.requires_grad), Parameter(new_bias.detach(), bias.requires_grad)
 
 
 def fuse_linear_bn_weights(
@@ -53,22 +61,7 @@ def fuse_linear_bn_weights(
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a linear layer with the batch normalization folded in."""
-    return _fold_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, False)
-
-
-def _fold_weights(
-    weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
-    shift: Tensor | None, transpose: bool
-) -> tuple[Parameter, Parameter]:
-    bias = zeros_like(mean) if bias is None else bias
-    scale = ones_like(mean) if scale is None else scale
-    shift = zeros_like(mean) if shift is None else shift
-    factor = scale * (var + eps).rsqrt()
-    shape = [1] * weight.ndim
-    shape[1 if transpose else 0] = -1
-    new_weight = (weight * factor.reshape(shape)).to(weight.dtype)
-    new_bias = ((bias - mean) * factor + shift).to(bias.dtype)
-    return Parameter(new_weight.detach(), weight.requires_grad), Parameter(new_bias.detach(), bias.requires_grad)
+    return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
 def convert_conv2d_weight_memory_format(module: LayerType, memory_format: MemoryFormat) -> LayerType:
