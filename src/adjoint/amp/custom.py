@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
@@ -11,10 +10,8 @@ from adjoint.core.op.autocast import autocast, get_autocast_dtype, is_autocast_e
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 
-Method = Callable[..., Any]
 
-
-def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Function:
+def custom_fwd(fwd: Function | None = None, *, device_type: str, cast_inputs: dtype | None = None) -> Function:
     """Decorate the `forward` of an `autograd.Function` to run without `autocast`, on inputs of type `cast_inputs`.
 
     Without `cast_inputs`, or with `autocast` off, it runs as it is.
@@ -39,7 +36,7 @@ def custom_fwd(fwd: Method | None = None, *, device_type: str, cast_inputs: dtyp
     return forward
 
 
-def custom_bwd(bwd: Method | None = None, *, device_type: str) -> Function:
+def custom_bwd(bwd: Function | None = None, *, device_type: str) -> Function:
     """Decorate the `backward` of an `autograd.Function` to run under the `autocast` of its `forward`."""
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")

@@ -35,8 +35,7 @@ def _conv_input(
 ) -> Tensor:
     """Return the gradient of the input, of shape `input_size`, of a `conv{rank}d` with the gradient `grad_output`."""
     input = zeros(tuple(input_size), dtype=weight.dtype).requires_grad_()
-    conv = CONVOLUTIONS[rank]
-    return _differentiate_at(lambda: conv(input, weight, None, stride, padding, dilation, groups), input, grad_output)
+    return _conv_gradient(rank, input, weight, (stride, padding, dilation, groups), input, grad_output)
 
 
 def _conv_weight(
@@ -51,17 +50,18 @@ def _conv_weight(
 ) -> Tensor:
     """Return the gradient of the weight, of shape `weight_size`, of a `conv{rank}d` with the gradient `grad_output`."""
     weight = zeros(tuple(weight_size), dtype=input.dtype).requires_grad_()
-    conv = CONVOLUTIONS[rank]
-    return _differentiate_at(lambda: conv(input, weight, None, stride, padding, dilation, groups), weight, grad_output)
+    return _conv_gradient(rank, input, weight, (stride, padding, dilation, groups), weight, grad_output)
 
 
 conv1d_input, conv2d_input, conv3d_input = per_rank(_conv_input, "conv{rank}d_input")
 conv1d_weight, conv2d_weight, conv3d_weight = per_rank(_conv_weight, "conv{rank}d_weight")
 
 
-def _differentiate_at(product: Callable[[], Tensor], place: Tensor, grad_output: Tensor) -> Operand:
-    """Return the gradient at `place`, of which the product is linear; itself recorded if recording is on."""
+def _conv_gradient(
+    rank: int, input: Tensor, weight: Tensor, settings: tuple[int, ...], place: Tensor, grad_output: Tensor
+) -> Operand:
+    """Return the gradient at `place`, the input or the weight; itself recorded if recording is on."""
     recording = mode.recording
     with enable_grad():
-        out = product()
+        out = CONVOLUTIONS[rank](input, weight, None, *settings)
     return grad(out, place, grad_output, create_graph=recording)[0]

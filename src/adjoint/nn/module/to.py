@@ -101,24 +101,19 @@ def _type_names(args: tuple[object, ...]) -> str:
     return ", ".join(type(arg).__name__ for arg in args)
 
 
-def to_float(self: ModuleType) -> ModuleType:
-    """Convert floating parameters and buffers to float32."""
-    return _cast_floating(self, dtypes.float32)
+def _floating_conversion(name: str, target: dtypes.dtype) -> Callable[[ModuleType], ModuleType]:
+    def convert(self: ModuleType) -> ModuleType:
+        return self._apply(lambda t: t.to(target) if t.is_floating_point() else t)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"Convert floating parameters and buffers to {target.name}."
+    return convert
 
 
-def to_double(self: ModuleType) -> ModuleType:
-    """Convert floating parameters and buffers to float64."""
-    return _cast_floating(self, dtypes.float64)
-
-
-def to_half(self: ModuleType) -> ModuleType:
-    """Convert floating parameters and buffers to float16."""
-    return _cast_floating(self, dtypes.float16)
-
-
-def to_bfloat16(self: ModuleType) -> ModuleType:
-    """Convert floating parameters and buffers to bfloat16."""
-    return _cast_floating(self, dtypes.bfloat16)
+to_float = _floating_conversion("to_float", dtypes.float32)
+to_double = _floating_conversion("to_double", dtypes.float64)
+to_half = _floating_conversion("to_half", dtypes.float16)
+to_bfloat16 = _floating_conversion("to_bfloat16", dtypes.bfloat16)
 
 
 def to_type(self: ModuleType, dst_type: DtypeLike) -> ModuleType:
@@ -148,10 +143,6 @@ def share_memory(self: ModuleType) -> ModuleType:
 def to_cpu(self: ModuleType) -> ModuleType:
     """Return the module, which is on the CPU. Raises NotImplementedError for one without values."""
     return self._apply(partial(_move_to_device, device="cpu") if nondefault.absent else _keep_tensor)
-
-
-def _cast_floating(module: ModuleType, target: dtypes.dtype) -> ModuleType:
-    return module._apply(lambda t: t.to(target) if t.is_floating_point() else t)
 
 
 def convert_tensors(self: ModuleType, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModuleType:
