@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.size import Size
@@ -35,7 +35,7 @@ class Distribution:
         adjoint.Size([2, 4, 3])
     """
 
-    has_rsample: Any = False
+    has_rsample: Any = False  # bool, in some classes as a property
     has_enumerate_support: Any = False
     _validate_args: bool = __debug__
     _batch_shape: Size
@@ -49,14 +49,16 @@ class Distribution:
             raise ValueError(f"expected True or False, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+    def __init__(
+        self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None
+    ) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
 
-    def _init_elementwise(self, validate_args: bool | None, **parameters: Any) -> None:
+    def _init_elementwise(self, validate_args: bool | None, **parameters: Tensor | float) -> None:
         """Set the parameters, broadcast, as attributes; the distribution is of numbers, one for each element."""
         vars(self).update(zip(parameters, broadcast_all(*parameters.values()), strict=True))
         first = vars(self)[next(iter(parameters))]
@@ -85,7 +87,7 @@ class Distribution:
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Self | None = None) -> Self:
         """Return the same distributions repeated to a batch shape.
 
         The parameters become expanded views.
@@ -123,22 +125,22 @@ class Distribution:
         raise NotImplementedError
 
     @property
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The constraint that samples satisfy."""
         raise NotImplementedError
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """E[x]."""
         raise NotImplementedError
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """The likeliest value."""
         raise NotImplementedError(f"{self.__class__} does not implement mode")
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """E[(x - E[x])²]."""
         raise NotImplementedError
 
@@ -160,7 +162,7 @@ class Distribution:
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples as a differentiable function of the parameters.
 
         Args:
@@ -183,7 +185,7 @@ class Distribution:
         )
         return self.sample((n,))
 
-    def log_prob(self, value: Operand) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """Return the log of the probability, or of the probability density, at `value`.
 
         Args:
@@ -200,7 +202,7 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def cdf(self, value: Tensor) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """Return the cumulative probability P[x ≤ value].
 
         Args:
@@ -214,15 +216,15 @@ class Distribution:
         """
         raise NotImplementedError
 
-    def icdf(self, value: Tensor) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """The inverse of `cdf`."""
         raise NotImplementedError
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all values of a discrete distribution along a new first dimension; `expand`: for all of the batch."""
         raise NotImplementedError
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         """Return the entropy E[-log p(x)] in nats, one for each distribution of the batch.
 
         Raises: NotImplementedError for a distribution without a closed form.
@@ -241,7 +243,7 @@ class Distribution:
         """The shape of `sample_shape` samples."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
-    def _check_value(self, value: Tensor | float) -> Operand:
+    def _check_value(self, value: Operand) -> Operand:
         """Return `value`; check it if `validate_args` is set."""
         if self._validate_args:
             self._validate_sample(value)
@@ -272,7 +274,7 @@ class Distribution:
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Distribution:
+    def _get_checked_instance(self, cls: type[Distribution], _instance: Self | None = None) -> Self:
         """Return `_instance`, or a new one. Raises NotImplementedError for a user's class with its own `__init__`."""
         package = __name__.partition(".")[0]
         owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
@@ -295,7 +297,7 @@ def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     return not can_validate_values(valid) or bool(valid.all())
 
 
-def _expand_field(value: Operand, batch: Size, shape: Size, old: int) -> Any:
+def _expand_field(value: object, batch: Size, shape: Size, old: int) -> object:
     """Expand a field that has the batch dimensions, of which there are `old`; return any other as it is."""
     if isinstance(value, Distribution):
         return value.expand((*shape, *value.batch_shape[old:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint.autograd.backward import grad
-from adjoint.core.typing import Operand
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.distribution import Distribution
 
 
@@ -13,20 +13,20 @@ class ExponentialFamily(Distribution):
     """p(x) = exp(⟨t(x), θ⟩ - F(θ) + k(x)), of natural parameters θ, log normalizer F and carrier measure k."""
 
     @property
-    def _natural_params(self) -> tuple[Any, ...]:
+    def _natural_params(self) -> tuple[Tensor, ...]:
         """θ."""
         raise NotImplementedError
 
-    def _log_normalizer(self, *natural_params: Any) -> Any:
+    def _log_normalizer(self, *natural_params: Any) -> Tensor:
         """F(θ)."""
         raise NotImplementedError
 
     @property
-    def _mean_carrier_measure(self) -> Any:
+    def _mean_carrier_measure(self) -> Tensor | float:
         """E[k(x)]."""
         raise NotImplementedError
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """F(θ) - ⟨θ, ∇F(θ)⟩ - E[k(x)] (Nielsen and Nock, 2010)."""
         result = -self._mean_carrier_measure
         natural = [p.detach().requires_grad_() for p in self._natural_params]

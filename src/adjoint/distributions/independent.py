@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula, sum_rightmost
-
-if TYPE_CHECKING:
-    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Independent(Distribution):
@@ -80,7 +76,7 @@ class Independent(Distribution):
         """Σ log p(xᵢ)."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """The sum of the entropies."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula
 from adjoint.distributions.transformed_distribution import TransformedDistribution
@@ -19,12 +18,12 @@ class LocationScale(Distribution):
     """A distribution of loc + scale · ε, where ε has the standard distribution of the family."""
 
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
-    support: Any = constraints.real
+    support: Constraint = constraints.real
     has_rsample = True
     loc: Tensor
     scale: Tensor
 
-    def __init__(self, loc: Any, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, scale=scale)
 
     mean = formula("The location.", lambda p: p.loc)
@@ -44,7 +43,7 @@ class FoldedDistribution(TransformedDistribution):
     scale = formula("The scale of the symmetric distribution.", lambda p: p.base_dist.scale)
     mode = formula("0.", lambda p: p.scale.new_zeros(p.scale.shape))
 
-    def log_prob(self, value: Tensor) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log 2p₀, -∞ below 0."""
         value = self._check_value(value)
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
@@ -57,6 +56,6 @@ class FoldedDistribution(TransformedDistribution):
         """The inverse of P₀ at (p + 1) / 2."""
         return self.base_dist.icdf((prob + 1) / 2)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """H(p₀) - log 2."""
         return self.base_dist.entropy() - math.log(2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import MixtureSameFamilyConstraint
+from adjoint.distributions.constraints.constraint import MixtureSameFamilyConstraint, dependent_formula
 from adjoint.distributions.discrete.categorical import Categorical
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import formula
@@ -58,10 +58,10 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(event)
         super().__init__(batch_shape=components[:-1], event_shape=event, validate_args=validate_args)
 
-    @constraints.dependent_property
-    def support(self) -> MixtureSameFamilyConstraint:
-        """The intersection of the supports of the components."""
-        return MixtureSameFamilyConstraint(self._component_distribution.support)
+    support = dependent_formula(
+        "The intersection of the supports of the components.",
+        lambda p: MixtureSameFamilyConstraint(p._component_distribution.support),
+    )
 
     mixture_distribution = formula("The distribution of the component's number.", lambda p: p._mixture_distribution)
     component_distribution = formula(

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Self, TypeVar, overload
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.dtype.dtype_info import finfo
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation import creation
 from adjoint.functions.shape.shape import broadcast_tensors
 
-if TYPE_CHECKING:
-    from adjoint.core.tensor.size import Size
+Value = TypeVar("Value")
 
 EULER_GAMMA = 0.57721566490153286061  # -Γ'(1)
 
 
-class lazy_property:
+class lazy_property(Generic[Value]):
     """A property that is computed on first access and then stored in the instance."""
 
-    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+    def __init__(self, wrapped: Callable[[Any], Value]) -> None:
         self.wrapped = wrapped
         self.__name__ = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Value: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Value | Self:
         if instance is None:
             return self
         with enable_grad():
@@ -41,7 +45,7 @@ def formula(doc: str, value: Callable[[Any], Any]) -> Any:
     return property(value, doc=doc)
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """Return the values as tensors of one shape; numbers take the dtype of the first tensor, or the default one.
 
     Raises ValueError for anything but numbers and tensors.
@@ -81,7 +85,7 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
-def sum_rightmost(value: Operand, dim: int) -> Operand:
+def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """The sum over the last `dim` dimensions."""
     return value if dim == 0 else value.reshape(*value.shape[: value.dim() - dim], -1).sum(-1)
 
@@ -134,7 +138,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return flat.scatter(-1, places, vec).reshape(*vec.shape[:-1], side, side)
 
 
-def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
+def _standard_normal(shape: Sequence[int], dtype: DtypeLike, device: DeviceLike = None) -> Tensor:
     return creation.empty(shape, dtype=dtype, device=device).normal_()
 
 

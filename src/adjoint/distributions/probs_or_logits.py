@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
@@ -26,17 +24,20 @@ class ProbsOrLogitsDistribution(Distribution):
 
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
 
-    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits)
 
     def _init_probs_or_logits(
-        self, validate_args: bool | None, probs: Tensor | float | None, logits: Tensor | float | None, **others: Any
+        self, validate_args: bool | None, probs: Operand, logits: Operand, **others: Tensor | float
     ) -> None:
         """Set up a distribution of numbers, one for each element of the parameters."""
         self._set_probs_or_logits(probs, logits, **others)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    def _set_probs_or_logits(self, probs: Tensor | float | None, logits: Tensor | float | None, **others: Any) -> None:
+    def _set_probs_or_logits(self, probs: Operand, logits: Operand, **others: Tensor | float) -> None:
         """Set `probs` or `logits`, and other parameters, broadcast, in its dtype."""
         name = name_of_given(probs, logits)
         *rest, self._param = broadcast_all(*others.values(), logits if probs is None else probs)
@@ -45,18 +46,18 @@ class ProbsOrLogitsDistribution(Distribution):
             vars(self)[other] = value.type_as(self._param)
 
     @lazy_property
-    def logits(self) -> Operand:
+    def logits(self) -> Tensor:
         """log p - log(1 - p)."""
         return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
-    def probs(self) -> Operand:
+    def probs(self) -> Tensor:
         """1 / (1 + e^-logits)."""
         return logits_to_probs(self.logits, is_binary=True)
 
     param_shape = formula("The shape of the parameter.", lambda p: p._param.size())
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
+    def _new(self, *args: object, **kwargs: object) -> Tensor:
         return self._param.new(*args, **kwargs)
 
     def _enumerate_counts(self, count: int, expand: bool) -> Tensor:

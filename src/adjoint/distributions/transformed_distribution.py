@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Self
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.size import Size
-from adjoint.core.typing import Operand
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.independent import Independent
 from adjoint.distributions.parameters import formula, sum_rightmost
@@ -35,9 +37,14 @@ class TransformedDistribution(Distribution):
 
     arg_constraints = constraints.of()
 
-    def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
         if isinstance(transforms, Transform):
-            self.transforms: list[Any] = [transforms]
+            self.transforms = [transforms]
         elif not isinstance(transforms, list):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
         elif not all(isinstance(t, Transform) for t in transforms):
@@ -56,13 +63,13 @@ class TransformedDistribution(Distribution):
             base_distribution = base_distribution.expand(expanded[: len(expanded) - base_dims])
         if into > base_dims:
             base_distribution = Independent(base_distribution, into - base_dims)
-        self.base_dist: Any = base_distribution
+        self.base_dist = base_distribution
         cut = len(shape) - max(out_of, base_dims + out_of - into)
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Self | None = None) -> Self:
         """The same distributions repeated to `batch_shape`."""
-        new: Any = self._get_checked_instance(TransformedDistribution, _instance)
+        new = self._get_checked_instance(TransformedDistribution, _instance)
         shape = (*batch_shape, *self.event_shape)
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
@@ -70,7 +77,7 @@ class TransformedDistribution(Distribution):
         return super().expand(batch_shape, new)
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The codomain of the last transform, over all of an event."""
         if not self.transforms:
             return self.base_dist.support
@@ -80,29 +87,25 @@ class TransformedDistribution(Distribution):
 
     has_rsample = formula("True if the base has `rsample`.", lambda p: p.base_dist.has_rsample)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """f of a sample of the base."""
         with no_grad():
             return self._apply_transforms(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """f of a sample of the base, through which gradients flow."""
         return self._apply_transforms(self.base_dist.rsample(sample_shape))
 
-    def _apply_transforms(self, x: Operand) -> Any:
+    def _apply_transforms(self, x: Tensor) -> Tensor:
         for transform in self.transforms:
             x = transform(x)
         return x
 
-    def _invert_transforms(self, y: Operand) -> Any:
-        for transform in reversed(self.transforms):
-            y = transform.inv(y)
-        return y
-
-    def log_prob(self, value: Operand) -> Any:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log p(x) - log |dy/dx| at the x of this y."""
         y = self._check_value(value)
-        dims, result = len(self.event_shape), 0.0
+        dims = len(self.event_shape)
+        result: Tensor | float = 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             dims += transform.domain.event_dim - transform.codomain.event_dim
@@ -111,18 +114,20 @@ class TransformedDistribution(Distribution):
             y = x
         return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
-    def _monotonize_cdf(self, value: Operand) -> Any:
+    def _monotonize_cdf(self, value: Tensor) -> Tensor:
         """`value`, or 1 - `value` where the transforms decrease."""
-        sign: Any = functools.reduce(operator.mul, (t.sign for t in self.transforms), 1)
+        sign: Tensor | int = functools.reduce(operator.mul, (t.sign for t in self.transforms), 1)
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
-    def cdf(self, value: Operand) -> Any:
+    def cdf(self, value: Tensor) -> Tensor:
         """P[x ≤ f⁻¹(value)], or its complement where f decreases."""
-        x = self._invert_transforms(value)
+        x = value
+        for transform in reversed(self.transforms):
+            x = transform.inv(x)
         if self._validate_args:
             self.base_dist._validate_sample(x)
         return self._monotonize_cdf(self.base_dist.cdf(x))
 
-    def icdf(self, value: Operand) -> Any:
+    def icdf(self, value: Tensor) -> Tensor:
         """f of the base's inverse."""
         return self._apply_transforms(self.base_dist.icdf(self._monotonize_cdf(value)))

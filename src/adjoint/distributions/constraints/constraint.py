@@ -7,7 +7,6 @@ from typing import Any
 
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions.parameters import formula
 from adjoint.functions.shape import join
 
@@ -15,10 +14,10 @@ from adjoint.functions.shape import join
 class Constraint:
     """A set of values, each with `event_dim` dimensions."""
 
-    is_discrete: Any = False
+    is_discrete: Any = False  # bool and int, in some classes as properties
     event_dim: Any = 0
 
-    def check(self, value: Operand) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Test each event: a bool tensor of the shape of the batch."""
         raise NotImplementedError
 
@@ -48,7 +47,7 @@ class _Dependent(Constraint):
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, value: Operand) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Raise ValueError: there is nothing to check against."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
@@ -68,6 +67,12 @@ class _DependentProperty(property, _Dependent):
 
     def __call__(self, fn: Any) -> _DependentProperty:  # type: ignore[override]
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
+
+
+def dependent_formula(doc: str, value: Callable[[Any], Constraint], **known: bool | int) -> Constraint:
+    """Return a property as `formula` does, for a constraint; `known`: its `is_discrete` and `event_dim`, if fixed."""
+    value.__doc__ = doc
+    return _DependentProperty(value, **known)
 
 
 class _DerivedConstraint(Constraint):
@@ -150,7 +155,7 @@ class _Cat(_ConstraintSequence):
         if len(self.lengths) != len(self.cseq):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
 
-    def check(self, value: Operand) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         """Test each part by its own constraint."""
         self._check_dim(value)
         parts = value.split(self.lengths, self.dim)
@@ -193,7 +198,7 @@ def all_rightmost(holds: Tensor, dims: int) -> Tensor:
     return holds.reshape(*holds.shape[: holds.dim() - dims], -1).all(-1)
 
 
-def _require_static(value: Operand, name: str) -> Any:
+def _require_static(value: object, name: str) -> object:
     if value is NotImplemented:
         raise NotImplementedError(f".{name} cannot be determined statically")
     return value

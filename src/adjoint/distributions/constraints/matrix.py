@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions.constraints.constraint import Constraint, all_rightmost, can_validate_values
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise import allclose
@@ -48,7 +45,7 @@ class _Square(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Operand) -> Operand:
+    def check(self, value: Tensor) -> Tensor:
         return creation.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype="bool")
 
 
@@ -64,7 +61,7 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
-    def check(self, value: Operand) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         symmetric_ = super().check(value)
         return symmetric_ if _fails(symmetric_) else (eigvalsh(value) >= 0).all(-1)
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from adjoint.core.typing import Operand
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.constraints.constraint import Constraint
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 
 class _Real(Constraint):
@@ -45,17 +40,17 @@ class _BoundConstraint(Constraint):
 
 
 class _LowerBoundConstraint(_BoundConstraint):
-    def __init__(self, lower_bound: Operand) -> None:
+    def __init__(self, lower_bound: Tensor | float) -> None:
         self.lower_bound = lower_bound
 
 
 class _UpperBoundConstraint(_BoundConstraint):
-    def __init__(self, upper_bound: Operand) -> None:
+    def __init__(self, upper_bound: Tensor | float) -> None:
         self.upper_bound = upper_bound
 
 
 class _TwoBoundConstraint(_BoundConstraint):
-    def __init__(self, lower_bound: Operand, upper_bound: Operand) -> None:
+    def __init__(self, lower_bound: Tensor | float, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
 
@@ -108,7 +103,7 @@ class _IntegerLessThan(_UpperBoundConstraint):
 
     is_discrete = True
 
-    def check(self, value: Operand) -> Any:
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
@@ -135,7 +130,7 @@ class _Multinomial(Constraint):
 
     is_discrete, event_dim = True, 1
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Tensor | float) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:

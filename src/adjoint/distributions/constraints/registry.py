@@ -5,33 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjoint.core.typing import Function, Operand
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.distributions import constraints, transforms
 from adjoint.distributions.constraints.constraint import Constraint
+from adjoint.distributions.transforms import Transform
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+
+Factory = Callable[[Any], Transform]  # of a constraint, whose class it is registered for
 
 
 class ConstraintRegistry:
     """Registry of functions that make a transform for a constraint, by its class."""
 
     def __init__(self) -> None:
-        self._registry: dict[type, Callable[[Any], Any]] = {}
+        self._registry: dict[type, Factory] = {}
 
-    def register(self, constraint: Any, factory: Function | None = None) -> Function:
+    def register(self, constraint: type[Constraint] | Constraint, factory: Function | None = None) -> Function:
         """Register `factory` for a class of constraints, or for that of an instance; usable as a decorator.
 
         Raises TypeError for anything but a constraint.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
-        kind = type(constraint) if isinstance(constraint, Constraint) else constraint
+        kind: object = type(constraint) if isinstance(constraint, Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, Constraint):
             raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
         self._registry[kind] = factory
         return factory
 
-    def __call__(self, constraint: Any) -> Any:
+    def __call__(self, constraint: Constraint) -> Transform:
         """The transform onto `constraint`. Raises NotImplementedError where none is registered."""
         factory = self._registry.get(type(constraint))
         if factory is None:
@@ -43,11 +48,11 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _compose_affine(loc: Any, scale: Operand, first: Any) -> Any:
+def _compose_affine(loc: Tensor | float, scale: Tensor | float, first: Transform) -> Transform:
     return transforms.ComposeTransform([first, transforms.AffineTransform(loc, scale)])
 
 
-def _transform_to_interval(c: Any) -> Any:
+def _transform_to_interval(c: Any) -> Transform:
     """σ(x), stretched from the lower to the upper bound."""
     bounds = (c.lower_bound, c.upper_bound)
     if all(isinstance(b, int | float) for b in bounds) and bounds == (0, 1):
@@ -56,7 +61,7 @@ def _transform_to_interval(c: Any) -> Any:
 
 
 # Of a class of constraints the transform, the same in both registries.
-_COMMON_FACTORIES: dict[Any, Callable[[Any], Any]] = {
+_COMMON_FACTORIES: dict[type[Constraint] | Constraint, Factory] = {
     constraints.real: lambda c: transforms.identity_transform,
     constraints.greater_than: lambda c: _compose_affine(c.lower_bound, 1, transforms.ExpTransform()),
     constraints.greater_than_eq: lambda c: _compose_affine(c.lower_bound, 1, transforms.ExpTransform()),
@@ -82,13 +87,13 @@ def _register_common() -> None:
 def _register_parts(registry: ConstraintRegistry) -> None:
     """Register the transforms of composed constraints: the registry's own transforms of their parts."""
 
-    def to_independent(c: Any) -> Any:
+    def to_independent(c: Any) -> Transform:
         return transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims)
 
-    def to_cat(c: Any) -> Any:
+    def to_cat(c: Any) -> Transform:
         return transforms.CatTransform([registry(part) for part in c.cseq], c.dim, c.lengths)
 
-    def to_stack(c: Any) -> Any:
+    def to_stack(c: Any) -> Transform:
         return transforms.StackTransform([registry(part) for part in c.cseq], c.dim)
 
     registry.register(constraints.independent, to_independent)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.continuous.gamma import Chi2
 from adjoint.distributions.location_scale import FoldedDistribution, LocationScale
@@ -25,7 +23,7 @@ class Cauchy(LocationScale):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """m + εγ, where ε is standard Cauchy."""
         shape = self._extended_shape(sample_shape)
-        noise: Any = creation.empty(shape, dtype=self.loc.dtype)
+        noise = creation.empty(shape, dtype=self.loc.dtype)
         return self.loc + noise.cauchy_() * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -42,7 +40,7 @@ class Cauchy(LocationScale):
         """m + γ tan π(p - ½)."""
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log 4πγ."""
         return math.log(4 * math.pi) + self.scale.log()
 
@@ -50,7 +48,7 @@ class Cauchy(LocationScale):
 class HalfCauchy(FoldedDistribution):
     """Half-Cauchy distribution: |x| of a Cauchy x around 0; p(x) = 2 / πγ(1 + (x/γ)²) for x ≥ 0, γ = `scale`."""
 
-    def __init__(self, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)
 
     mean = formula("∞.", lambda p: p.base_dist.variance)
@@ -77,7 +75,8 @@ class StudentT(LocationScale):
     df: Tensor
 
     def __init__(
-        self, df: Operand, loc: Operand = 0.0, scale: Operand = 1.0, validate_args: bool | None = None
+        self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
     ) -> None:
         self._init_elementwise(validate_args, df=df, loc=loc, scale=scale)
         self._chi2 = Chi2(self.df)
@@ -85,7 +84,7 @@ class StudentT(LocationScale):
     mean = formula("μ where ν > 1, else NaN.", lambda p: where(p.df <= 1, math.nan, p.loc))
 
     @property
-    def variance(self) -> Operand:
+    def variance(self) -> Tensor:
         """σ²ν / (ν - 2) where ν > 2, else ∞, and NaN where there is no mean."""
         finite = self.df > 2
         df = where(finite, self.df, 3.0)
@@ -105,7 +104,7 @@ class StudentT(LocationScale):
         constant = constant + half.lgamma() - (half + 0.5).lgamma()
         return -0.5 * (self.df + 1.0) * (y**2.0 / self.df).log1p() - constant
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log σ + ½(ν + 1)(ψ((ν + 1)/2) - ψ(ν/2)) + ½ log ν + log B(ν/2, ½)."""
         low, high = 0.5 * self.df, 0.5 * (self.df + 1)
         log_beta = low.lgamma() + math.lgamma(0.5) - high.lgamma()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import can_validate_values
+from adjoint.distributions.constraints.constraint import Constraint, can_validate_values
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import broadcast_all, clamp_probs, formula, lazy_property, logits_to_probs
@@ -25,14 +23,14 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     Between `lims`, near λ = ½, a series replaces 0/0.
     """
 
-    support: Any = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
     _mean_carrier_measure = 0
     has_rsample = True
 
     def __init__(
         self,
-        probs: Operand = None,
-        logits: Operand = None,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
@@ -46,17 +44,17 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         Distribution.__init__(self, self._param.shape, validate_args=validate_args)
 
     @lazy_property
-    def probs(self) -> Operand:
+    def probs(self) -> Tensor:
         """1 / (1 + e^-logits), kept off 0 and 1."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
-    def _cut_probs(self) -> Operand:
+    def _cut_probs(self) -> Tensor:
         return where(self._outside_unstable_region(), self.probs, self._lims[0])
 
-    def _cont_bern_log_norm(self) -> Operand:
+    def _cont_bern_log_norm(self) -> Tensor:
         """log C(λ) = log(2 artanh(1 - 2λ) / (1 - 2λ)), near ½ by its series."""
         cut = self._cut_probs()
         below, above = where(cut <= 0.5, cut, 0.0), where(cut >= 0.5, cut, 1.0)
@@ -66,7 +64,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         return where(self._outside_unstable_region(), exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """λ / (2λ - 1) + 1 / 2 artanh(1 - 2λ)."""
         cut = self._cut_probs()
         exact = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
@@ -74,7 +72,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         return where(self._outside_unstable_region(), exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
 
     @property
-    def variance(self) -> Operand:
+    def variance(self) -> Tensor:
         """λ(λ - 1) / (1 - 2λ)² + 1 / (2 artanh(1 - 2λ))²."""
         cut = self._cut_probs()
         exact = cut * (cut - 1.0) / (1.0 - 2.0 * cut).pow(2) + 1.0 / ((-cut).log1p() - cut.log()).pow(2)
@@ -91,7 +89,7 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
-    def cdf(self, value: Operand) -> Operand:
+    def cdf(self, value: Tensor) -> Tensor:
         """(λˣ (1 - λ)^(1 - x) + λ - 1) / (2λ - 1), and x near λ = ½."""
         value, cut = self._check_value(value), self._cut_probs()
         exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
@@ -99,21 +97,21 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         ends = where(value >= 1.0, creation.ones_like(value), inside)
         return where(value <= 0.0, creation.zeros_like(value), ends)
 
-    def icdf(self, value: Tensor) -> Operand:
+    def icdf(self, value: Tensor) -> Tensor:
         """(log(1 - λ + p(2λ - 1)) - log(1 - λ)) / (log λ - log(1 - λ)), and p near λ = ½."""
         cut = self._cut_probs()
         rest = (-cut).log1p()
         exact = ((-cut + value * (2.0 * cut - 1.0)).log1p() - rest) / (cut.log() - rest)
         return where(self._outside_unstable_region(), exact, value)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """E[x] (log(1 - λ) - log λ) - log C(λ) - log(1 - λ)."""
         rest = (-self.probs).log1p()
         return self.mean * (rest - self.probs.log()) - self._cont_bern_log_norm() - rest
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.logits,))
 
-    def _log_normalizer(self, x: Operand) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Tensor:
         low, high = self._lims[0] - 0.5, self._lims[1] - 0.5
         outside = (x <= low) | (x > high)
         cut = where(outside, x, low)

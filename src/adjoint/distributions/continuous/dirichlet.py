@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint
 from adjoint.distributions.continuous.uniform import Uniform
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula
@@ -58,7 +57,7 @@ class Dirichlet(ExponentialFamily):
     mean = formula("αᵢ / Σ α.", lambda p: p.concentration / p.concentration.sum(-1, True))
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """(αᵢ - 1) / Σ (α - 1); the corner of the largest α where all are below 1."""
         over = (self.concentration - 1).clamp(min=0.0)
         mode = over / over.sum(-1, True)
@@ -66,12 +65,12 @@ class Dirichlet(ExponentialFamily):
         return where((self.concentration < 1).all(dim=-1, keepdim=True), corner, mode)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """αᵢ (Σ α - αᵢ) / (Σ α)² (Σ α + 1)."""
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """Σ log Γ(αᵢ) - log Γ(α₀) - (k - α₀) ψ(α₀) - Σ (αᵢ - 1) ψ(αᵢ), where α₀ = Σ α."""
         a, total = self.concentration, self.concentration.sum(-1)
         log_beta = a.lgamma().sum(-1) - total.lgamma()
@@ -79,7 +78,7 @@ class Dirichlet(ExponentialFamily):
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration,))
 
-    def _log_normalizer(self, x: Operand) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Tensor:
         return x.lgamma().sum(-1) - x.sum(-1).lgamma()
 
 
@@ -99,10 +98,12 @@ class Beta(ExponentialFamily):
     """
 
     arg_constraints = constraints.of(concentration1=constraints.positive, concentration0=constraints.positive)
-    support: Any = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         both = join.stack(list(broadcast_all(concentration1, concentration0)), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
@@ -127,13 +128,13 @@ class Beta(ExponentialFamily):
         value = self._check_value(value)
         return self._dirichlet.log_prob(join.stack([value, 1.0 - value], -1))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """The entropy of the Dirichlet distribution."""
         return self._dirichlet.entropy()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration1, p.concentration0))
 
-    def _log_normalizer(self, x: Operand, y: Operand) -> Any:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         return x.lgamma() + y.lgamma() - (x + y).lgamma()
 
 
@@ -144,7 +145,9 @@ class Kumaraswamy(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         low, high = creation.zeros_like(self.concentration0), creation.ones_like(self.concentration0)
         transforms = [
@@ -163,7 +166,7 @@ class Kumaraswamy(TransformedDistribution):
     mean = formula("b B(1 + 1/a, b).", lambda p: p._moment(1))
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """((a - 1) / (ab - 1))^(1/a) where both are at least 1, else NaN."""
         a, b = self.concentration1, self.concentration0
         log_mode = b.reciprocal() * (-b).log1p() - (-b * a).log1p()
@@ -171,7 +174,7 @@ class Kumaraswamy(TransformedDistribution):
 
     variance = formula("E[x²] - E[x]².", lambda p: p._moment(2) - p.mean.pow(2))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """1 - 1/b + (1 - 1/a) H(b) - log ab, where H(b) = ψ(b + 1) + γ is the harmonic number."""
         a, b = self.concentration1, self.concentration0
         harmonic = (b + 1).digamma() + EULER_GAMMA

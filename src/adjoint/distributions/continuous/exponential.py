@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import dependent_formula
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.location_scale import LocationScale
 from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula, uniform
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from adjoint.functions.creation import creation
-
-if TYPE_CHECKING:
-    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Exponential(ExponentialFamily):
@@ -40,7 +36,7 @@ class Exponential(ExponentialFamily):
     _mean_carrier_measure = 0
     rate: Tensor
 
-    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
     mean = formula("1/λ.", lambda p: p.rate.reciprocal())
@@ -65,13 +61,13 @@ class Exponential(ExponentialFamily):
         """-log(1 - p) / λ."""
         return -(-value).log1p() / self.rate
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """1 - log λ."""
         return 1.0 - self.rate.log()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (-p.rate,))
 
-    def _log_normalizer(self, x: Tensor) -> Operand:
+    def _log_normalizer(self, x: Tensor) -> Tensor:
         return -(-x).log()
 
 
@@ -112,7 +108,7 @@ class Laplace(LocationScale):
         away = value - 0.5
         return self.loc - self.scale * away.sign() * (-2 * away.abs()).log1p()
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """1 + log 2b."""
         return 1 + (2 * self.scale).log()
 
@@ -122,19 +118,18 @@ class Pareto(TransformedDistribution):
 
     arg_constraints = constraints.of(alpha=constraints.positive, scale=constraints.positive)
 
-    def __init__(self, scale: Operand, alpha: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Constraint:
-        """[m, ∞)."""
-        return constraints.greater_than_eq(self.scale)
+    support = dependent_formula(
+        "[m, ∞).", lambda p: constraints.greater_than_eq(p.scale), is_discrete=False, event_dim=0
+    )
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """αm / (α - 1) where α > 1, else ∞."""
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
@@ -147,7 +142,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha.clamp(min=2)
         return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log(m/α) + 1 + 1/α."""
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
 
@@ -158,7 +153,7 @@ class Weibull(TransformedDistribution):
     arg_constraints = constraints.of(scale=constraints.positive, concentration=constraints.positive)
     support = constraints.positive
 
-    def __init__(self, scale: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(creation.ones_like(self.scale), validate_args=validate_args)
@@ -172,7 +167,7 @@ class Weibull(TransformedDistribution):
     mean = formula("λ Γ(1 + 1/k).", lambda p: p.scale * p._moment(1).exp())
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """λ ((k - 1) / k)^(1/k)."""
         k = self.concentration
         return self.scale * ((k - 1) / k) ** k.reciprocal()
@@ -181,7 +176,7 @@ class Weibull(TransformedDistribution):
         "λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²).", lambda p: p.scale.pow(2) * (p._moment(2).exp() - (2 * p._moment(1)).exp())
     )
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """γ (1 - 1/k) + log(λ/k) + 1."""
         inverse = self.concentration_reciprocal
         return EULER_GAMMA * (1 - inverse) + (self.scale * inverse).log() + 1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -44,7 +42,7 @@ class Gamma(ExponentialFamily):
     concentration: Tensor
     rate: Tensor
 
-    def __init__(self, concentration: Operand, rate: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, concentration=concentration, rate=rate)
 
     mean = formula("α / β.", lambda p: p.concentration / p.rate)
@@ -70,14 +68,14 @@ class Gamma(ExponentialFamily):
         """P(α, βx), the regularized incomplete gamma function."""
         return igamma(self.concentration, self.rate * self._check_value(value))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """α - log β + log Γ(α) + (1 - α) ψ(α)."""
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.concentration - 1, -p.rate))
 
-    def _log_normalizer(self, x: Tensor, y: Tensor) -> Operand:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
 
 
@@ -86,7 +84,7 @@ class Chi2(Gamma):
 
     arg_constraints = constraints.of(df=constraints.positive)
 
-    def __init__(self, df: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     df = formula("ν.", lambda p: p.concentration * 2)
@@ -99,7 +97,7 @@ class InverseGamma(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration: Operand, rate: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         power = PowerTransform(creation.tensor(-1.0, dtype=base.rate.dtype))
         super().__init__(base, power, validate_args=validate_args)
@@ -108,19 +106,19 @@ class InverseGamma(TransformedDistribution):
     rate = formula("β.", lambda p: p.base_dist.rate)
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """β / (α - 1) where α > 1, else ∞."""
         return where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf)
 
     mode = formula("β / (α + 1).", lambda p: p.rate / (p.concentration + 1))
 
     @property
-    def variance(self) -> Operand:
+    def variance(self) -> Tensor:
         """β² / (α - 1)²(α - 2) where α > 2, else ∞."""
         a = self.concentration
         return where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """α + log β + log Γ(α) - (1 + α) ψ(α)."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
@@ -135,24 +133,24 @@ class FisherSnedecor(Distribution):
     df1: Tensor
     df2: Tensor
 
-    def __init__(self, df1: Operand, df2: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, df1=df1, df2=df2)
         self._gamma1, self._gamma2 = Gamma(self.df1 * 0.5, self.df1), Gamma(self.df2 * 0.5, self.df2)
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """d₂ / (d₂ - 2) where d₂ > 2, else NaN."""
         d2 = where(self.df2 <= 2, math.nan, self.df2)
         return d2 / (d2 - 2)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """(d₁ - 2)/d₁ · d₂/(d₂ + 2) where d₁ > 2, else NaN."""
         mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
         return where(self.df1 <= 2, math.nan, mode)
 
     @property
-    def variance(self) -> Operand:
+    def variance(self) -> Tensor:
         """2 d₂² (d₁ + d₂ - 2) / d₁ (d₂ - 2)² (d₂ - 4) where d₂ > 4, else NaN."""
         d1, d2 = self.df1, where(self.df2 <= 4, math.nan, self.df2)
         return 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.location_scale import FoldedDistribution, LocationScale
@@ -68,7 +67,7 @@ class Normal(LocationScale, ExponentialFamily):
         """μ + √2σ erf⁻¹(2p - 1)."""
         return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """½ + ½ log 2π + log σ."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
@@ -76,14 +75,14 @@ class Normal(LocationScale, ExponentialFamily):
         "The natural parameters θ.", lambda p: (p.loc / p.scale.pow(2), -0.5 * p.scale.pow(2).reciprocal())
     )
 
-    def _log_normalizer(self, x: Tensor, y: Tensor) -> Operand:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
 
 
 class HalfNormal(FoldedDistribution):
     """Half-normal distribution: |x| of a normal x; p(x) = √(2/π) exp(-x² / 2σ²) / σ for x ≥ 0, σ = `scale`."""
 
-    def __init__(self, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
     mean = formula("σ √(2/π).", lambda p: p.scale * math.sqrt(2 / math.pi))
@@ -109,7 +108,7 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
@@ -124,7 +123,7 @@ class LogNormal(TransformedDistribution):
         square = self.scale.pow(2)
         return square.expm1() * (2 * self.loc + square).exp()
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """μ more than the normal's."""
         return self.base_dist.entropy() + self.loc
 
@@ -136,7 +135,7 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand([1])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.discrete.categorical import Categorical, _CategoricalVector
@@ -13,9 +13,6 @@ from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform, SigmoidTransform
 from adjoint.functions.creation import creation, random
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 _NOT_EXPANDED = frozenset({"temperature"})
 
@@ -27,7 +24,8 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
@@ -63,7 +61,8 @@ class RelaxedBernoulli(_RelaxedDistribution):
     support = constraints.unit_interval
 
     def __init__(
-        self, temperature: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
@@ -77,7 +76,8 @@ class ExpRelaxedCategorical(_CategoricalVector):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Operand, probs: Operand = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
         self._init_over_categories(Categorical(probs, logits), validate_args)
@@ -104,7 +104,8 @@ class RelaxedOneHotCategorical(_RelaxedDistribution):
     support = constraints.simplex
 
     def __init__(
-        self, temperature: Operand, probs: Operand = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: Operand, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

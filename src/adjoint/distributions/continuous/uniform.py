@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import Constraint, dependent_formula
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.location_scale import LocationScale
 from adjoint.distributions.parameters import EULER_GAMMA, broadcast_all, formula
@@ -18,9 +17,6 @@ from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.functions.creation import creation, random
 from adjoint.functions.elementwise.allclose import isclose
 from adjoint.functions.elementwise.pointwise import where
-
-if TYPE_CHECKING:
-    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Uniform(Distribution):
@@ -43,17 +39,16 @@ class Uniform(Distribution):
     low: Tensor
     high: Tensor
 
-    def __init__(self, low: Operand, high: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, low=low, high=high)
 
     arg_constraints = formula(
         "low < high.", lambda p: {"low": constraints.less_than(p.high), "high": constraints.greater_than(p.low)}
     )
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Constraint:
-        """[low, high]."""
-        return constraints.interval(self.low, self.high)
+    support = dependent_formula(
+        "[low, high].", lambda p: constraints.interval(p.low, p.high), is_discrete=False, event_dim=0
+    )
 
     mean = formula("½(low + high).", lambda p: (p.high + p.low) / 2)
     mode = formula("There is none: NaN.", lambda p: math.nan * p.high)
@@ -79,7 +74,7 @@ class Uniform(Distribution):
         """low + p (high - low)."""
         return value * (self.high - self.low) + self.low
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log(high - low)."""
         return (self.high - self.low).log()
 
@@ -90,7 +85,7 @@ class Gumbel(TransformedDistribution):
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive)
     support = constraints.real
 
-    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = finfo(self.loc.dtype)
         low, high = (creation.full_like(self.loc, bound) for bound in (limits.tiny, 1 - limits.eps))
@@ -112,7 +107,7 @@ class Gumbel(TransformedDistribution):
     stddev = formula("πβ / √6.", lambda p: (math.pi / math.sqrt(6)) * p.scale)
     variance = formula("π²β² / 6.", lambda p: p.stddev.pow(2))
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log β + γ + 1."""
         return self.scale.log() + (1 + EULER_GAMMA)
 
@@ -126,24 +121,27 @@ class GeneralizedPareto(LocationScale):
     arg_constraints = constraints.of(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
     concentration: Tensor
 
-    def __init__(self, loc: Operand, scale: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self._init_elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """[loc, ∞), or [loc, loc - scale/ξ] where ξ < 0."""
         bounded = self.concentration < 0
         return constraints.interval(self.loc, where(bounded, self.loc - self.scale / self.concentration, math.inf))
 
     @property
-    def mean(self) -> Operand:
+    def mean(self) -> Tensor:
         """loc + scale / (1 - ξ) where ξ < 1, else NaN."""
         finite = self.concentration < 1
         shape = where(finite, self.concentration, 0.5)
         return where(finite, self.loc + self.scale / (1 - shape), math.nan)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """scale² / (1 - ξ)² (1 - 2ξ) where ξ < ½, else NaN."""
         finite = self.concentration < 0.5
         shape = where(finite, self.concentration, 0.25)
@@ -153,12 +151,12 @@ class GeneralizedPareto(LocationScale):
         """The inverse of the cdf at a uniform number."""
         return self.icdf(random.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
-    def _shape(self) -> tuple[Any, Any]:
+    def _shape(self) -> tuple[Tensor, Tensor]:
         """Return a mask of ξ = 0, and ξ with 1 where the mask is set."""
         zero = isclose(self.concentration, creation.zeros_like(self.concentration))
         return zero, where(zero, 1.0, self.concentration)
 
-    def log_prob(self, value: Tensor) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """-log scale - (1/ξ + 1) log(1 + ξz), -log scale - z for ξ = 0."""
         z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
@@ -166,7 +164,7 @@ class GeneralizedPareto(LocationScale):
         other = where(power == 0, power, power * (shape * z).log1p())
         return -self.scale.log() - where(zero, z, other)
 
-    def log_survival_function(self, value: Tensor) -> Operand:
+    def log_survival_function(self, value: Tensor) -> Tensor:
         """log P[X > x]."""
         z = (self._check_value(value) - self.loc) / self.scale
         zero, shape = self._shape()
@@ -180,13 +178,13 @@ class GeneralizedPareto(LocationScale):
         """1 - P[X > x]."""
         return self.log_cdf(value).exp()
 
-    def icdf(self, value: Tensor) -> Operand:
+    def icdf(self, value: Tensor) -> Tensor:
         """loc + scale ((1 - p)^(-ξ) - 1) / ξ, loc - scale log(1 - p) for ξ = 0."""
         zero, shape = self._shape()
         rest = (-value).log1p()
         power = self.loc + self.scale / shape * (-shape * rest).expm1()
         return where(zero, self.loc - self.scale * rest, power)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """log scale + ξ + 1."""
         return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)

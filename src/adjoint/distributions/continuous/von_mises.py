@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype import float64
@@ -35,7 +35,7 @@ class VonMises(Distribution):
     loc: Tensor
     concentration: Tensor
 
-    def __init__(self, loc: Operand, concentration: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, loc=loc, concentration=concentration)
 
     mean = formula("μ.", lambda p: p.loc)
@@ -52,14 +52,14 @@ class VonMises(Distribution):
         return angle - math.log(2 * math.pi) - _log_bessel(self.concentration, 0)
 
     @lazy_property
-    def _proposal_r(self) -> Operand:
+    def _proposal_r(self) -> Tensor:
         """The parameter of the wrapped Cauchy distribution from which angles are proposed."""
         k = self.concentration.to(float64)
         tau = 1 + (1 + 4 * k**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * k)
         return where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
-    def sample(self, sample_shape: Any = ()) -> Operand:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples in float64, by rejection from a wrapped Cauchy distribution (Best and Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with no_grad():

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.constraints.constraint import can_validate_values
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -57,7 +56,7 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
         logits, value = broadcast_all(self.logits, self._check_value(value))
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """-p log p - (1 - p) log(1 - p)."""
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
@@ -67,7 +66,7 @@ class Bernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.probs.logit(),))
 
-    def _log_normalizer(self, x: Tensor) -> Operand:
+    def _log_normalizer(self, x: Tensor) -> Tensor:
         return x.exp().log1p()
 
 
@@ -79,7 +78,10 @@ class Geometric(ProbsOrLogitsDistribution):
 
     support = constraints.nonnegative_integer
 
-    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
@@ -100,12 +102,12 @@ class Geometric(ProbsOrLogitsDistribution):
             u = uniform(self._extended_shape(sample_shape), self.probs, finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Operand) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """k log(1 - p) + log p."""
         value, probs = broadcast_all(self._check_value(value), self.probs)
         failure = where((probs == 1) & (value == 0), 0.0, probs)
         return value * (-failure).log1p() + self.probs.log()
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """The entropy of one trial, over p."""
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import dependent_formula
 from adjoint.distributions.continuous.gamma import Gamma
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.parameters import broadcast_all, formula, lazy_property
@@ -16,9 +15,6 @@ from adjoint.distributions.probs_or_logits import ProbsOrLogitsDistribution
 from adjoint.functions.creation.sampling import binomial, poisson
 from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.functions.elementwise.float_functions import xlogy
-
-if TYPE_CHECKING:
-    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Binomial(ProbsOrLogitsDistribution):
@@ -44,14 +40,14 @@ class Binomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Operand = 1, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
+        self, total_count: Tensor | float = 1, probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None, validate_args: bool | None = None,
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Constraint:
-        """0, …, n."""
-        return constraints.integer_interval(0, self.total_count)
+    support = dependent_formula(
+        "0, …, n.", lambda p: constraints.integer_interval(0, p.total_count), is_discrete=True, event_dim=0
+    )
 
     mean = formula("np.", lambda p: p.total_count * p.probs)
     mode = formula("⌊(n + 1)p⌋, at most n.", lambda p: ((p.total_count + 1) * p.probs).floor().clamp(max=p.total_count))
@@ -78,7 +74,7 @@ class Binomial(ProbsOrLogitsDistribution):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
         return count
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """-Σ P[k] log P[k]. Raises NotImplementedError for different n."""
         self._count("entropy")
         log_prob = self.log_prob(self.enumerate_support(False))
@@ -101,7 +97,8 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Operand, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
+        self, total_count: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
@@ -146,7 +143,7 @@ class Poisson(ExponentialFamily):
     support = constraints.nonnegative_integer
     rate: Tensor
 
-    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._init_elementwise(validate_args, rate=rate)
 
     mean = formula("λ.", lambda p: p.rate)
@@ -165,5 +162,5 @@ class Poisson(ExponentialFamily):
 
     _natural_params = formula("The natural parameters θ.", lambda p: (p.rate.log(),))
 
-    def _log_normalizer(self, x: Operand) -> Any:
+    def _log_normalizer(self, x: Tensor) -> Tensor:
         return x.exp()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.dtype.dtype_info import finfo
@@ -12,6 +11,7 @@ from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import dependent_formula
 from adjoint.distributions.discrete.binomial import Binomial
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.parameters import (
@@ -27,9 +27,6 @@ from adjoint.functions.creation.sampling import multinomial
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.functions.nn.embedding import one_hot
 from adjoint.functions.shape.shape import broadcast_tensors
-
-if TYPE_CHECKING:
-    from adjoint.distributions.constraints.constraint import Constraint
 
 
 class Categorical(Distribution):
@@ -54,9 +51,11 @@ class Categorical(Distribution):
     arg_constraints = constraints.of(probs=constraints.simplex, logits=constraints.real_vector)
     has_enumerate_support = True
 
-    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         name = name_of_given(probs, logits)
-        given: Tensor = logits if probs is None else probs
+        given: Operand = logits if probs is None else probs
         if given.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if name == "probs":
@@ -66,24 +65,23 @@ class Categorical(Distribution):
         self._num_events = self._param.size(-1)
         super().__init__(self._param.shape[:-1], validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Constraint:
-        """0, …, K - 1."""
-        return constraints.integer_interval(0, self._num_events - 1)
+    support = dependent_formula(
+        "0, …, K - 1.", lambda p: constraints.integer_interval(0, p._num_events - 1), is_discrete=True, event_dim=0
+    )
 
     @lazy_property
-    def logits(self) -> Operand:
+    def logits(self) -> Tensor:
         """log p."""
         return probs_to_logits(self.probs)
 
     @lazy_property
-    def probs(self) -> Operand:
+    def probs(self) -> Tensor:
         """softmax of the logits."""
         return logits_to_probs(self.logits)
 
     param_shape = formula("The shape of the parameter.", lambda p: p._param.size())
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
+    def _new(self, *args: object, **kwargs: object) -> Tensor:
         return self._param.new(*args, **kwargs)
 
     mean = formula("NaN: there is none.", lambda p: creation.full(p._extended_shape(), math.nan, dtype=p.probs.dtype))
@@ -102,7 +100,7 @@ class Categorical(Distribution):
         places, logits = broadcast_tensors(self._check_value(value).long().unsqueeze(-1), self.logits)
         return logits.gather(-1, places[..., :1]).squeeze(-1)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """-Σ p log p."""
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
@@ -128,7 +126,7 @@ class _CategoricalVector(Distribution):
     logits = formula("log p.", lambda p: p._categorical.logits)
     param_shape = formula("The shape of the parameter.", lambda p: p._categorical.param_shape)
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
+    def _new(self, *args: object, **kwargs: object) -> Tensor:
         return self._categorical._new(*args, **kwargs)
 
 
@@ -151,7 +149,9 @@ class OneHotCategorical(_CategoricalVector):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         self._init_over_categories(Categorical(probs, logits), validate_args)
 
     @property
@@ -173,11 +173,11 @@ class OneHotCategorical(_CategoricalVector):
         """logits[k]."""
         return self._categorical.log_prob(self._check_value(value).max(-1)[1])
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """-Σ p log p."""
         return self._categorical.entropy()
 
-    def enumerate_support(self, expand: bool = True) -> Operand:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """The rows of the identity."""
         n, batch = self.event_shape[0], self._batch_shape
         values = creation.eye(n, dtype=self._param.dtype).view(n, *(1,) * len(batch), n)
@@ -203,17 +203,17 @@ class Multinomial(_CategoricalVector):
     total_count: int
 
     def __init__(
-        self, total_count: int = 1, probs: Operand = None, logits: Operand = None, validate_args: bool | None = None
+        self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
         self._init_over_categories(Categorical(probs=probs, logits=logits), validate_args)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> Constraint:
-        """Counts of sum n."""
-        return constraints.multinomial(self.total_count)
+    support = dependent_formula(
+        "Counts of sum n.", lambda p: constraints.multinomial(p.total_count), is_discrete=True, event_dim=1
+    )
 
     mean = formula("np.", lambda p: p.probs * p.total_count)
     variance = formula("np(1 - p).", lambda p: p.total_count * p.probs * (1 - p.probs))
@@ -224,14 +224,14 @@ class Multinomial(_CategoricalVector):
         counts = creation.zeros(self._extended_shape(sample_shape), dtype="int64")
         return counts.scatter_add(-1, drawn, creation.ones_like(drawn)).type_as(self.probs)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """n H(p) - log n! + Σₖ E[log xₖ!]."""
         counts = Binomial(self.total_count, probs=self.probs, validate_args=False)
         support = counts.enumerate_support(expand=False)[1:]
         expected = (counts.log_prob(support).exp() * (support + 1).lgamma()).sum([0, -1])
         return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + expected
 
-    def log_prob(self, value: Operand) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """log n! + Σ xₖ log pₖ - log xₖ!."""
         logits, value = broadcast_all(self.logits, self._check_value(value))
         powers = where((value == 0) & (logits == -math.inf), 0.0, logits) * value

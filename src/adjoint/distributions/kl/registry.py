@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.distribution import Distribution
 
-_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
-_DISPATCH_CACHE: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
+Formula = Callable[[Any, Any], Tensor]  # of the two distributions, each of the classes that it is registered for
+F = TypeVar("F", bound=Formula)
+
+_REGISTRY: dict[tuple[type, type], Formula] = {}
+_DISPATCH_CACHE: dict[tuple[type, type], Formula | None] = {}
 
 
-def kl_divergence(p: Distribution, q: Distribution) -> Any:
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """Return the Kullback-Leibler divergence KL(p ‖ q) = E[log p(x) - log q(x)] under p, one per batch element.
 
     Args:
@@ -37,7 +41,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     return formula(p, q)
 
 
-def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
+def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Callable[[F], F]:
     """Register the decorated function (p, q) for these classes and their subclasses.
 
     Of several that apply, the one of the nearest classes is used. Raises TypeError for anything but a class.
@@ -46,7 +50,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
         if not isinstance(kind, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
-    def register(formula: Any) -> Any:
+    def register(formula: F) -> F:
         _REGISTRY[type_p, type_q] = formula
         _DISPATCH_CACHE.clear()
         return formula
@@ -54,7 +58,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
     return register
 
 
-def _find_formula(type_p: type, type_q: type) -> Callable[[Any, Any], Any] | None:
+def _find_formula(type_p: type, type_q: type) -> Formula | None:
     """Return the formula of the nearest classes; warn where p and q have different nearest formulas."""
     candidates = [pair for pair in _REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not candidates:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation import creation
 from adjoint.functions.linalg.factorizations import cholesky
@@ -55,7 +53,7 @@ def low_rank_mahalanobis(w: Tensor, d: Tensor, x: Tensor, factor: Tensor) -> Ten
     return (x.pow(2) / d).sum(-1) - mahalanobis(factor, multiply_vector(w.mT / d.unsqueeze(-2), x))
 
 
-def pick_exactly_one(**matrices: Any) -> tuple[str, Tensor]:
+def pick_exactly_one(**matrices: Tensor | None) -> tuple[str, Tensor]:
     """Return the name and value of the given matrix. Raises ValueError unless it is exactly one."""
     given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
     if len(given) != 1:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.multivariate.cholesky_forms import (
@@ -78,9 +76,9 @@ class MultivariateNormal(_NormalVector):
     def __init__(
         self,
         loc: Tensor,
-        covariance_matrix: Operand = None,
-        precision_matrix: Operand = None,
-        scale_tril: Operand = None,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if loc.dim() < 1:
@@ -98,7 +96,7 @@ class MultivariateNormal(_NormalVector):
         self._unbroadcasted_scale_tril = cholesky_from(name, matrix)
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> Tensor:
         """L."""
         return self._square(self._unbroadcasted_scale_tril)
 
@@ -122,13 +120,13 @@ class MultivariateNormal(_NormalVector):
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + multiply_vector(self._unbroadcasted_scale_tril, noise)
 
-    def log_prob(self, value: Tensor) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """-½ (n log 2π + |L⁻¹(x - μ)|²) - Σ log Lᵢᵢ."""
         factor = self._unbroadcasted_scale_tril
         distance = mahalanobis(factor, self._check_value(value) - self.loc)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + distance) - half_log_det(factor)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """½ n (1 + log 2π) + Σ log Lᵢᵢ."""
         entropy = 0.5 * self._event_shape[0] * (1.0 + _LOG_2PI) + half_log_det(self._unbroadcasted_scale_tril)
         return entropy.expand(self._batch_shape)
@@ -198,19 +196,19 @@ class LowRankMultivariateNormal(_NormalVector):
         a = solve_triangular(self._capacitance_tril, w.mT / d.unsqueeze(-2), upper=False)
         return self._square(d.reciprocal().diag_embed() - a.mT @ a)
 
-    def rsample(self, sample_shape: Any = ()) -> Operand:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """μ + Wε + √D η, where ε and η are standard normal."""
         shape, (w, d) = self._extended_shape(sample_shape), self._parts
         few = standard_normal((*shape[:-1], w.size(-1)), self.loc)
         return self.loc + multiply_vector(w, few) + d.sqrt() * standard_normal(shape, self.loc)
 
-    def log_prob(self, value: Tensor) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """-½ (n log 2π + log det Σ + (x - μ)ᵀΣ⁻¹(x - μ))."""
         factor = self._capacitance_tril
         distance = low_rank_mahalanobis(*self._parts, self._check_value(value) - self.loc, factor)
         return -0.5 * (self._event_shape[0] * _LOG_2PI + low_rank_log_det(*self._parts, factor) + distance)
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """½ (n (1 + log 2π) + log det Σ)."""
         log_det = low_rank_log_det(*self._parts, self._capacitance_tril)
         return (0.5 * (self._event_shape[0] * (1.0 + _LOG_2PI) + log_det)).expand(self._batch_shape)

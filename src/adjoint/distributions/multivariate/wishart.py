@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import can_validate_values
+from adjoint.distributions.constraints.constraint import Constraint, can_validate_values
 from adjoint.distributions.continuous.dirichlet import Beta
 from adjoint.distributions.continuous.gamma import Chi2
 from adjoint.distributions.distribution import Distribution
@@ -46,10 +44,10 @@ class Wishart(ExponentialFamily):
 
     def __init__(
         self,
-        df: Operand,
-        covariance_matrix: Operand = None,
-        precision_matrix: Operand = None,
-        scale_tril: Operand = None,
+        df: Tensor | float,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         try:
@@ -60,7 +58,7 @@ class Wishart(ExponentialFamily):
             raise AssertionError(str(error)) from None
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
-        batch: Operand = Size(matrix.shape[:-2])
+        batch = Size(matrix.shape[:-2])
         if isinstance(df, Tensor):
             batch = broadcast_shapes(tuple(batch), tuple(df.shape))
             self.df = df.expand(batch)
@@ -82,7 +80,7 @@ class Wishart(ExponentialFamily):
         self._dist_chi2 = Chi2(df=degrees.expand(*batch, side))
 
     @property
-    def arg_constraints(self) -> dict[str, Any]:
+    def arg_constraints(self) -> dict[str, Constraint]:
         """The matrices' constraints as in `MultivariateNormal`; ν > p - 1."""
         return {
             "covariance_matrix": constraints.positive_definite,
@@ -92,7 +90,7 @@ class Wishart(ExponentialFamily):
         }
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> Tensor:
         """L with LLᵀ = V."""
         return self._unbroadcasted_scale_tril.expand(self._extended_shape())
 
@@ -114,19 +112,19 @@ class Wishart(ExponentialFamily):
     mean = formula("νV.", lambda p: p._degrees(p.df) * p.covariance_matrix)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """(ν - p - 1)V where that is positive, else NaN."""
         factor = self.df - self.event_shape[-1] - 1
         return self._degrees(where(factor <= 0, math.nan, factor)) * self.covariance_matrix
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """ν (Vᵢⱼ² + VᵢᵢVⱼⱼ)."""
         v = self.covariance_matrix
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._degrees(self.df) * (v.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
-    def _bartlett_sampling(self, sample_shape: Any) -> Tensor:
+    def _bartlett_sampling(self, sample_shape: Sequence[int]) -> Tensor:
         """LAAᵀLᵀ, where A is normal below the diagonal, and √χ² of descending degrees on it."""
         side = self._event_shape[-1]
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
@@ -158,7 +156,7 @@ class Wishart(ExponentialFamily):
         """Reduce by logical or over the dimensions after the batch's."""
         return holds.reshape(*holds.shape[: holds.dim() - len(self._batch_shape)], -1).any(-1)
 
-    def log_prob(self, value: Operand) -> Operand:
+    def log_prob(self, value: Tensor) -> Tensor:
         """½(ν - p - 1) log det X - ½ tr V⁻¹X - ½νp log 2 - ½ν log det V - log Γₚ(ν/2)."""
         value, nu, p = self._check_value(value), self.df, self._event_shape[-1]
         factor = self._unbroadcasted_scale_tril
@@ -166,7 +164,7 @@ class Wishart(ExponentialFamily):
         constant = -nu * (p * _LOG_2 / 2 + half_log_det(factor)) - mvlgamma(nu / 2, p=p)
         return constant + (nu - p - 1) / 2 * slogdet(value).logabsdet - trace / 2
 
-    def entropy(self) -> Operand:
+    def entropy(self) -> Tensor:
         """(p + 1)(½p log 2 + ½ log det V) + log Γₚ(ν/2) - ½(ν - p - 1) ψₚ(ν/2) + ½νp."""
         nu, p = self.df, self._event_shape[-1]
         places = (nu / 2).unsqueeze(-1) - creation.arange(p, dtype=nu.dtype) / 2
@@ -178,7 +176,7 @@ class Wishart(ExponentialFamily):
         "The natural parameters θ.", lambda p: (-p.precision_matrix / 2, (p.df - p._event_shape[-1] - 1) / 2)
     )
 
-    def _log_normalizer(self, x: Operand, y: Operand) -> Operand:
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         p = self._event_shape[-1]
         half = y + (p + 1) / 2
         return half * (-slogdet(-2 * x).logabsdet + _LOG_2 * p) + mvlgamma(half, p=p)
@@ -195,7 +193,7 @@ class LKJCholesky(Distribution):
     arg_constraints = constraints.of(concentration=constraints.positive)
     support = constraints.corr_cholesky
 
-    def __init__(self, dim: int, concentration: Operand = 1.0, validate_args: bool | None = None) -> None:
+    def __init__(self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim

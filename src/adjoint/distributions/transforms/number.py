@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
+from adjoint.distributions.constraints.constraint import dependent_formula
 from adjoint.distributions.parameters import broadcast_all, formula, lazy_property, sum_rightmost
-from adjoint.distributions.transforms.transform import Transform
+from adjoint.distributions.transforms.transform import Shape, Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import softplus
 from adjoint.functions.shape.shape import broadcast_shapes
@@ -20,14 +19,14 @@ from adjoint.functions.shape.shape import broadcast_shapes
 class _FixedTransform(Transform):
     """A transform without settings: two of a class are equal."""
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         return isinstance(other, type(self))
 
 
 class _IncreasingTransform(_FixedTransform):
     """An increasing function of all real numbers."""
 
-    domain: Any = constraints.real
+    domain = constraints.real
     bijective = True
     sign = +1
 
@@ -73,10 +72,10 @@ class SoftplusTransform(_IncreasingTransform):
     def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """-softplus(-x)."""
         return -softplus(-x)
 
@@ -89,10 +88,10 @@ class TanhTransform(_IncreasingTransform):
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.atanh()
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log(1 - tanh² x) = 2 (log 2 - x - softplus(-2x))."""
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
@@ -106,7 +105,7 @@ class AbsTransform(_FixedTransform):
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y
 
 
@@ -118,7 +117,7 @@ class PowerTransform(Transform):
     codomain = constraints.positive
     bijective = True
 
-    def __init__(self, exponent: Operand, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
@@ -127,7 +126,7 @@ class PowerTransform(Transform):
         """The sign of the exponent."""
         return self.exponent.sign()
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
 
     def _call(self, x: Tensor) -> Tensor:
@@ -140,7 +139,7 @@ class PowerTransform(Transform):
         """log |exponent · y / x|."""
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
+    def forward_shape(self, shape: Shape) -> Size:
         """Broadcast with the exponent."""
         return broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
 
@@ -153,26 +152,27 @@ class AffineTransform(Transform):
     _settings = ("loc", "scale", "event_dim")
     bijective = True
 
-    def __init__(self, loc: Operand, scale: Operand, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
     event_dim = formula("The dimensions of an event.", lambda t: t._event_dim)
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        """Real events."""
-        return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
+    domain = dependent_formula(
+        "Real events.",
+        lambda t: constraints.independent(constraints.real, t.event_dim) if t.event_dim else constraints.real,
+        is_discrete=False,
+    )
 
     codomain = domain
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
             return False
         return _is_equal(self.loc, other.loc) and _is_equal(self.scale, other.scale)
 
     @property
-    def sign(self) -> Tensor | float:
+    def sign(self) -> Tensor | int:
         """The sign of the scale."""
         scale = self.scale
         return scale.sign() if isinstance(scale, Tensor) else (scale > 0) - (scale < 0)
@@ -194,7 +194,7 @@ class AffineTransform(Transform):
             result, shape = sum_rightmost(result, self.event_dim), shape[: -self.event_dim]
         return result.expand(shape)
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
+    def forward_shape(self, shape: Shape) -> Size:
         """Broadcast with loc and scale."""
         settings = (tuple(getattr(v, "shape", ())) for v in (self.loc, self.scale))
         return broadcast_shapes(tuple(shape), *settings)
@@ -213,6 +213,6 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
     return clip_probabilities(x.sigmoid())
 
 
-def _is_equal(a: Operand, b: Operand) -> bool:
+def _is_equal(a: Tensor | float, b: Tensor | float) -> bool:
     equal = a == b
     return bool(equal.all()) if isinstance(equal, Tensor) else bool(equal)

@@ -7,13 +7,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, StateDict
+from adjoint.core.typing import StateDict
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import Constraint
+from adjoint.distributions.constraints.constraint import Constraint, dependent_formula
 from adjoint.distributions.parameters import formula, lazy_property, sum_rightmost
 from adjoint.functions.creation import creation
+
+Shape = tuple[int, ...]
 
 
 class Transform:
@@ -23,16 +24,16 @@ class Transform:
     `cache_size` of 1, x is remembered for its y and y for its x. Raises ValueError for any other size but 0.
     """
 
-    bijective: Any = False
-    domain: Any
-    codomain: Any
+    bijective: bool = False
+    domain: Constraint
+    codomain: Constraint
     _settings: tuple[str, ...]  # the attributes that the constructor takes, before `cache_size`
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
-        self._inv: Any = None
+        self._inv: Transform | None = None
         self._cached_x_y: tuple[Any, Any] = (None, None)
 
     def __getstate__(self) -> StateDict:
@@ -46,7 +47,7 @@ class Transform:
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> Tensor | int:
         """The sign of dy/dx. Raises NotImplementedError where it is not the same everywhere."""
         raise NotImplementedError(f"{self.__class__.__name__} is not monotone")
 
@@ -63,20 +64,20 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        owner: Any = next((c for c in type(self).__mro__ if "_settings" in vars(c)), None)
+        owner = next((c for c in type(self).__mro__ if "_settings" in vars(c)), None)
         if owner is None:
             raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
-        return owner(*[getattr(self, name) for name in owner._settings], cache_size=cache_size)
+        return owner(*[getattr(self, name) for name in self._settings], cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         return self._equals(other)
 
     __hash__ = None  # type: ignore[assignment]  # the settings may be tensors
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         return self is other
 
-    def __call__(self, x: Operand) -> Operand:
+    def __call__(self, x: Tensor) -> Tensor:
         old, known = self._cached_x_y
         if self._cache_size and x is old:
             return known
@@ -96,23 +97,23 @@ class Transform:
         if self._cache_size:
             self._cached_x_y = (x, y)
 
-    def _call(self, x: Operand) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         """y of x."""
         raise NotImplementedError
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         """x of y."""
         raise NotImplementedError
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |det dy/dx| at x, where y is its image."""
         raise NotImplementedError
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> Any:
+    def forward_shape(self, shape: Shape) -> Shape:
         """The shape of y for that of x."""
         return shape
 
-    def inverse_shape(self, shape: tuple[int, ...] | Size) -> tuple[int, ...] | Size:
+    def inverse_shape(self, shape: Shape) -> Shape:
         """The shape of x for that of y."""
         return shape
 
@@ -123,6 +124,8 @@ class Transform:
 class _InverseTransform(Transform):
     """The inverse of another transform."""
 
+    _inv: Transform
+
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
@@ -130,41 +133,34 @@ class _InverseTransform(Transform):
     def __getstate__(self) -> StateDict:
         return vars(self)
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        """The codomain of the other."""
-        return self._inv.codomain
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:
-        """The domain of the other."""
-        return self._inv.domain
+    domain = dependent_formula("The codomain of the other.", lambda t: t._inv.codomain, is_discrete=False)
+    codomain = dependent_formula("The domain of the other.", lambda t: t._inv.domain, is_discrete=False)
 
     bijective = formula("True if the other transform is bijective.", lambda t: t._inv.bijective)
     sign = formula("The sign of the other transform.", lambda t: t._inv.sign)
 
-    def with_cache(self, cache_size: int = 1) -> Any:
+    def with_cache(self, cache_size: int = 1) -> Transform:
         """Return the inverse of the other transform with a cache."""
         return self.inv.with_cache(cache_size).inv
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._inv!r})"
 
-    def __call__(self, x: Operand) -> Operand:
+    def __call__(self, x: Tensor) -> Tensor:
         return self._inv._inv_call(x)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """-log |det dx/dy|."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> tuple[int, int] | Size:
+    def forward_shape(self, shape: Shape) -> Shape:
         """The shape of the other transform's input."""
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Size:
+    def inverse_shape(self, shape: Shape) -> Shape:
         """The shape of the other transform's output."""
         return self._inv.forward_shape(shape)
 
@@ -174,24 +170,24 @@ class ComposeTransform(Transform):
 
     _settings = ("parts",)
 
-    def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
 
-    def _equals(self, other: Operand) -> bool:
+    def _equals(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        """The domain of the first part, over as many dimensions as the later parts need."""
-        return self._end_constraint([(p.codomain, p.domain) for p in reversed(self.parts)])
+    domain = dependent_formula(
+        "The domain of the first part, over as many dimensions as the later parts need.",
+        lambda t: t._end_constraint([(p.codomain, p.domain) for p in reversed(t.parts)]), is_discrete=False,
+    )
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:
-        """The codomain of the last part, over as many dimensions as the earlier parts make."""
-        return self._end_constraint([(p.domain, p.codomain) for p in self.parts])
+    codomain = dependent_formula(
+        "The codomain of the last part, over as many dimensions as the earlier parts make.",
+        lambda t: t._end_constraint([(p.domain, p.codomain) for p in t.parts]), is_discrete=False,
+    )
 
-    def _end_constraint(self, steps: Sequence[tuple[Any, Any]]) -> Constraint:
+    def _end_constraint(self, steps: Sequence[tuple[Constraint, Constraint]]) -> Constraint:
         """The constraint at the end of the steps, each from a constraint to a constraint."""
         if not steps:
             return constraints.real
@@ -218,12 +214,12 @@ class ComposeTransform(Transform):
             self._inv._inv = self
         return self._inv
 
-    def __call__(self, x: Operand) -> Operand:
+    def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum of the terms of the parts, each summed over the dimensions of the whole's events."""
         if not self.parts:
             return creation.zeros_like(x)
@@ -238,13 +234,13 @@ class ComposeTransform(Transform):
             dims += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> Any:
+    def forward_shape(self, shape: Shape) -> Shape:
         """Through all parts."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...] | Size:
+    def inverse_shape(self, shape: Shape) -> Shape:
         """Back through all parts."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)

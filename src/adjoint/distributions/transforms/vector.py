@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from adjoint.core.dtype.dtype_info import finfo
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.distributions import constraints
-from adjoint.distributions.constraints.constraint import Constraint
+from adjoint.distributions.constraints.constraint import Constraint, dependent_formula
 from adjoint.distributions.parameters import formula, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 from adjoint.distributions.transforms.number import _FixedTransform, clip_probabilities
-from adjoint.distributions.transforms.transform import Transform
+from adjoint.distributions.transforms.transform import Shape, Transform
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.activation import logsigmoid, softplus
 from adjoint.functions.linalg.factorizations import cholesky
@@ -30,15 +29,15 @@ class IndependentTransform(Transform):
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        """The constraint of the base, over more dimensions."""
-        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+    domain = dependent_formula(
+        "The constraint of the base, over more dimensions.",
+        lambda t: constraints.independent(t.base_transform.domain, t.reinterpreted_batch_ndims), is_discrete=False,
+    )
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:
-        """The constraint of the base, over more dimensions."""
-        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+    codomain = dependent_formula(
+        "The constraint of the base, over more dimensions.",
+        lambda t: constraints.independent(t.base_transform.codomain, t.reinterpreted_batch_ndims), is_discrete=False,
+    )
 
     bijective = formula("True if the base is bijective.", lambda t: t.base_transform.bijective)
     sign = formula("The sign of the base.", lambda t: t.base_transform.sign)
@@ -46,7 +45,7 @@ class IndependentTransform(Transform):
     def _call(self, x: Tensor) -> Tensor:
         return self.base_transform(self._check_event_rank(x, self.domain))
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return self.base_transform.inv(self._check_event_rank(y, self.codomain))
 
     def _check_event_rank(self, value: Tensor, constraint: Constraint) -> Tensor:
@@ -54,15 +53,15 @@ class IndependentTransform(Transform):
             raise ValueError("Too few dimensions on input")
         return value
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The term of the base, summed over the reinterpreted dimensions."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
-    def forward_shape(self, shape: tuple[int, ...]) -> Any:
+    def forward_shape(self, shape: Shape) -> Shape:
         """The shape that the base makes."""
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Shape:
         """The shape that the base makes."""
         return self.base_transform.inverse_shape(shape)
 
@@ -76,21 +75,19 @@ class ReshapeTransform(Transform):
     _settings = ("in_shape", "out_shape")
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)
 
-    @constraints.dependent_property
-    def domain(self) -> Any:
-        """Real events of `in_shape`."""
-        return constraints.independent(constraints.real, len(self.in_shape))
+    domain = dependent_formula(
+        "Real events of `in_shape`.", lambda t: constraints.independent(constraints.real, len(t.in_shape))
+    )
 
-    @constraints.dependent_property
-    def codomain(self) -> Any:
-        """Real events of `out_shape`."""
-        return constraints.independent(constraints.real, len(self.out_shape))
+    codomain = dependent_formula(
+        "Real events of `out_shape`.", lambda t: constraints.independent(constraints.real, len(t.out_shape))
+    )
 
     def _call(self, x: Tensor) -> Tensor:
         return x.reshape(*self._batch_shape(x, self.in_shape), *self.out_shape)
@@ -98,18 +95,18 @@ class ReshapeTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         return y.reshape(*self._batch_shape(y, self.out_shape), *self.in_shape)
 
-    def _batch_shape(self, value: Operand, event: Size) -> tuple[int, ...]:
+    def _batch_shape(self, value: Tensor, event: Size) -> tuple[int, ...]:
         return tuple(value.shape[: value.dim() - len(event)])
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """0."""
         return creation.zeros(self._batch_shape(x, self.in_shape), dtype=x.dtype)
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Shape) -> Size:
         """`out_shape` in the place of `in_shape`. Raises ValueError where that is not there."""
         return _replace_event_shape(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: tuple[int, ...]) -> Size:
+    def inverse_shape(self, shape: Shape) -> Size:
         """`in_shape` in the place of `out_shape`. Raises ValueError where that is not there."""
         return _replace_event_shape(shape, self.out_shape, self.in_shape)
 
@@ -120,14 +117,14 @@ class SoftmaxTransform(_FixedTransform):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def _call(self, x: Operand) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         weights = (x - x.max(-1, True)[0]).exp()
         return weights / weights.sum(-1, True)
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.log()
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Shape:
         """The same. Raises ValueError for a scalar's."""
         return _check_rank(shape, 1)
 
@@ -158,12 +155,12 @@ class StickBreakingTransform(_FixedTransform):
         u = x - _log_places_left(x)
         return (-u + logsigmoid(u) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: tuple[int, ...] | Size) -> Size:
+    def forward_shape(self, shape: Shape) -> Size:
         """One more in the last dimension."""
         shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: tuple[int, ...]) -> Size:
+    def inverse_shape(self, shape: Shape) -> Size:
         """One less in the last dimension."""
         shape = _check_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
@@ -180,25 +177,25 @@ class CorrCholeskyTransform(Transform):
     codomain = constraints.corr_cholesky
     bijective = True
 
-    def _call(self, x: Operand) -> Operand:
+    def _call(self, x: Tensor) -> Tensor:
         eps = finfo(x.dtype).eps
         r = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - r**2).sqrt().cumprod(-1)
         r = r + creation.eye(r.shape[-1], dtype=r.dtype)
         return r * pad(left[..., :-1], [1, 0], value=1)
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         left = pad((1 - (y * y).cumsum(dim=-1))[..., :-1], [1, 0], value=1)
         t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (t.log1p() - t.neg().log1p()) / 2  # a plain atanh is less precise near ±1
 
-    def log_abs_det_jacobian(self, x: Operand, y: Operand, intermediates: Any = None) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: object = None) -> Tensor:
         """½ Σ log of what is left of each row, and Σ log(1 - tanh² x)."""
         left = tril_matrix_to_vec(1 - (y * y).cumsum(dim=-1), diag=-2)
         stick = 0.5 * left.log().sum(-1)
         return stick - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
 
-    def forward_shape(self, shape: tuple[int, ...]) -> Size:
+    def forward_shape(self, shape: Shape) -> Size:
         """(…, D, D). Raises ValueError where no D has D(D - 1)/2 = N."""
         shape = _check_rank(shape, 1)
         count = shape[-1]
@@ -207,7 +204,7 @@ class CorrCholeskyTransform(Transform):
             raise ValueError("Input is not a flattened lower-diagonal number")
         return Size((*shape[:-1], side, side))
 
-    def inverse_shape(self, shape: tuple[int, ...]) -> Any:
+    def inverse_shape(self, shape: Shape) -> Size:
         """(…, N). Raises ValueError unless the matrices are square."""
         shape = _check_rank(shape, 2)
         if shape[-2] != shape[-1]:
@@ -225,7 +222,7 @@ class LowerCholeskyTransform(_FixedTransform):
     def _call(self, x: Tensor) -> Tensor:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
@@ -235,26 +232,26 @@ class PositiveDefiniteTransform(_FixedTransform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
-    def _call(self, x: Operand) -> Any:
+    def _call(self, x: Tensor) -> Tensor:
         factor = LowerCholeskyTransform()(x)
         return factor @ factor.mT
 
-    def _inverse(self, y: Operand) -> Any:
+    def _inverse(self, y: Tensor) -> Tensor:
         return LowerCholeskyTransform().inv(cholesky(y))
 
 
-def _log_places_left(x: Operand) -> Operand:
+def _log_places_left(x: Tensor) -> Tensor:
     """log(K - k + 1) of the K places of the last dimension."""
     return (x.shape[-1] + 1 - creation.ones(x.shape[-1], dtype=x.dtype).cumsum(-1)).log()
 
 
-def _check_rank(shape: tuple[int, ...] | Size, dims: int) -> tuple[int, ...] | Size:
+def _check_rank(shape: Shape, dims: int) -> Shape:
     if len(shape) < dims:
         raise ValueError("Too few dimensions on input")
     return shape
 
 
-def _replace_event_shape(shape: Any, old: Size, new: Size) -> Size:
+def _replace_event_shape(shape: Shape, old: Size, new: Size) -> Size:
     if len(shape) < len(old):
         raise ValueError("Too few dimensions on input")
     cut = len(shape) - len(old)
