@@ -90,7 +90,7 @@ class Value:
         params: Params,
         spec: Spec,
         origin: ValueOrigin | None = None,
-        source: Any = None,
+        source: Operand = None,
     ) -> None:
         self.op = op
         self.inputs = inputs
@@ -133,7 +133,7 @@ class Argument(NamedTuple):
 
     number: int
     name: str
-    strides: Any = "any"
+    strides: tuple[int, ...] | str | None = "any"
 
 
 class StateInput(NamedTuple):
@@ -143,17 +143,17 @@ class StateInput(NamedTuple):
     Python source that finds it. `strides`: as those of an argument.
     """
 
-    locate: Callable[[], Any]
+    locate: Callable[[], Operand]
     name: str
-    expression: Callable[[Callable[[Any], str]], str] | None = None
-    strides: Any = "any"
+    expression: Callable[[Callable[[object], str]], str] | None = None
+    strides: tuple[int, ...] | str | None = "any"
 
 
 class Setting(NamedTuple):
     """A Python number read anew on each call: `holder[path…]`."""
 
     holder: Any
-    path: tuple[Any, ...]
+    path: tuple[object, ...]
     name: str
 
     def read(self) -> Any:
@@ -179,7 +179,7 @@ class IncomingGrad(NamedTuple):
 class Constant(NamedTuple):
     """An array fixed when the step was traced."""
 
-    array: Any
+    array: Array
 
 
 Source = Argument | StateInput | Setting | ScalarInput | IncomingGrad | Constant

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from adjoint.core.dtype.dtype import ml_dtypes
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, NumpyDtype
 
 T = TypeVar("T")
-DType = np.dtype[Any]
+
 
 MAX_PRINTED_CONSTANT_ELEMENTS = 16
 ORIGIN_COLUMN = 70
@@ -83,7 +83,7 @@ def read_line(line: str) -> TextLine:
     return TextLine(name, Spec(shape, read_dtype(dtype)), right, _read_origin(comment) if comment else None)
 
 
-def read_dtype(name: str) -> DType:
+def read_dtype(name: str) -> NumpyDtype:
     """Return the type `f32`, `float32`, `bf16`, `bool`, … for its name."""
     if name in ("bf16", "bfloat16"):
         return np.dtype(ml_dtypes().bfloat16)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
 
 
-def evaluate(graph: Graph, inputs: dict[Value, Any]) -> list[Any]:
+def evaluate(graph: Graph, inputs: dict[Value, Array]) -> list[Array]:
     """The graph's outputs as arrays, from arrays for its inputs (constants are known)."""
     known = dict(inputs)
     for value in graph.inputs_of_kind(Constant):
@@ -23,7 +21,7 @@ def evaluate(graph: Graph, inputs: dict[Value, Any]) -> list[Any]:
     return [known[value] for value in graph.outputs]
 
 
-def evaluate_equation(value: Value, known: dict[Value, Any]) -> Operand:
+def evaluate_equation(value: Value, known: dict[Value, Array]) -> Operand:
     """One equation on arrays."""
     with np.errstate(all="ignore"):
         result = call(
@@ -32,7 +30,7 @@ def evaluate_equation(value: Value, known: dict[Value, Any]) -> Operand:
     return result if result.dtype == value.dtype else result.astype(value.dtype)
 
 
-def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Any]) -> Operand:
+def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Array]) -> Operand:
     """Input `i` of an equation as an array; a number takes the type in which the op computes."""
     if isinstance(x, Value):
         return known[x]
@@ -41,13 +39,13 @@ def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Any]) -> 
     return np.asarray(literal_value(value, i, x), operand_dtype(value, i))
 
 
-def literal_value(value: Value, i: int, x: complex) -> Any:
+def literal_value(value: Value, i: int, x: float) -> float:
     """The number that is input `i` of an elementwise equation, as its type can hold it: integers wrap around."""
     dtype = operand_dtype(value, i)
     return np.asarray(x).astype(dtype).item() if dtype.kind in "iu" else x
 
 
-def operand_dtype(value: Value, i: int) -> Any:
+def operand_dtype(value: Value, i: int) -> NumpyDtype:
     """The type in which input `i` of an elementwise equation enters: the common one of a binary op, the result's of
     `where`, the operand's own otherwise.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 
@@ -126,7 +126,7 @@ def strided_view_of(value: Value, views: dict[Value, StridedView]) -> StridedVie
     found = views.get(value)
     if found is not None:
         return found
-    view: Any
+    view: StridedView | None
     if value.op is not None and value.op.index is not None:
         source = strided_view_of(value.operands[0], views)
         view = None if source is None else value.op.index(source, **value.params)

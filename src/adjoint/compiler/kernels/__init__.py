@@ -5,11 +5,9 @@ Modules, in reading order:
 - `elementwise`: One equation, one load, of a kernel: from operands in registers to the register of the result.
 - `epilogue`: The end of a kernel with a root: what follows its elements one by one, computed on registers, and the
   stores.
-- `inplace_check`: The check that a kernel may write a new value straight over an old one.
 - `kernel_text`: A kernel's text that is written only when it is read: what it is made from tells the objects of equal
   ones before.
 - `kernel`: The kernel: the text of one function, and how it is to be called.
-- `plan`: The passes' decision about a step: its graph as it will run, the groups of that, and their kernels.
 - `attention`: Scaled dot products of queries and keys, and what they weigh.
 - `conv_pool`: Convolution and pooling.
 - `gather_scatter`: Reading and writing at positions which are data.
@@ -22,4 +20,5 @@ Modules, in reading order:
 - `lowerings`: Lowering of groups to kernels, by the kind of their root.
 - `index_arithmetic`: Arithmetic on indices, which are registers or numbers known now: no instruction where none is
   needed.
+- `plan`: The passes' decision about a step: its graph as it will run, the groups of that, and their kernels.
 """

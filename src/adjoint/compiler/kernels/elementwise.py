@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import literal_value, operand_dtype
@@ -36,12 +36,12 @@ class Accesses:
         self.with_offset = [a for a in found if a.offset]
         self.numbers = [a.offset for a in self.with_offset]
 
-    def make_fingerprinter(self) -> Callable[[Access], Any]:
+    def make_fingerprinter(self) -> Callable[[Access], Hashable]:
         """The facts of each access that the text depends on, values told apart by their place in the table."""
         places = {base: i for i, base in enumerate(self.bases)}
         shifted = {access: i for i, access in enumerate(self.with_offset)}
 
-        def place(access: Access) -> Any:
+        def place(access: Access) -> Hashable:
             base = access.base
             if base not in places:
                 return base.dtype.str, access.offset, access.strides, fingerprint(base)
@@ -95,7 +95,7 @@ def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: 
     return b.cast(b.add(b.mul(b.cast(index, F64), float(step)), float(first)), kind)
 
 
-def fingerprint(x: Operand) -> Any:
+def fingerprint(x: Operand) -> Hashable:
     """Return a key that tells a number, or a value made from the index, from others."""
     if isinstance(x, Value):
         return x.op, x.shape, tuple((key, type(v), repr(v)) for key, v in sorted(x.params.items()))

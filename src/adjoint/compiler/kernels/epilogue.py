@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, view_over
@@ -95,11 +95,11 @@ class Epilogue:
             reach[value] = sorted(found)
         return reach
 
-    def _structure(self) -> Any:
+    def _structure(self) -> Hashable:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.roots, *self.equations))}
         place = self.accesses.make_fingerprinter()
 
-        def source(x: Operand) -> Any:
+        def source(x: Operand) -> Hashable:
             return numbers[self.source(x)] if isinstance(x, Value) else fingerprint(x)
 
         return (
@@ -129,7 +129,7 @@ class EpilogueWriter:
     def __call__(self, origin: Sequence[Reg], parts: Sequence[ResultRegister]) -> None:
         """Code for one block: from its elements in registers to what is stored."""
         places = self._origin_addresses(origin)
-        known: dict[Any, Reg] = {}
+        known: dict[object, Reg] = {}
         for part in parts:
             for value, access in self.epilogue.writes:
                 register = self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes)
@@ -150,7 +150,9 @@ class EpilogueWriter:
             places[access] = index if made else b.gep(self.pointers[access.base], index, from_dtype(access.base.dtype))
         return places
 
-    def _register(self, source: Value, part: ResultRegister, places: dict[Access, Reg], known: dict[Any, Reg]) -> Reg:
+    def _register(
+        self, source: Value, part: ResultRegister, places: dict[Access, Reg], known: dict[object, Reg]
+    ) -> Reg:
         """A value at the elements of a part, loaded or computed once for all parts that share it."""
         if source in self.epilogue.roots:
             return part.siblings[self.epilogue.roots.index(source)] if part.siblings else part.value

@@ -73,37 +73,18 @@ SPATIAL = KernelKind(_can_slide_windows, lambda root: True)
 DRAW = KernelKind(_can_draw, lambda root: False)
 ATTENTION = KernelKind(_can_attend, lambda root: False)
 
-KERNEL_KINDS = {
-    "attention": ATTENTION,
-    "attention_gradient": ATTENTION,
-    "bmm": PRODUCT,
-    "cat": READING,
-    "coin": DRAW,
-    "convolution": SPATIAL,
-    "convolution_input": SPATIAL,
-    "convolution_weight": SPATIAL,
-    "dropout_factor": DRAW,
-    "exponential": DRAW,
-    "gated_mm": PRODUCT,
-    "gather": READING,
-    "index": READING,
-    "index_add": WRITING,
-    "max_pool": SPATIAL,
-    "max_pool_input": SPATIAL,
-    "mm": PRODUCT,
-    "normal": DRAW,
-    "pad": WRITING,
-    "put_index": WRITING,
-    "put_slice": WRITING,
-    "randint": DRAW,
-    "scatter": WRITING,
-    "scatter_add": WRITING,
-    "scatter_reduce": WRITING,
-    "uniform": DRAW,
-    "unslice": WRITING,
-    "window_sum": SPATIAL,
-    "window_sum_input": SPATIAL,
+_ROOTS_BY_KIND = {
+    PRODUCT: ("bmm", "gated_mm", "mm"),
+    READING: ("cat", "gather", "index"),
+    WRITING: ("index_add", "pad", "put_index", "put_slice", "scatter", "scatter_add", "scatter_reduce", "unslice"),
+    SPATIAL: (
+        "convolution", "convolution_input", "convolution_weight", "max_pool", "max_pool_input", "window_sum",
+        "window_sum_input",
+    ),
+    DRAW: ("coin", "dropout_factor", "exponential", "normal", "randint", "uniform"),
+    ATTENTION: ("attention", "attention_gradient"),
 }
+KERNEL_KINDS = {name: kind for kind, names in _ROOTS_BY_KIND.items() for name in names}
 
 
 def kernel_kind_of(value: Value, views: Views) -> KernelKind | None:

@@ -6,10 +6,10 @@ the target, and the source files of this package, so that a kernel written other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
@@ -37,7 +37,7 @@ class KernelText:
         return self._text
 
 
-KernelMemo = dict[Any, tuple[str, KernelText | str]]  # names and modules for one target, by all that they are made from
+KernelMemo = dict[Hashable, tuple[str, KernelText | str]]  # names and modules for one target, by what decides them
 
 
 def name_by_digest(text: str, kind: str) -> tuple[str, str]:
@@ -47,7 +47,7 @@ def name_by_digest(text: str, kind: str) -> tuple[str, str]:
 
 
 def make_kernel_text(
-    kind: str, structure: Any, ops: Iterable[Any], target: Target, write: Callable[[], str]
+    kind: str, structure: Hashable, ops: Iterable[Op], target: Target, write: Callable[[], str]
 ) -> tuple[str, KernelText | str]:
     """A kernel's name and its module, which `write` makes of a `structure` and `ops`, calling its function NAME.
 

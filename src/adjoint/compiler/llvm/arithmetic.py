@@ -111,7 +111,8 @@ class Arithmetic(Logic):
         if source == target:
             return x
         if source.kind == "n":
-            return self.cast(self._upcast_bfloat16(x), type)
+            bits = self.emit(f"zext {source.text} {x.name} to {I32.of(source.lanes).text}", I32.of(source.lanes))
+            return self.cast(self.bitcast(self.shl(bits, 16), F32), type)  # the float32 whose first half it is
         if target.kind == "n" and not source.is_bool:
             return self._round_to_bfloat16(self.cast(x, F32))
         if target.is_bool:
@@ -132,11 +133,6 @@ class Arithmetic(Logic):
         else:
             name = "trunc" if target.bits < source.bits else "sext" if source.kind == "i" else "zext"
         return self.emit(f"{name} {source.text} {x.name} to {target.text}", target)
-
-    def _upcast_bfloat16(self, x: Reg) -> Reg:
-        """A bfloat16 as the float32 whose first half it is."""
-        bits = self.emit(f"zext {x.type.text} {x.name} to {I32.of(x.type.lanes).text}", I32.of(x.type.lanes))
-        return self.bitcast(self.shl(bits, 16), F32)
 
     def _round_to_bfloat16(self, x: Reg) -> Reg:
         """A float32 rounded to the nearest bfloat16, ties to even; of a NaN only the sign is kept."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import is_bfloat16
+from adjoint.core.typing import NumpyDtype
 
 
 class Type(NamedTuple):
@@ -83,7 +84,7 @@ PTR = Type("ptr", 64)
 NULL = Reg("null", PTR)
 
 
-def from_dtype(dtype: Any) -> Type:
+def from_dtype(dtype: NumpyDtype | type[np.generic] | str) -> Type:
     """The scalar type of a NumPy dtype; TypeError for one no kernel computes with."""
     dtype = np.dtype(dtype)
     if is_bfloat16(dtype):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Value
 from adjoint.compiler.ir.interpreter import ELEMENTWISE_FAMILIES, evaluate_equation
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Operands
 
 MAX_FOLDED_ELEMENTS = 1 << 16  # elements of what is computed, or read, before a program runs
 SPLAT_PRESERVING_OPS = ("expand", "reshape", "permute")
@@ -35,7 +34,7 @@ def fold_constant(value: Value) -> Operand:
         return None  # the program raises it, when it runs
 
 
-def simplify_inputs(value: Value) -> tuple[Any, ...]:
+def simplify_inputs(value: Value) -> Operands:
     """The inputs of an elementwise equation: numbers for what repeats one, nothing expanded that broadcasts anyway."""
     if value.op.family not in ELEMENTWISE_FAMILIES:
         return value.inputs
@@ -52,7 +51,7 @@ def simplify_inputs(value: Value) -> tuple[Any, ...]:
     return tuple(inputs) if changed else value.inputs
 
 
-def _find_literal(value: Value, i: int, inputs: list[Any]) -> Any:
+def _find_literal(value: Value, i: int, inputs: list[Operand]) -> float | None:
     """The number that input `i` repeats, where the equation gives it the same type as a literal."""
     x = inputs[i]
     if value.op.name == "where":

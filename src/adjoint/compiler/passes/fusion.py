@@ -9,7 +9,7 @@ function. Each group records why it begins, for `explain`.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -39,7 +39,7 @@ class Fusion(GroupMap):
     inside: dict[Value, tuple[Value, int]]
     elided_concats: set[Group]
     spaces: dict[Group, Any] = field(default_factory=dict)
-    memo: dict[Any, Any] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict)
 
 
 def fuse(graph: Graph, late: Set[Value] = frozenset(), precision: str = "highest") -> Fusion:

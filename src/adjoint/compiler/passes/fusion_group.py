@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Any
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import keepdims_shape
@@ -136,7 +135,7 @@ def topological_order(groups: list[Group]) -> list[Group]:
     def priority(g: Group) -> tuple[int, int]:
         return (0 if g in urgent else 1, wanted[g])
 
-    ready: list[Any] = [(*priority(g), i, g) for i, g in enumerate(groups) if not waiting[g]]
+    ready = [(*priority(g), i, g) for i, g in enumerate(groups) if not waiting[g]]
     heapq.heapify(ready)
     numbers = {g: i for i, g in enumerate(groups)}
     order = []

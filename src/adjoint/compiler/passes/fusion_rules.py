@@ -39,7 +39,10 @@ class GroupMap:
 
     def precision_of(self, root: Value) -> str:
         """Return the precision of a product: rounding operands that were bfloat16 takes nothing from them."""
-        return "medium" if all(_is_upcast_bfloat16(self.views[o].base) for o in root.operands) else self.precision
+        for value in [self.views[o].base for o in root.operands]:
+            if value.op is None or value.op.name != "cast" or not is_bfloat16(value.operands[0].dtype):
+                return self.precision
+        return "medium"
 
     def times_packed(self, root: Value, side: int, equations: list[Value]) -> int:
         """Count how often a product would compute an operand from `equations` as it packs it; 0 if it cannot."""
@@ -177,8 +180,3 @@ def _access_mismatch(
 def pass_flags(value: Value) -> tuple[bool, bool]:
     """Return whether an equation is computed again after the forward pass, and whether in the backward pass."""
     return (False, False) if value.origin is None else (value.origin.again, value.origin.backward)
-
-
-def _is_upcast_bfloat16(value: Value) -> bool:
-    """True for what was bfloat16 before."""
-    return value.op is not None and value.op.name == "cast" and is_bfloat16(value.operands[0].dtype)

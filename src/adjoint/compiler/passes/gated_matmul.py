@@ -8,7 +8,7 @@ cell is computed in the product's kernel.
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from adjoint.compiler.llvm.types import from_dtype
 from adjoint.compiler.passes.rewriter import Rewriter
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Function
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape, swap
@@ -39,13 +39,9 @@ def _interleave_columns(z: Array, unit: int, lanes: int) -> Tensor:
     return reshape(cut, shape=(rows, columns))
 
 
-def _gated_mm_spec(x: Operand, y: Operand, *, unit: int, lanes: int) -> Spec:
-    return Spec((x.shape[0], y.shape[1]), x.dtype)
-
-
 @primitive(
     family="contraction",
-    spec=_gated_mm_spec,
+    spec=lambda x, y, *, unit, lanes: Spec((x.shape[0], y.shape[1]), x.dtype),
     linear=True,
     dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(y, -1, -2)),
     dy=lambda g, x, unit, lanes: mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)),
@@ -126,8 +122,8 @@ def _lane_count(product: Value) -> int:
 def _copy_interleaved(weight: Value, unit: int, lanes: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
     """A copy of a weight (k, n), `lanes` columns of each part of `unit` after one another."""
 
-    def emit_op(function: Any, x: Value, to: tuple[int, ...], **params: Any) -> Value:
-        return rewriter.make(Value(function.op, (x,), params, Spec(to, x.dtype), origin))
+    def emit_op(function: Function, x: Value, to: tuple[int, ...], **params: tuple[int, ...]) -> Value:
+        return rewriter.make(Value(op_of(function), (x,), params, Spec(to, x.dtype), origin))
 
     k, n = weight.shape
     if unit == n:

@@ -73,7 +73,10 @@ class _Arena:
         n, needed = self._count, _aligned_size(span)
         starts, ends, firsts, lasts = self._placed[:, :n]
         rivals = (firsts <= span.last) & (span.first <= lasts)
-        at = _lowest_gap(starts[rivals], ends[rivals], needed)
+        # The first gap below a rival with enough room, else the place above all of them.
+        below = np.maximum.accumulate(np.concatenate(([0], ends[rivals])))  # where what comes before each rival ends
+        room = np.flatnonzero(starts[rivals] - below[:-1] >= needed)
+        at = int(below[room[0] if len(room) else -1])
         if limit is not None and at + needed > limit:
             return -1
         i = np.searchsorted(starts, at)
@@ -118,13 +121,6 @@ def _lend_late_memory(spans: list[Span], late: Sequence[Span], since: int) -> tu
 def _add_to_usage(change: Array, span: Span, size: int) -> None:
     change[span.first] += size
     change[span.last + 1] -= size
-
-
-def _lowest_gap(starts: Array, ends: Array, size: int) -> int:
-    """The lowest place with room for `size` bytes between intervals, which come by their starts, or above them."""
-    below = np.maximum.accumulate(np.concatenate(([0], ends)))  # where what comes before each of them ends
-    room = np.flatnonzero(starts - below[:-1] >= size)
-    return int(below[room[0] if len(room) else -1])
 
 
 def _aligned_size(span: Span) -> int:

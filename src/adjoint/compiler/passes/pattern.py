@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Operand, Operands, Params
+from adjoint.core.typing import Function, Operand, Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-Rewrite = Callable[..., Iterator[Any]]
+Rewrite = Callable[..., Iterator[Operand]]
 ANY_SPEC = Spec((), np.dtype(np.float32))  # what a pattern's values have for a shape and type: it fits any
 
 LITERAL_NUMBER = "number"
@@ -40,15 +40,15 @@ class Rule(NamedTuple):
 
     `holes` are the values in the pattern that stand for any value or number; `fixed_params` are parameters given
     beforehand. `root_operand_ops` tells at a glance where the rule cannot apply: inputs of `before` that have a form of
-    their own, each with its op, or NUMBER.
+    their own, each with its op, or LITERAL_NUMBER.
     """
 
     name: str
     function: Rewrite
     before: Value
     holes: tuple[Value, ...]
-    fixed_params: dict[str, Any]
-    root_operand_ops: tuple[tuple[int, Any], ...]
+    fixed_params: Params
+    root_operand_ops: tuple[tuple[int, Op | str | None], ...]
 
     def may_apply(self, value: Value) -> bool:
         """False if the inputs of an equation of the op of `before` show that the rule does not apply."""
@@ -64,12 +64,14 @@ class Rule(NamedTuple):
 
 RULES: list[Rule] = []
 
+Bindings = dict[Value | Hole, Operand]  # what the holes of a pattern stand for
+
 
 @overload
 def rule(function: Rewrite, /) -> Rewrite: ...
 @overload
-def rule(**choices: list[Any]) -> Callable[[Rewrite], Rewrite]: ...
-def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
+def rule(**choices: list[Function]) -> Callable[[Rewrite], Rewrite]: ...
+def rule(function: Rewrite | None = None, /, **choices: list[Function]) -> Rewrite | Callable[[Rewrite], Rewrite]:
     """Register a rewrite rule: a generator that yields an expression, and then, if it may be replaced, another.
 
     Positional parameters stand for tensors or numbers, keyword-only ones for parameters of ops. What follows the first
@@ -85,7 +87,7 @@ def rule(function: Rewrite | None = None, /, **choices: list[Any]) -> Any:
     return register if function is None else register(function)
 
 
-def _make_rule(function: Rewrite, fixed: dict[str, Any]) -> Rule:
+def _make_rule(function: Rewrite, fixed: Params) -> Rule:
     names = parameters_of(function)
     params = {name: Hole(name) for name in names.keyword}
     holes = tuple(Value(None, (), {}, ANY_SPEC) for _ in names.positional)
@@ -124,7 +126,7 @@ class PatternTracer(Interpreter):
 
 def apply_rule(rule: Rule, value: Value) -> Operand:
     """Return the replacement of `value` by a rule, new or a part of `value`; None if the rule does not apply."""
-    bound: dict[Any, Any] = {}
+    bound: Bindings = {}
     if not match(rule.before, value, bound):
         return None
     found = [bound[hole] for hole in rule.holes]
@@ -143,7 +145,7 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
     return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
 
 
-def match(pattern: Operand, value: Operand, bound: dict[Any, Any]) -> bool:
+def match(pattern: Operand, value: Operand, bound: Bindings) -> bool:
     """True if `value` has the form of `pattern`; `bound` then tells what each hole stands for."""
     if not isinstance(pattern, Value):
         return not isinstance(value, Value) and value is not None and same_number(pattern, value)
@@ -163,20 +165,20 @@ def match(pattern: Operand, value: Operand, bound: dict[Any, Any]) -> bool:
     return all(_match_param(p, param_or_default(value, key), bound) for key, p in pattern.params.items())
 
 
-def _match_param(pattern: Operand, given: Any, bound: dict[Any, Any]) -> bool:
+def _match_param(pattern: Operand, given: object, bound: Bindings) -> bool:
     known = pattern if type(pattern) is not Hole else bound.setdefault(pattern, given)
     if isinstance(known, (int, float)) and isinstance(given, (int, float)):
         return same_number(known, given)
     return bool(known == given)
 
 
-def param_or_default(value: Value, name: str) -> Any:
+def param_or_default(value: Value, name: str) -> Operand:
     """A parameter of the equation, or what it is unless given."""
     return value.params[name] if name in value.params else _defaults(value.op)[name].default
 
 
 @cache
-def _defaults(op: Op) -> Any:
+def _defaults(op: Op) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(op.evaluate).parameters
 
 

@@ -138,7 +138,9 @@ class _RematChooser:
                 at = max(start, -heap[0][0] if heap else -1)
                 anchor = heap[0][1] if heap else None
                 can_anchor = anchor is None or (anchor is not value and not is_view_or_generated(anchor))
-                if can_anchor and self._is_worth_the_distance(value, at):
+                # much must happen between the making of what it is made from and its first reader in backward
+                matmuls = self.heavy_before[self.first[value]] - self.heavy_before[at]
+                if can_anchor and at >= 0 and matmuls >= cost_model.MIN_MATMULS_BETWEEN:
                     found.append(RematChain(anchor, tuple(equations), at))
             if not heap:
                 return found
@@ -159,11 +161,6 @@ class _RematChooser:
                     start = max(start, self.position[operand])
                 else:
                     heapq.heappush(heap, (-self.position[operand], operand))
-
-    def _is_worth_the_distance(self, value: Value, start: int) -> bool:
-        """True if much happens between the making of what a value is made from and its first reader in backward."""
-        matmuls = self.heavy_before[self.first[value]] - self.heavy_before[start]
-        return start >= 0 and matmuls >= cost_model.MIN_MATMULS_BETWEEN
 
 
 def _gradient_free_equations(graph: Graph) -> set[Value]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from adjoint.compiler.passes.constant_folding import fold_constant, simplify_inp
 from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
 from adjoint.core.op.spec import Spec
 
+if TYPE_CHECKING:
+    from adjoint.core.op.op import Op
+
 COMMUTATIVE_OPS = frozenset(
     {"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
@@ -21,11 +25,11 @@ MAX_MERGED_ORIGINS = 8  # places in the user's program that an equation remember
 
 
 @cache
-def _rules_by_op() -> dict[Any, list[Rule]]:
+def _rules_by_op() -> dict[Op | None, list[Rule]]:
     """The rules by the op at the root of their pattern."""
     from adjoint.compiler.passes.rules import algebra, casting, gather_row, logic, movement  # noqa: F401  register rules
 
-    by_op: dict[Any, list[Rule]] = {}
+    by_op: dict[Op | None, list[Rule]] = {}
     for rule in RULES:
         by_op.setdefault(rule.before.op, []).append(rule)
     return by_op
@@ -37,7 +41,7 @@ class Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.out = Graph(graph.name)
         self.new_values: set[Value] = set()
-        self.made: dict[Any, Value] = {}
+        self.made: dict[Hashable, Value] = {}
 
     def input(self, value: Value) -> Value:
         """The input, or an equal constant that the graph has already."""
@@ -110,11 +114,10 @@ def _merge_origins(origin: ValueOrigin | None, other: ValueOrigin | None) -> Val
     return origin._replace(merged_origins=(*origin.merged_origins, *new)[:MAX_MERGED_ORIGINS]) if new else origin
 
 
-def _equation_key(value: Value) -> Any:
+def _equation_key(value: Value) -> Hashable:
     """Return a key that equal equations share."""
-    inputs: Any = tuple([x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs])
-    if value.op.name in COMMUTATIVE_OPS:
-        inputs = frozenset(inputs)
+    keys = [x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs]
+    inputs: Hashable = frozenset(keys) if value.op.name in COMMUTATIVE_OPS else tuple(keys)
     params = [(k, _freeze_param(v)) for k, v in sorted(value.params.items()) if k not in COSMETIC_PARAMS]
     return value.op, inputs, tuple(params), value.dtype, value.shape
 
@@ -122,7 +125,7 @@ def _equation_key(value: Value) -> Any:
 COSMETIC_PARAMS = frozenset({"called"})  # parameters that name an equation, and change nothing
 
 
-def _freeze_param(v: Any) -> Any:
+def _freeze_param(v: object) -> Hashable:
     """Return a key for a parameter: a number's digits, since 0.0 equals -0.0 and True equals 1."""
     if isinstance(v, (int, float)):
         return type(v), repr(v)

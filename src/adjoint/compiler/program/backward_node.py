@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
-from adjoint.core.typing import Function, Operand, Operands
+from adjoint.core.typing import Array, Function, Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -67,17 +67,17 @@ class BackwardProgram(Generic[P]):
                 self._program = self._build(self.half, self.precision)
             return self._program
 
-    def run(self, arrays: Sequence[Any], incoming: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def run(self, arrays: Sequence[Array], incoming: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The gradients, as tensors without history."""
         with ModeScope(recording=False):
-            gradients: Any = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
+            gradients = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
         assert type(gradients) is tuple, "the backward half of a compiled step was run with other inputs"
         return gradients
 
-    def replay(self, tensors: Sequence[Any], incoming: Sequence[Any]) -> list[Any]:
+    def replay(self, tensors: Sequence[Tensor], incoming: Sequence[Tensor]) -> list[Tensor]:
         """The gradients from the saved tensors, op by op, so that what is done is recorded."""
         half = self.half
-        known: dict[Value, Any] = dict(zip((*half.saved, *half.further), tensors, strict=True))
+        known: dict[Value, Tensor] = dict(zip((*half.saved, *half.further), tensors, strict=True))
         made = set(half.whole.equations)
         known = {v: x for v, x in known.items() if v not in made}
         for v in half.whole.inputs:
@@ -111,8 +111,8 @@ class CompiledBackward(GraphNode):
         self.order = next_sequence_nr()
         specs = backward.specs
         self.outputs = len(specs)
-        self.shape: Any = specs[0].shape
-        self.dtype: Any = specs[0].dtype
+        self.shape = specs[0].shape
+        self.dtype = specs[0].dtype
         self.made = [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
 
     def name(self) -> str:
@@ -141,9 +141,9 @@ class CompiledBackward(GraphNode):
             return self.backward.replay(self._saved_tensors(), incoming)
         return list(self.backward.run(self.saved, [wrap(g.array) for g in incoming]))
 
-    def _saved_tensors(self) -> list[Any]:
+    def _saved_tensors(self) -> list[Tensor]:
         """Return the saved tensors, with their history."""
-        tensors = []
+        tensors: list[Operand] = []
         for i, array in enumerate(self.saved):
             parent = self.parents[self.backward.leaves[i]] if i in self.backward.leaves else None
             leaf = parent.reference() if type(parent) is Leaf else None
@@ -173,7 +173,7 @@ class ConsumedHistory:
         """`CompiledBackward`."""
         return "CompiledBackward"
 
-    def pull(self, g: Sequence[Tensor]) -> Any:
+    def pull(self, g: Sequence[Tensor]) -> NoReturn:
         """Raise RuntimeError: the way back was gone already, or there is none."""
         if self.why is not None:
             raise type(self.why)(*self.why.args)

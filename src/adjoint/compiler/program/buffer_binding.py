@@ -22,6 +22,7 @@ from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array
 
 FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
 
@@ -33,7 +34,7 @@ class BoundBuffer:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.array = array
 
 
@@ -50,7 +51,7 @@ class GradientSlot:
         self.tensor: Tensor = wrap(aligned_array(value))
         self.buffer = BoundBuffer(self.tensor.array)
 
-    def renew(self, array: Any = None) -> None:
+    def renew(self, array: Array | None = None) -> None:
         """New memory: the old belongs to the user now."""
         self.tensor = wrap(aligned_array(self.value) if array is None else array)
         self.buffer.array = self.tensor.array
@@ -69,7 +70,7 @@ class Binding:
         self.saved_names: list[str] = []
         self.gradients: list[GradientSlot] = []
         self.copies_in: list[Value] = []  # states whose memory kernels cannot take as it lies
-        self.copies_out: list[tuple[Any, Value]] = []  # (symbol or gradient slot, value) to copy when all is computed
+        self.copies_out: list[tuple[Value | GradientSlot, Value]] = []  # (target, value) to copy when all is computed
         self.numbers = [
             *graph.inputs_of_kind(Setting),
             *graph.inputs_of_kind(ScalarInput),
@@ -150,7 +151,7 @@ class Binding:
             return False
         answers = self.fusion.memo
         if (v, symbol) not in answers:
-            from adjoint.compiler.kernels.inplace_check import can_overwrite
+            from adjoint.compiler.kernels.lowerings import can_overwrite
 
             answers[v, symbol] = can_overwrite(group, self.fusion, v, symbol)
         return bool(answers[v, symbol])
@@ -282,7 +283,7 @@ class Binding:
             divided += time if kernel.tiles > 1 else 0.0
         return Segment(bindings, steps, self, whole, divided, self.threads), arrays
 
-    def array_of(self, v: Value, names: dict[str, Any]) -> str:
+    def array_of(self, v: Value, names: dict[str, object]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
         view = self.fusion.views.get(v) or StridedView.whole(v)
         if view.base in self.local_names:
@@ -297,7 +298,7 @@ class Binding:
         self._views[name] = view
         return name
 
-    def refresh(self, names: dict[str, Any]) -> bool:
+    def refresh(self, names: dict[str, object]) -> bool:
         """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
         for _, _, symbol in self.outcome.state:
             if isinstance(symbol.source, StateInput) and symbol not in self.copies_in:
@@ -310,14 +311,14 @@ class Binding:
         self.rebind(names)
         return True
 
-    def rebind(self, names: dict[str, Any]) -> None:
+    def rebind(self, names: dict[str, object]) -> None:
         """Bring tables and operands up to date with the buffers."""
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = apply_view(view, self.buffers[view.base].array)
 
 
-def _array_at(array: Any, offset: int, v: Value) -> Any:
+def _array_at(array: Array, offset: int, v: Value) -> Array:
     """Bytes from `offset` on as an array of the value's shape and type."""
     return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
 
@@ -333,12 +334,12 @@ def _collect_readers(fusion: Fusion) -> ReadersByValue:
     return readers
 
 
-def _is_usable(array: Any) -> bool:
+def _is_usable(array: Array) -> bool:
     """True if kernels can read and write the array where it lies."""
     return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
 
 
-def apply_view(view: StridedView, array: Any) -> Any:
+def apply_view(view: StridedView, array: Array) -> Array:
     """The elements of `array`, which is contiguous, that the view describes, in its memory."""
     if view == StridedView.whole(view.base):
         return array

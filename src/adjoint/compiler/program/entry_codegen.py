@@ -20,6 +20,8 @@ from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.mutation_log import Write
+from adjoint.core.tensor.storage import Storage
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.mutation.view_update import replay_view
@@ -39,14 +41,14 @@ class BoundStep(NamedTuple):
     survey: GuardChecks
     half: BackwardGraph | None
     is_one_call: bool
-    located: dict[int, Callable[[], Any]]
-    written: tuple[list[Any], list[Any]]
+    located: dict[int, Callable[[], Operand]]
+    written: tuple[list[Write], list[Storage[Any]]]
 
 
 class EntryCodegen:
     """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
 
-    def __init__(self, step: BoundStep, names: dict[str, Any]) -> None:
+    def __init__(self, step: BoundStep, names: dict[str, object]) -> None:
         self.step, self.names = step, names
         self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
         self.outcome = step.outcome
@@ -54,13 +56,13 @@ class EntryCodegen:
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
         self._depth = 0  # of what is being said, beyond that of a function's body
-        self._state_names: dict[Any, str] = {}  # the tensors from before the call: the names of what finds them
+        self._state_names: dict[object, str] = {}  # the tensors from before the call: the names of what finds them
         self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _emit_line(self, line: str, depth: int = 1) -> None:
         self._lines.append("    " * max(1, depth + self._depth) + line)
 
-    def name(self, thing: Any, stem: str = "o") -> str:
+    def name(self, thing: object, stem: str = "o") -> str:
         name = self._object_names.get(id(thing))
         if name is None:
             name = self._object_names[id(thing)] = f"{stem}_{len(self.names)}"
@@ -227,7 +229,7 @@ class EntryCodegen:
         for name, v in self.binding.fresh.items():
             new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
             if v.nbytes >= MIN_REUSED_BYTES:
-                new = f"({self.name(list[Any](), 'kept')}, {new[1:]}"
+                new = f"({self.name(list[object](), 'kept')}, {new[1:]}"
             self._emit_line(f"{name} = {'reused' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}", 2)
         if self.binding.gradients:
             self._emit_line("steady = undisturbed()", 2)
@@ -392,7 +394,7 @@ class EntryCodegen:
 def _call_with_note(value: Value) -> Function:
     op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
 
-    def call(*operands: Any) -> Operand:
+    def call(*operands: Operand) -> Operand:
         try:
             result = evaluate(op, operands, params)
         except Exception as error:

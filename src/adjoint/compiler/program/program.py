@@ -18,7 +18,7 @@ from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.program.backward_node import BackwardProgram, CompiledBackward
+from adjoint.compiler.program.backward_node import BackwardProgram, CompiledBackward, ConsumedHistory
 from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
 from adjoint.compiler.program.entry_codegen import BoundStep, EntryCodegen
 from adjoint.compiler.runtime import cpython_layout
@@ -37,8 +37,8 @@ from adjoint.core.graph.source_location import PACKAGE, Site
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.mutation_log import mutation_log
-from adjoint.core.tensor.storage import INFERENCE, mark_written, storage_of
+from adjoint.core.tensor.mutation_log import Write, mutation_log
+from adjoint.core.tensor.storage import INFERENCE, Storage, mark_written, storage_of
 from adjoint.core.tensor.tensor import Tensor, init_slots
 from adjoint.core.typing import Function, Operand, Operands
 
@@ -67,7 +67,7 @@ class Program:
         fusion: Fusion,
         kernels: dict[Group, Kernel],
         outcome: StepEffects,
-        lost: Callable[[Tensor], Any],
+        lost: Callable[[Tensor], ConsumedHistory],
         backward: BackwardProgram[Program] | None = None,
         parents: list[Tensor | int] | None = None,
     ) -> None:
@@ -129,7 +129,11 @@ class Program:
             if now is None or now.node is not node or not lies_with_strides(now.array, symbol.source.strides):
                 return False
         with self._names["lock"]:  # another thread may be running the kernels
-            if not self.binding.refresh(self._names) or self._has_aliased_state():
+            if not self.binding.refresh(self._names):
+                return False
+            # tensors that lay apart when the step was traced may be one now
+            found = {s: s.source.locate() for _, _, s in self._captured_state() if s.source.expression is not None}
+            if self.outcome.writes and len({id(tensor.array) for tensor in found.values()}) < len(found):
                 return False
             for k, place in self.state_locators():
                 self._names[f"A{k}"] = place().array
@@ -138,11 +142,6 @@ class Program:
             self._names["written"], self._names["storages"] = self.write_counters()
             self._names["unchanged"], self._names["mark"] = always_stale, self._count_writes
             return True
-
-    def _has_aliased_state(self) -> bool:
-        """True if tensors that lay apart when the step was traced are one now, where the step writes."""
-        moved = {s: s.source.locate().array for _, _, s in self._captured_state() if s.source.expression is not None}
-        return bool(self.outcome.writes) and len({id(array) for array in moved.values()}) < len(moved)
 
     def changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""
@@ -213,7 +212,7 @@ class Program:
                 )
         return found
 
-    def _captured_state(self) -> list[tuple[Tensor, Any, Value]]:
+    def _captured_state(self) -> list[tuple[Tensor, object, Value]]:
         return [entry for entry in self.outcome.state if not isinstance(entry[2].source, Argument)]
 
     @staticmethod
@@ -221,12 +220,12 @@ class Program:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
-    def write_counters(self) -> tuple[list[Any], list[Any]]:
+    def write_counters(self) -> tuple[list[Write], list[Storage[Any]]]:
         """Return the counters of writes into captured memory, for graphs outside that saved the old values."""
         found = [s.source.locate() for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
         return [mutation_log.of(t.array) for t in found], [storage_of(t) for t in found]
 
-    def state_locators(self) -> list[tuple[int, Callable[[], Any]]]:
+    def state_locators(self) -> list[tuple[int, Callable[[], Operand]]]:
         """The states whose memory is bound where it lies: their numbers, and how to find them."""
         return [
             (k, symbol.source.locate)

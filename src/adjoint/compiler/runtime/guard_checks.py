@@ -7,7 +7,7 @@ was in vain, the more rarely.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Argument, Value
 from adjoint.compiler.runtime import cpython_layout
@@ -123,7 +123,7 @@ def checks_of_gradients(
     return found
 
 
-def always_stale(*_: Any) -> bool:
+def always_stale(*_: object) -> bool:
     """Fail: nothing was checked yet."""
     return False
 

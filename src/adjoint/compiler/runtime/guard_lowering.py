@@ -7,7 +7,7 @@ guards decide. Guards that have no checks stay with Python at each call.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -75,7 +75,7 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
     return None
 
 
-def _is_stable_attribute(holder: Any, place: AttributeSource, value: Any) -> bool:
+def _is_stable_attribute(holder: object, place: AttributeSource, value: object) -> bool:
     """True if a read of the attribute gives the same object each time."""
     if place.bound:
         return type(value) is FunctionType
@@ -92,7 +92,7 @@ def _checks_of_probe(guard: ProbeGuard) -> list[PointerCheck] | None:
     return _checks_of_items(guard.subject, guard.probe) if type(guard.subject) in PLAIN_MAPPINGS else None
 
 
-def checks_of_facts(facts: Iterable[Any]) -> list[PointerCheck] | None:
+def checks_of_facts(facts: Iterable[object]) -> list[PointerCheck] | None:
     """Of (dict, key) the item; of (dict, key, None) the item, or that there is none; of a list or dict all it holds."""
     found: list[PointerCheck | None] = []
     for fact in facts:
@@ -106,7 +106,7 @@ def checks_of_facts(facts: Iterable[Any]) -> list[PointerCheck] | None:
     return None if None in found else [check for check in found if check is not None]
 
 
-def _checks_of_items(subject: dict[Any, Any], probe: Callable[[Any], Any]) -> list[PointerCheck] | None:
+def _checks_of_items(subject: Mapping[Any, Any], probe: Callable[[Any], object]) -> list[PointerCheck] | None:
     """Return checks of the items that the probe reads, if it does nothing else with the dict.
 
     The check of a float asks no more than if it is 0, where the probe asks no more.
@@ -144,11 +144,11 @@ class _ReadRecorder:
 
     __slots__ = ("kind", "read", "subject")
 
-    def __init__(self, subject: dict[Any, Any], kind: Callable[[float], Any]) -> None:
+    def __init__(self, subject: Mapping[Any, Any], kind: Callable[[float], object]) -> None:
         self.subject, self.kind = subject, kind
-        self.read: dict[Any, Any] = {}
+        self.read: dict[str, object] = {}
 
-    def __getitem__(self, key: int | str) -> Any:
+    def __getitem__(self, key: str) -> object:
         value = self.subject[key]
         return self.read.setdefault(key, self.kind(value) if type(value) is float else value)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, NULL, PTR, U8, U64
 from adjoint.compiler.runtime import cpython_layout, thread_pool
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.runtime.threads import MAX_THREADS
+from adjoint.core.typing import Array
 
 API_FUNCTIONS = ("Py_IncRef", "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread")
 MAX_GIL_HELD_SECONDS = 20e-6  # seconds up to which a segment keeps Python's lock
@@ -126,7 +127,7 @@ class Segment:
         self,
         bindings: Sequence[tuple[int, int]],
         steps: Sequence[KernelCall | Check],
-        keep: Any,
+        keep: object,
         seconds: float = 0.0,
         divided: float = 0.0,
         threads: int = 1,
@@ -152,11 +153,11 @@ class Segment:
         self._keep = (plan, held, keep)
 
 
-def _native_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], Any]:
+def _native_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], object]:
     return _module.function("adjoint_entry", plan), None
 
 
-def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], Any]:
+def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Callable[..., int | None], object]:
     native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(_module.engine.address("adjoint_run"))
     pointers = [(ctypes.c_void_p.from_address(slot), i) for i, slot in bindings]
     # no bindings for the native part: the pointers are stored here
@@ -164,7 +165,7 @@ def _ctypes_entry(plan: bytes, bindings: Sequence[tuple[int, int]]) -> tuple[Cal
     words = (*words[:HEAD_WORDS], 0, *words[HEAD_WORDS + 1 + 2 * len(bindings) :])
     tail = (ctypes.c_int64 * len(words))(*words)
 
-    def call(*arrays: Any) -> int | None:
+    def call(*arrays: Array) -> int | None:
         for pointer, i in pointers:
             pointer.value = arrays[i].ctypes.data
         failed = native(ctypes.addressof(tail), None)

@@ -6,7 +6,6 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.object_cache import compile_kernel
@@ -47,7 +46,7 @@ class NativeModule:
         engine.keep()  # functions of Python's point to it
         return engine
 
-    def function(self, symbol: str, bound: Any) -> Function:
+    def function(self, symbol: str, bound: object) -> Function:
         """The METH_FASTCALL function `symbol` as a function for Python, whose `self` is `bound`."""
         definition = self._definitions.get(symbol)
         if definition is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
@@ -43,25 +43,25 @@ class PointerCheck(NamedTuple):
     a: int
     b: int
     c: int
-    held: Any
+    held: object
 
 
-def check_slot(owner: Any, offset: int, value: Any) -> PointerCheck:
+def check_slot(owner: object, offset: int, value: object) -> PointerCheck:
     """A slot, or any other field, of `owner` holds `value`."""
     return PointerCheck(SLOT_IS, id(owner) + offset, id(value), 0, (owner, value))
 
 
-def check_item(holder: dict[Any, Any], key: Any, value: Any) -> PointerCheck:
+def check_item(holder: Mapping[Any, object], key: object, value: object) -> PointerCheck:
     """`holder[key] is value`."""
     return PointerCheck(ITEM_IS, id(holder), id(key), id(value), (holder, key, value))
 
 
-def check_key_absent(holder: dict[Any, Any], key: str) -> PointerCheck:
+def check_key_absent(holder: Mapping[Any, object], key: str) -> PointerCheck:
     """`key not in holder`."""
     return PointerCheck(KEY_ABSENT, id(holder), id(key), 0, (holder, key))
 
 
-def check_nonzero(holder: dict[Any, Any], key: str) -> PointerCheck:
+def check_nonzero(holder: Mapping[Any, object], key: str) -> PointerCheck:
     """`holder[key]` is a float and not 0."""
     return PointerCheck(ITEM_NONZERO, id(holder), id(key), id(float), (holder, key))
 
@@ -74,12 +74,12 @@ def check_entries(holder: Any) -> PointerCheck | None:
     return _snapshot(DICT_IS, holder, [x for pair in holder.items() for x in pair]) if ordered else None
 
 
-def check_attribute(holder: Any, name: str, value: Any) -> PointerCheck:
+def check_attribute(holder: object, name: str, value: object) -> PointerCheck:
     """`holder.name is value`."""
     return PointerCheck(ATTRIBUTE_IS, id(holder), id(name), id(value), (holder, name, value))
 
 
-def check_method(holder: Any, name: str, function: Any) -> PointerCheck:
+def check_method(holder: object, name: str, function: object) -> PointerCheck:
     """`holder.name` is a bound method of `function`."""
     return PointerCheck(METHOD_IS, id(holder), id(name), id(function), (holder, name, function))
 
@@ -90,7 +90,7 @@ def check_argument(
     leaf: bool | None,
     dtype: NumpyDtype,
     shape: tuple[int, ...],
-    strides: Any,
+    strides: tuple[int, ...] | None,
     ordered: bool,
 ) -> PointerCheck:
     """An argument is a `Tensor`, or the very one `given`, of a dtype, shape and, unless None, strides (in bytes).
@@ -110,7 +110,7 @@ def check_argument(
     return PointerCheck(ARGUMENT_MATCHES, number, want.ctypes.data, 0, (want, dtype, given))
 
 
-def check_refcount(owner: Any, most: int) -> PointerCheck:
+def check_refcount(owner: object, most: int) -> PointerCheck:
     """At most so many references lead to `owner`, which others keep alive."""
     return PointerCheck(REFCOUNT_AT_MOST, id(owner), most, 0, None)
 
@@ -128,7 +128,7 @@ def make_checker(checks: Sequence[PointerCheck]) -> Callable[..., bool]:
     return _module.function("adjoint_unchanged", (plan, [check.held for check in checks]))
 
 
-def _snapshot(kind: int, holder: Any, held: list[Any]) -> PointerCheck:
+def _snapshot(kind: int, holder: object, held: list[object]) -> PointerCheck:
     want = np.array([id(x) for x in held], np.int64)
     count = len(held) if kind == LIST_IS else len(held) // 2
     return PointerCheck(kind, id(holder), want.ctypes.data, count, (holder, held, want))

@@ -100,10 +100,6 @@ def _fail_calmly_unless_found(b: Builder, x: Operands, found: Reg) -> None:
         b.return_now(b.constant(False, BOOL))
 
 
-def _slot_is(b: Builder, x: Operands) -> Reg:
-    return b.eq(b.load(x.a, PTR), x.b)
-
-
 def _item_is(b: Builder, x: Operands) -> Reg:
     value = b.call(b.argument(x.plan, GET_ITEM), [x.a, x.b], PTR)
     _fail_calmly_unless_found(b, x, value)
@@ -188,12 +184,8 @@ def _argument_matches(b: Builder, x: Operands) -> Reg:
     return b.constant(True, BOOL)
 
 
-def _refcount_at_most(b: Builder, x: Operands) -> Reg:
-    return b.le(b.load(x.a, I32), b.cast(_as_count(b, x.b), I32))
-
-
-CHECK_WRITERS = (
-    _slot_is,
+CHECK_WRITERS: tuple[Callable[[Builder, Operands], Reg], ...] = (
+    lambda b, x: b.eq(b.load(x.a, PTR), x.b),  # SLOT_IS
     _item_is,
     _key_absent,
     _item_nonzero,
@@ -202,5 +194,5 @@ CHECK_WRITERS = (
     _attribute_is,
     _method_is,
     _argument_matches,
-    _refcount_at_most,
+    lambda b, x: b.le(b.load(x.a, I32), b.cast(_as_count(b, x.b), I32)),  # REFCOUNT_AT_MOST
 )  # in the order of the kinds

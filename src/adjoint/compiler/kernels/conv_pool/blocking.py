@@ -68,7 +68,9 @@ class Grid(NamedTuple):
             sizes = {height * self.in_row: self.rows // height, self.rows % height * self.in_row: 1}
         else:
             sizes = {self.vectors: self.rows * (self.in_row // self.vectors), self.in_row % self.vectors: self.rows}
-        return sum(count * _cycles(channels, size) for size, count in sizes.items() if size)
+        # Of one term: two multiplications and two loads in a cycle, four until a sum takes another.
+        cycles = {n: max(0.5 * channels * n, 0.5 * (n + channels), 4.0) + 0.5 for n in sizes}
+        return sum(count * cycles[size] for size, count in sizes.items() if size)
 
     def _vectors(self, height: int, start: int, ragged: bool) -> tuple[Vector, ...]:
         return tuple(
@@ -127,8 +129,3 @@ def count_vector_registers(target: Target) -> int:
     """Vector registers of a machine."""
     x86 = target.triple.startswith(("x86_64", "i386", "i686"))
     return 16 if x86 and target.vector_bits < 512 else 32
-
-
-def _cycles(channels: int, vectors: int) -> float:
-    """Return the cycles of one term: two multiplications and two loads in a cycle, four until a sum takes another."""
-    return max(0.5 * channels * vectors, 0.5 * (vectors + channels), 4.0) + 0.5

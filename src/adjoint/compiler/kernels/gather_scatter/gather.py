@@ -18,6 +18,7 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     count_tiles,
     gather_positions,
     index_positions,
+    load_strided,
     tile_range,
 )
 from adjoint.compiler.kernels.index_arithmetic import Index, add_strided, as_index
@@ -177,12 +178,7 @@ class _GatherWriter:
         stride = self.places.strides[-1]
         offset = add_strided(b, at.offset, column, stride)
         if not at.waiting:
-            pointer = b.gep(self.pointer, offset, kind)
-            if stride == 1 or lanes == 1:
-                return b.load(pointer, kind.of(lanes), mask)
-            if stride == 0:
-                return b.broadcast(b.load(pointer, kind), lanes)
-            return b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
+            return load_strided(b, b.gep(self.pointer, offset, kind), stride, kind, lanes, mask)
         offsets = b.mul(b.iota(lanes), stride) if stride and lanes > 1 else None
         for lookup, start in at.waiting:
             step = lookup.indices.strides[-1]

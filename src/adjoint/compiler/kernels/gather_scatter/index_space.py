@@ -181,3 +181,12 @@ def tile_range(b: Builder, tile: Reg, tiles: int, size: int, step: int = 1) -> t
     each = -(-size // (tiles * step)) * step
     low = b.minimum(b.mul(tile, each), size)
     return low, b.minimum(b.add(low, each), size)
+
+
+def load_strided(b: Builder, pointer: Reg, stride: int, kind: Type, lanes: int, mask: Reg | int | None) -> Reg:
+    """A register of elements that lie `stride` apart."""
+    if stride == 1 or lanes == 1:
+        return b.load(pointer, kind.of(lanes), mask)
+    if stride == 0:
+        return b.broadcast(b.load(pointer, kind), lanes)
+    return b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)

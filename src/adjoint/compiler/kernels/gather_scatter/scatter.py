@@ -24,6 +24,7 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     count_tiles,
     gather_positions,
     index_positions,
+    load_strided,
     slice_positions,
     tile_range,
 )
@@ -32,7 +33,7 @@ from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
-from adjoint.core.typing import NumpyDtype
+from adjoint.core.typing import NumpyDtype, Operand
 from adjoint.ops.indexing.scatter import IDENTITIES
 
 UNROLLED_REGISTERS = 4
@@ -93,19 +94,13 @@ def plan_scatter(value: Value, target: Target, view_of: ViewOf = StridedView.who
 Form = tuple[StridedView | Number, IndexMap, tuple[ScatterPass, ...]]
 
 
-def _index_add(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
-    source, *indices = operands
-    places = index_positions(out, indices, value.params["pattern"], source.shape)
-    return 0, places, (ScatterPass(source, "add"),)
-
-
 def _scatter_add(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     source, indices = operands
     part = source._replace(shape=indices.shape)  # of a larger source the first elements count
     return 0, gather_positions(out, indices, value.params["axis"]), (ScatterPass(part, "add"),)
 
 
-def _put_index(value: Value, out: StridedView, operands: list[Any]) -> Form:
+def _put_index(value: Value, out: StridedView, operands: list[Operand]) -> Form:
     start, source, *indices = operands
     pattern = value.params["pattern"] + (None,) * (len(out.shape) - len(value.params["pattern"]))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
@@ -114,11 +109,6 @@ def _put_index(value: Value, out: StridedView, operands: list[Any]) -> Form:
     front = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     shape = (*kept[:front], *middle, *kept[front:])
     return start, index_positions(out, indices, pattern, shape), (ScatterPass(source, None),)
-
-
-def _scatter(value: Value, out: StridedView, operands: list[Any]) -> Form:
-    start, source, indices = operands
-    return start, gather_positions(out, indices, value.params["axis"]), (ScatterPass(source, None),)
 
 
 def _scatter_reduce(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
@@ -135,15 +125,6 @@ def _scatter_reduce(value: Value, out: StridedView, operands: list[StridedView])
     return start, places, (ScatterPass(identity, None), fold)
 
 
-def _put_slice(value: Value, out: StridedView, operands: list[float | StridedView]) -> Form:
-    start, source = operands
-    return start, slice_positions(out, value.params["bounds"]), (ScatterPass(source, None),)
-
-
-def _unslice(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
-    return 0, slice_positions(out, value.params["bounds"]), (ScatterPass(operands[0], None),)
-
-
 def _pad(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
     inner = operands[0].shape
     bounds = [(low, low + n, 1) for (low, _), n in zip(value.params["widths"], inner, strict=True)]
@@ -151,13 +132,15 @@ def _pad(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
 
 
 _FORMS: dict[str, Any] = {
-    "index_add": _index_add,
+    "index_add": lambda v, out, x: (
+        0, index_positions(out, x[1:], v.params["pattern"], x[0].shape), (ScatterPass(x[0], "add"),)
+    ),
     "scatter_add": _scatter_add,
     "put_index": _put_index,
-    "scatter": _scatter,
+    "scatter": lambda v, out, x: (x[0], gather_positions(out, x[2], v.params["axis"]), (ScatterPass(x[1], None),)),
     "scatter_reduce": _scatter_reduce,
-    "put_slice": _put_slice,
-    "unslice": _unslice,
+    "put_slice": lambda v, out, x: (x[0], slice_positions(out, v.params["bounds"]), (ScatterPass(x[1], None),)),
+    "unslice": lambda v, out, x: (0, slice_positions(out, v.params["bounds"]), (ScatterPass(x[0], None),)),
     "pad": _pad,
 }
 
@@ -294,11 +277,7 @@ class _ScatterWriter:
             return b.constant(source, kind.of(lanes))
         stride = source.strides[-1]
         pointer = b.gep(self.pointers[source.base], add_strided(b, at.others[0], column, stride), kind)
-        if stride == 1 or lanes == 1:
-            return b.load(pointer, kind.of(lanes), mask)
-        if stride == 0:
-            return b.broadcast(b.load(pointer, kind), lanes)
-        return b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
+        return load_strided(b, pointer, stride, kind, lanes, mask)
 
     def _element(self, at: GridPoint, each: ScatterPass) -> None:
         b, kind = self.b, self.plan.kind

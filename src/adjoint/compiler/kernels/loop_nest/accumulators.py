@@ -6,8 +6,6 @@ with their length.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
@@ -27,7 +25,7 @@ LANE_REDUCTIONS = {
 def identity(b: Builder, value: Value, lanes: int) -> Reg:
     """The start of a fold, in every lane."""
     kind = from_dtype(value.dtype).of(lanes)
-    start: Any = value.op.identity
+    start = value.op.identity
     if kind.is_integer and isinstance(start, float):
         info = np.iinfo(value.dtype)
         start = info.min if start < 0 else info.max

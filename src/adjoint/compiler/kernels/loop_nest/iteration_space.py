@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, iteration_shape, view_over
@@ -114,12 +115,12 @@ class IterationSpace:
         """Return for each operand of an equation the key of its register: the read, or the equation that made it."""
         return self._sources[value]
 
-    def structure(self) -> Any:
+    def structure(self) -> Hashable:
         """Return the structure that decides a kernel's text, with numbers for values."""
-        registers: dict[Any, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
+        registers: dict[object, int] = {v: i for i, v in enumerate((*self.reads, *self.group.equations))}
         place = self.accesses.make_fingerprinter()
 
-        def inputs(value: Value) -> Any:
+        def inputs(value: Value) -> Hashable:
             sources = iter(self.sources(value))
             return tuple(registers[next(sources)] if isinstance(x, Value) else fingerprint(x) for x in value.inputs)
 

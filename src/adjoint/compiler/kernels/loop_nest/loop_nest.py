@@ -76,7 +76,10 @@ class _LoopNest:
         self.level = self._levels()
         self.cut, self.block = self._blocks()
         self.held = self._count_register_row_steps()
-        self.rows = self._rows_at_once()
+        # Rows computed side by side: two of those that wait for their folds for longer than they compute.
+        outer = self.space.first_reduced - 1
+        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
+        self.rows = 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
         self.partition: TilePartition = partition_tiles(space, self._step(0))
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
@@ -102,12 +105,6 @@ class _LoopNest:
             return 0
         steps = -(-row.size // self.lanes)
         return steps if steps <= MAX_REGISTER_ROW_STEPS and self._work(steps) <= MAX_REGISTER_ROW_WORK else 0
-
-    def _rows_at_once(self) -> int:
-        """Rows computed side by side: two of those that wait for their folds for longer than they compute."""
-        outer = self.space.first_reduced - 1
-        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
-        return 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
 
     def _step(self, depth: int) -> int:
         """Return how many turns of a loop are taken at once."""
@@ -199,17 +196,18 @@ class _LoopNest:
 
     def _run_register_rows(self, rows: list[LoopPoint]) -> None:
         """All stages of rows that stay in registers, each stage of all of them before the next."""
-        steps = [self._row_points(at) for at in rows]
+        size = self.space.loops[-1].size
+        steps = [
+            [
+                self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size)
+                for i in range(0, size, self.lanes)
+            ]
+            for at in rows
+        ]
         for stage in range(self.stages.count):
             rows = [self._run_register_row_stage(at, points, stage) for at, points in zip(rows, steps, strict=True)]
         for at in rows:
             self._store_kept(at)
-
-    def _row_points(self, at: LoopPoint) -> list[LoopPoint]:
-        """The points of a row's steps."""
-        size = self.space.loops[-1].size
-        starts = range(0, size, self.lanes)
-        return [self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size) for i in starts]
 
     def _run_register_row_stage(self, at: LoopPoint, points: list[LoopPoint], stage: int) -> LoopPoint:
         """One stage of a row; `points` keep the registers of its steps."""

@@ -55,7 +55,12 @@ def choose_lanes(space: IterationSpace, target: Target) -> int:
     one = target.lanes(min(floats, key=lambda t: t.bits) if floats else max(types, key=lambda t: t.bits))
     size = space.loops[space.vector_at].size
     registers = _max_registers(space, types)
-    while registers > 1 and not _fits(size, one, registers):
+    while registers > 1:
+        taken = registers * one
+        enough = size >= (taken if registers == 2 else 2 * taken)
+        # no half of the registers stays empty at the loop's end, or hardly any time is lost by it
+        if enough and (not 0 < size % taken <= taken // 2 or size >= MIN_REGISTERS_FOR_HALF * taken // 2):
+            break
         registers //= 2
     return min(registers * one, 1 << (size - 1).bit_length()) if size else 1
 
@@ -70,10 +75,3 @@ def _max_registers(space: IterationSpace, types: list[Type]) -> int:
         return 8 // len(group.reductions)  # columns are summed in pieces of rows that are worth fetching
     # Two registers share each load of a constant, which else take longer than the arithmetic.
     return 2
-
-
-def _fits(size: int, one: int, registers: int) -> bool:
-    """True if a loop of so many registers leaves no half of them empty at its end, or hardly loses time by it."""
-    rest, taken = size % (registers * one), registers * one
-    enough = size >= (taken if registers == 2 else 2 * taken)
-    return enough and (rest == 0 or rest > taken // 2 or size >= MIN_REGISTERS_FOR_HALF * taken // 2)

@@ -142,7 +142,9 @@ def _blockings_along_columns(
     vectors = -(-n // lanes)
     if not m * n:
         return
-    pack = right.column != 1 or _strides_clash(m, k, right.row * size)
+    # Far rows push each other out of the cache before all panels have read them.
+    far = abs(right.row * size)
+    pack = right.column != 1 or (m >= 96 and (far % 2048 == 0 or k * far > 600 * 1024))
     each = COPY_CYCLES if right.column == 1 else TRANSPOSE_CYCLES if right.row == 1 else GATHER_CYCLES
     # A left operand which runs down its columns is read a few elements of each cache line at a time.
     pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and k >= 2 * _lines(left.column * size)
@@ -265,8 +267,3 @@ def _lines(stride: int) -> int:
     """Return how many lines the second cache (1 MiB) holds that lie `stride` bytes apart."""
     power = stride & -stride if stride else 1
     return (1 << 20) // max(power, 64)
-
-
-def _strides_clash(m: int, k: int, stride: int) -> bool:
-    """True if rows `stride` bytes apart push each other out of the cache before all panels have read them."""
-    return m >= 96 and (abs(stride) % 2048 == 0 or k * abs(stride) > 600 * 1024)

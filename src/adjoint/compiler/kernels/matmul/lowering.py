@@ -46,7 +46,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     if flat is not None and epilogue is not None:
         left, right = flat
     epilogue = epilogue or Epilogue(group, fusion, root.shape)
-    sides = [_lower_operand(o, view, group, fusion) for o, view in zip(root.operands, (left, right), strict=True)]
+    sides = [
+        Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
+        if view.base in group.prologue
+        else Access(view.base, view.offset, view.strides)
+        for operand, view in zip(root.operands, (left, right), strict=True)
+    ]
     *batch, m = epilogue.shape[:-1]
     plan = plan_matmul(
         tuple(batch),
@@ -89,13 +94,6 @@ def _describe_rounding(plan: MatmulPlan) -> str:
     return f"which rounds its operands to {rounding.description}" + (
         ", for tile registers" if rounding.is_tiled else ""
     )
-
-
-def _lower_operand(operand: Value, view: StridedView, group: Group, fusion: Fusion) -> Access | Prologue:
-    """Return the access to an operand, or the prologue that computes it."""
-    if view.base in group.prologue:
-        return Prologue(group, fusion, fusion.views[operand], view.shape[:-2])
-    return Access(view.base, view.offset, view.strides)
 
 
 def _accesses(part: Access | Prologue | Epilogue) -> Accesses:

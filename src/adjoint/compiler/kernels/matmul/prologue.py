@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, view_over
@@ -92,11 +92,11 @@ class Prologue:
             return known[base]
         return b.constant(base.dtype.type(base.params["value"]).item(), from_dtype(base.dtype))
 
-    def _structure(self) -> Any:
+    def _structure(self) -> Hashable:
         numbers = {v: i for i, v in enumerate((*self.reads, *self.equations))}
         place = self.accesses.make_fingerprinter()
 
-        def source(x: Operand) -> Any:
+        def source(x: Operand) -> Hashable:
             if not isinstance(x, Value):
                 return elementwise.fingerprint(x)
             base = self._views[x].base

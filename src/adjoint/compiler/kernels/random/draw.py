@@ -34,8 +34,8 @@ class DrawPlan(NamedTuple):
 
     name: str
     total: int
-    dtype: Any
-    source: Any  # the type of the operand, if there is one
+    dtype: NumpyDtype
+    source: Any  # the type of the operand, None without one
     params: Params
     scratch: int = (SCRATCH_BYTES + SPARE_BYTES + 63) // 64 * 64
 
@@ -75,7 +75,7 @@ def _valid_range(params: Params, dtype: NumpyDtype) -> bool:
     return smallest <= low < high <= largest + 1
 
 
-_VALID: dict[str, Callable[[dict[str, Any], Any], bool]] = {
+_VALID: dict[str, Callable[[Params, NumpyDtype], bool]] = {
     "uniform": _valid_uniform,
     "normal": lambda params, dtype: params["std"] >= 0,
     "randint": _valid_range,
@@ -158,10 +158,6 @@ def _threshold(b: Builder, words: Reg, p: float) -> Reg:
     return b.lt(b.bitwise_and(words, 2**53 - 1), math.ceil(p * 2.0**53))
 
 
-def _coin(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
-    return 2, lambda words, _: b.cast(_threshold(b, words, plan.params["p"]), from_dtype(plan.dtype))
-
-
 def _dropout(b: Builder, plan: DrawPlan, _: list[Reg]) -> tuple[int, Element]:
     kind, p = plan.dtype.type, plan.params["p"]
     kept = b.constant(float(kind(1) / kind(1 - p)), from_dtype(plan.dtype))
@@ -230,7 +226,9 @@ _ELEMENTS: dict[str, Callable[[Builder, DrawPlan, list[Reg]], tuple[int, Element
     "uniform": _uniform,
     "normal": _uniform,
     "bernoulli": _bernoulli,
-    "coin": _coin,
+    "coin": lambda b, plan, _: (
+        2, lambda words, _: b.cast(_threshold(b, words, plan.params["p"]), from_dtype(plan.dtype))
+    ),
     "randint": _randint,
     "exponential": _exponential,
     "dropout_factor": _dropout,

@@ -37,7 +37,10 @@ def log(b: Memory, x: Reg) -> Reg:
     if x.type.bits == 64:
         return log_wide(b, x, DOUBLE)
     # Normal positive numbers are the common case, so what else there is costs them one jump over it.
-    rare = b.hor(b.logical_not(_in_range(b, x)))
+    # One comparison of the bits, unsigned, tells them.
+    smallest, infinity = 0x00800000, 0x7F800000
+    usual = b.lt(b.cast(b.sub(b.bitcast(x, I32), smallest), U32), infinity - smallest)
+    rare = b.hor(b.logical_not(usual))
     with b.when(rare, [x, b.constant(0.0, x.type)]) as scaling:
         tiny = b.lt(x, 2.0**-126)
         zero = b.constant(0.0, x.type)
@@ -114,13 +117,6 @@ def _scaled_log(b: Memory, name: str, scale: float, x: Reg) -> Reg:
     if x.type.bits == 32:
         return narrow(b, b.mul(log_wide(b, widen(b, x), SINGLE), scale))
     return library(b, name, x)
-
-
-def _in_range(b: Memory, x: Reg) -> Reg:
-    """True if x is positive, normal and finite: one comparison of its bits, unsigned."""
-    smallest, infinity = 0x00800000, 0x7F800000
-    offset = b.sub(b.bitcast(x, I32), smallest)
-    return b.lt(b.cast(offset, U32), infinity - smallest)
 
 
 def _special(b: Memory, x: Reg, y: Reg) -> Reg:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -25,43 +24,43 @@ def dtype_kind(x: Operand) -> str:
 
 
 @rule
-def times_one(x: Tensor) -> Iterator[Any]:
+def times_one(x: Tensor) -> Iterator[Operand]:
     yield mul(x, 1.0)
     yield x
 
 
 @rule
-def one_times(x: Tensor) -> Iterator[Any]:
+def one_times(x: Tensor) -> Iterator[Operand]:
     yield mul(1.0, x)
     yield x
 
 
 @rule
-def times_minus_one(x: Tensor) -> Iterator[Any]:
+def times_minus_one(x: Tensor) -> Iterator[Operand]:
     yield mul(x, -1.0)
     yield neg(x)
 
 
 @rule
-def minus_one_times(x: Tensor) -> Iterator[Any]:
+def minus_one_times(x: Tensor) -> Iterator[Operand]:
     yield mul(-1.0, x)
     yield neg(x)
 
 
 @rule
-def over_one(x: Tensor) -> Iterator[Any]:
+def over_one(x: Tensor) -> Iterator[Operand]:
     yield div(x, 1.0)
     yield x
 
 
 @rule
-def over_minus_one(x: Tensor) -> Iterator[Any]:
+def over_minus_one(x: Tensor) -> Iterator[Operand]:
     yield div(x, -1.0)
     yield neg(x)
 
 
 @rule
-def over_power_of_two(x: Operand, c: Operand) -> Iterator[Any]:
+def over_power_of_two(x: Operand, c: Operand) -> Iterator[Operand]:
     yield div(x, c)
     if _has_exact_inverse(c, x):
         yield mul(x, 1.0 / c)
@@ -77,108 +76,108 @@ def _has_exact_inverse(c: Operand, x: Operand) -> bool:
 
 
 @rule
-def less_zero(x: Tensor) -> Iterator[Any]:
+def less_zero(x: Tensor) -> Iterator[Operand]:
     yield sub(x, 0.0)
     yield x
 
 
 @rule
-def plus_minus_zero(x: Tensor) -> Iterator[Any]:
+def plus_minus_zero(x: Tensor) -> Iterator[Operand]:
     yield add(x, -0.0)
     yield x
 
 
 @rule
-def plus_zero(x: Tensor) -> Iterator[Any]:
+def plus_zero(x: Tensor) -> Iterator[Operand]:
     yield add(x, 0)
     if dtype_kind(x) in ("i", "u"):  # of floats, -0 + 0 is 0
         yield x
 
 
 @rule
-def to_the_zeroth(x: Tensor) -> Iterator[Any]:
+def to_the_zeroth(x: Tensor) -> Iterator[Operand]:
     yield pow(x, 0.0)
     if dtype_kind(x) == "f" and x.array.dtype.itemsize > 2:  # NaN to the zeroth is one, too, but for some of float16
         yield full(shape=x.array.shape, value=1, dtype=x.array.dtype)
 
 
 @rule
-def to_the_first(x: Tensor) -> Iterator[Any]:
+def to_the_first(x: Tensor) -> Iterator[Operand]:
     yield pow(x, 1.0)
     yield x
 
 
 @rule
-def to_the_second(x: Tensor) -> Iterator[Any]:
+def to_the_second(x: Tensor) -> Iterator[Operand]:
     yield pow(x, 2.0)
     yield square(x)
 
 
 @rule
-def times_itself(x: Tensor) -> Iterator[Any]:
+def times_itself(x: Tensor) -> Iterator[Operand]:
     yield mul(x, x)
     if dtype_kind(x) != "b":
         yield square(x)
 
 
 @rule
-def minus_minus(x: Tensor) -> Iterator[Any]:
+def minus_minus(x: Tensor) -> Iterator[Operand]:
     yield neg(neg(x))
     yield x
 
 
 @rule
-def plus_minus(x: Operand, y: Tensor) -> Iterator[Any]:
+def plus_minus(x: Operand, y: Tensor) -> Iterator[Operand]:
     yield add(x, neg(y))
     yield sub(x, y)
 
 
 @rule
-def minus_plus(x: Tensor, y: Operand) -> Iterator[Any]:
+def minus_plus(x: Tensor, y: Operand) -> Iterator[Operand]:
     yield add(neg(x), y)
     yield sub(y, x)
 
 
 @rule
-def less_minus(x: Tensor, y: Tensor) -> Iterator[Any]:
+def less_minus(x: Tensor, y: Tensor) -> Iterator[Operand]:
     yield sub(x, neg(y))
     yield add(x, y)
 
 
 @rule(op=[mul, div])
-def minus_and_minus(x: Tensor, y: Tensor, *, op: Function) -> Iterator[Any]:
+def minus_and_minus(x: Tensor, y: Tensor, *, op: Function) -> Iterator[Operand]:
     yield op(neg(x), neg(y))
     yield op(x, y)
 
 
 @rule(op=[square, abs], sign=[neg, abs])
-def without_sign(x: Tensor, *, op: Function, sign: Function) -> Iterator[Any]:
+def without_sign(x: Tensor, *, op: Function, sign: Function) -> Iterator[Operand]:
     yield op(sign(x))
     if dtype_kind(x) != "u":  # 1 and 255 have no sign to differ in
         yield op(x)
 
 
 @rule(op=[abs, relu], positive=[abs, square])
-def of_the_positive(x: Tensor, *, op: Function, positive: Function) -> Iterator[Any]:
+def of_the_positive(x: Tensor, *, op: Function, positive: Function) -> Iterator[Operand]:
     yield op(positive(x))
     if dtype_kind(x) == "f":  # of integers, |x| and x² overflow
         yield positive(x)
 
 
 @rule
-def relu_twice(x: Tensor) -> Iterator[Any]:
+def relu_twice(x: Tensor) -> Iterator[Operand]:
     yield relu(relu(x))
     yield relu(x)
 
 
 @rule(op=[maximum, minimum])
-def extreme_of_the_same(x: Tensor, *, op: Function) -> Iterator[Any]:
+def extreme_of_the_same(x: Tensor, *, op: Function) -> Iterator[Operand]:
     yield op(x, x)
     yield x
 
 
 @rule
-def copy_of_computed(x: Tensor) -> Iterator[Any]:
+def copy_of_computed(x: Tensor) -> Iterator[Operand]:
     yield copy(x)
     if x.array.op is not None and x.array.op.index is None:  # an input may be written, a view is scattered
         yield x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 
 @rule
-def cast_to_its_own_type(x: Tensor, *, dtype: Any) -> Iterator[Any]:
+def cast_to_its_own_type(x: Tensor, *, dtype: NumpyDtype) -> Iterator[Operand]:
     yield cast(x, dtype=dtype)
     yield x  # where that has the type
 
 
 @rule
-def cast_through_wider(x: Tensor, *, wide: Any, dtype: Any) -> Iterator[Any]:
+def cast_through_wider(x: Tensor, *, wide: NumpyDtype, dtype: NumpyDtype) -> Iterator[Operand]:
     yield cast(cast(x, dtype=wide), dtype=dtype)
-    if can_represent(wide, x.array.dtype) and not _overflows(x.array.dtype, wide, dtype):
+    source = x.array.dtype
+    # a float may be too large for an integer type: what that gives depends on the way
+    overflows = dtype.kind in "iu" and "f" in (source.kind, wide.kind) and not can_represent(dtype, source)
+    if can_represent(wide, source) and not overflows:
         yield cast(x, dtype=dtype)
 
 
 @rule
-def halves_of_turned(x: Tensor, *, axes: tuple[int, ...], dtype: Any) -> Iterator[Any]:
+def halves_of_turned(x: Tensor, *, axes: tuple[int, ...], dtype: NumpyDtype) -> Iterator[Operand]:
     """Round before the transpose: so a weight is rounded once, for products with it and with its transpose."""
     yield cast(permute(x, axes=axes), dtype=dtype)
     if is_bfloat16(dtype) or is_bfloat16(x.array.dtype):
@@ -48,20 +51,17 @@ def can_represent(wide: NumpyDtype, narrow: NumpyDtype) -> bool:
     return bool(np.can_cast(narrow, wide, "safe"))
 
 
-def _overflows(source: NumpyDtype, wide: NumpyDtype, dtype: NumpyDtype) -> bool:
-    """True where a float may be too large for an integer type: what that gives depends on the way."""
-    return dtype.kind in "iu" and "f" in (source.kind, wide.kind) and not can_represent(dtype, source)
-
-
 @rule(op=[add, sub, mul, div])
-def computed_wider_than_wanted(x: Tensor, y: Tensor, *, op: Function, wide: Any, dtype: Any) -> Iterator[Any]:
+def computed_wider_than_wanted(
+    x: Tensor, y: Tensor, *, op: Function, wide: NumpyDtype, dtype: NumpyDtype
+) -> Iterator[Operand]:
     yield cast(op(cast(x, dtype=wide), cast(y, dtype=wide)), dtype=dtype)
     if x.array.dtype == y.array.dtype == dtype and _rounds_once(wide, dtype):
         yield op(x, y)
 
 
 @rule
-def root_computed_wider_than_wanted(x: Tensor, *, wide: Operand, dtype: Operand) -> Iterator[Any]:
+def root_computed_wider_than_wanted(x: Tensor, *, wide: NumpyDtype, dtype: NumpyDtype) -> Iterator[Operand]:
     yield cast(sqrt(cast(x, dtype=wide)), dtype=dtype)
     if x.array.dtype == dtype and _rounds_once(wide, dtype):
         yield sqrt(x)

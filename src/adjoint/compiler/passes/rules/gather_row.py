@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.passes.pattern import rule
 from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.core.tensor.tensor import Tensor
@@ -31,10 +29,12 @@ POSITION_DTYPE = np.dtype(np.int32)  # of which a register holds as many as of f
 
 
 @rule
-def gather_one_of_a_row(x: Operand, indices: Operand, *, axis: int) -> Iterator[Any]:
+def gather_one_of_a_row(x: Operand, indices: Operand, *, axis: int) -> Iterator[Operand]:
     yield gather(x, indices, axis=axis)
-    size = _gathered_row_length(x, indices, axis)
-    if size and (size <= MAX_STORED_ROW or _is_computed(x)):
+    kernel_type = dtype_kind(x) in "fiub" and x.array.dtype != np.float16
+    size = int(x.shape[axis]) if kernel_type and _one_each(indices, indices, tuple(x.shape), axis) else 0
+    # Of what a kernel makes, element by element, it can look at each, and need not store them.
+    if size and (size <= MAX_STORED_ROW or (x.array.op is not None and x.array.op.scalar is not None)):
         here = _positions(indices, size, axis, len(x.shape))
         if dtype_kind(x) == "b":
             yield any(logical_and(here, x), axes=(axis,), keepdims=True)
@@ -45,7 +45,7 @@ def gather_one_of_a_row(x: Operand, indices: Operand, *, axis: int) -> Iterator[
 
 
 @rule
-def scatter_one_to_a_row(x: Operand, indices: Operand, *, shape: tuple[int, ...], axis: int) -> Iterator[Any]:
+def scatter_one_to_a_row(x: Operand, indices: Operand, *, shape: tuple[int, ...], axis: int) -> Iterator[Operand]:
     yield scatter_add(x, indices, shape=shape, axis=axis)
     if _one_each(x, indices, shape, axis) and dtype_kind(x) in "fiub":
         here = _positions(indices, shape[axis], axis, len(shape))
@@ -59,19 +59,6 @@ def _one_each(x: Operand, indices: Operand, shape: tuple[int, ...], axis: int) -
         return False
     one = tuple(1 if d == axis else n for d, n in enumerate(shape))
     return tuple(x.shape) == tuple(indices.shape) == one
-
-
-def _gathered_row_length(x: Operand, indices: Operand, axis: int) -> int:
-    """The length of a row of x, of which one element is picked from each; 0 if that is not so."""
-    if dtype_kind(x) not in "fiub" or x.array.dtype == np.float16:
-        return 0
-    return int(x.shape[axis]) if _one_each(indices, indices, tuple(x.shape), axis) else 0
-
-
-def _is_computed(x: Tensor) -> bool:
-    """True if a kernel makes x, element by element: it can look at each, and need not store them."""
-    value = x.array
-    return isinstance(value, Value) and value.op is not None and value.op.scalar is not None
 
 
 def _positions(indices: Operand, size: int, axis: int, rank: int) -> Tensor:
