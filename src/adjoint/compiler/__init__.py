@@ -29,16 +29,19 @@ Modules, in reading order:
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from adjoint.core.op.eager_kernels import eager_kernels as eager_kernels
 from adjoint.core.runtime.lazy_import import attach_lazy_names
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.typing import Function
 
 if TYPE_CHECKING:
     from adjoint.compiler.expressions.builder import as_function as as_function
     from adjoint.compiler.expressions.builder import symbolic as symbolic
     from adjoint.compiler.expressions.graph_gradient import compute_gradient as compute_gradient
+
+Traced = TypeVar("Traced")
 
 
 def is_compiling() -> bool:
@@ -46,12 +49,12 @@ def is_compiling() -> bool:
     return bool(nondefault.count and mode.tracer is not None and mode.tracer.traces_steps)
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+def disable(fn: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Function:
     """The function itself, which is traced where a step calls it; without one, a decorator."""
     return (lambda function: function) if fn is None else fn
 
 
-def allow_in_graph(fn: Any) -> Any:
+def allow_in_graph(fn: Traced) -> Traced:
     """The function itself."""
     return fn
 
@@ -77,12 +80,12 @@ def is_dynamo_compiling() -> bool:
     return is_compiling()
 
 
-def set_stance(*args: Any, **kwargs: Any) -> nullcontext[None]:
+def set_stance(*args: object, **kwargs: object) -> nullcontext[None]:
     """Do nothing: a new signature is always compiled."""
     return nullcontext()
 
 
-def list_backends(*args: Any, **kwargs: Any) -> list[str]:
+def list_backends(*args: object, **kwargs: object) -> list[str]:
     """Return no names: there is no backend besides the library's own."""
     return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +32,7 @@ class FinishedTrace(NamedTuple):
     outcome: StepEffects
     joint_gradient: JointGradient | None
     specs: list[Value]
-    parents: Sequence[object]  # tensors whose gradients the backward half gives: arguments by their number
+    parents: list[Tensor | int]  # tensors whose gradients the backward half gives: arguments by their number
     symbols: list[Value | None]  # of these
 
 
@@ -52,7 +52,7 @@ def finish_trace(
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
-    parents = [numbers.get(id(t), t) for t in tensors]
+    parents: list[Any] = [numbers.get(id(t), t) for t in tensors]
     return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
 
 
@@ -112,10 +112,10 @@ def build_backward(half: BackwardGraph, precision: str) -> Program:
 def assemble(
     graph: Graph,
     outcome: StepEffects,
-    lost: Any,
+    lost: Callable[[Tensor], ConsumedHistory],
     precision: str,
     backward: BackwardProgram[Program] | None = None,
-    parents: Any = None,
+    parents: list[Tensor | int] | None = None,
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
     from adjoint.compiler.pipeline import schedule

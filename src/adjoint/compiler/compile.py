@@ -14,7 +14,7 @@ from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
-from adjoint.compiler.trace.signature import Signature, VaryingIntegers
+from adjoint.compiler.trace.signature import Signature, SignatureKey, VaryingIntegers
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.gc_pause import gc_paused
@@ -33,7 +33,7 @@ MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state 
 MAX_SIGNATURES = 64  # kept in all
 
 
-def compile(function: Function | None = None, *, fallback: bool | None = None, **options: Any) -> Function:
+def compile(function: Function | None = None, *, fallback: bool | None = None, **options: object) -> Function:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
     A step that cannot be compiled raises TraceError, which names the line; with `fallback` it runs eagerly instead,
@@ -88,13 +88,13 @@ class CompiledFunction:
         self.name = getattr(function, "__name__", type(function).__name__)
         self.fallback = fallback
         self.recompilations: list[Recompilation] = []
-        self._programs: dict[Any, Signature] = {}
+        self._programs: dict[object, Signature] = {}
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
-        self._latest: Any = None
+        self._latest: CompiledEntry | None = None
         self._lock = reset_after_fork(threading.RLock())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
         if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
             leaves = latest.run(*args)
@@ -102,13 +102,13 @@ class CompiledFunction:
                 return latest.rebuild(leaves)
         return self._dispatch(args, kwargs)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Function:
+    def __get__(self, instance: object, owner: type | None = None) -> Function:
         return self if instance is None else functools.partial(self, instance)
 
     def __getattr__(self, name: str) -> Function:
         return getattr(self.__dict__["function"], name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in self.OWN_ATTRIBUTES or not self._is_module():
             object.__setattr__(self, name, value)
         else:
@@ -176,7 +176,7 @@ class CompiledFunction:
             raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
         return self._latest.program
 
-    def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _dispatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Find or make the program for these arguments."""
         if nondefault.count and mode.special:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
@@ -195,7 +195,7 @@ class CompiledFunction:
                 return self._trace_and_run(signature, key, args, kwargs, given)
         return self.function(*args, **kwargs)
 
-    def _is_worth_compiling(self, key: Any) -> bool:
+    def _is_worth_compiling(self, key: SignatureKey) -> bool:
         """False for one more leading (batch) size: it may never come again, and runs eagerly this once."""
         worth, refused = self._sizes.count(key)
         if refused:
@@ -212,7 +212,12 @@ class CompiledFunction:
         return self._sizes.all()
 
     def _trace_and_run(
-        self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Operand]
+        self,
+        signature: Signature,
+        key: SignatureKey,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        given: list[Operand],
     ) -> Any:
         """The result of the first call of a new program."""
         from adjoint.compiler.trace.step_outputs import OverlapError
@@ -248,7 +253,9 @@ class CompiledFunction:
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 
-    def _trace(self, signature: Signature, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _trace(
+        self, signature: Signature, key: SignatureKey, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A new program, and what takes back the state that its trace made."""
         with gc_paused():
             from adjoint.compiler.step_compiler import find_dynamic_sources, trace_step

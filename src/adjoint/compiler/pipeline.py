@@ -103,9 +103,7 @@ def schedule(graph: Graph, written: Sequence[Value], precision: str, observe: Ob
     return plan
 
 
-def run_pipeline(
-    graph: Graph, written: Sequence[Value], precision: str, observe: Observer | None = None
-) -> CachedPlan:
+def run_pipeline(graph: Graph, written: Sequence[Value], precision: str, observe: Observer | None = None) -> CachedPlan:
     """Return the plan of a step that overwrites the inputs `written`; its outputs stay in their order."""
     graph = simplify(graph, observe)
     rounds = has_float32_matmuls(graph)

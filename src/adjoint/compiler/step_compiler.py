@@ -29,20 +29,24 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 
 if TYPE_CHECKING:
-    from adjoint.compiler.trace.guards import ProbeGuard
+    from adjoint.compiler.trace.guards import Guard
 
 
 class StepTrace:
     """One trace: the observers that it installs, and the facts that they collect."""
 
     def __init__(
-        self, name: str, dynamic_sources: dict[Any, Source], scalar_arguments: Sequence[int], specialize_arguments: bool
+        self,
+        name: str,
+        dynamic_sources: dict[object, Source],
+        scalar_arguments: Sequence[int],
+        specialize_arguments: bool,
     ) -> None:
         self.name = name
         self.dynamic_sources = dynamic_sources
         self.scalar_arguments = scalar_arguments  # which leaves of the arguments are numbers that each call brings
         self.specialize_arguments = specialize_arguments  # all the same the program is for these alone
-        self._arguments: dict[int, Any] = {}  # the containers among the arguments: of this call
+        self._arguments: dict[int, object] = {}  # the containers among the arguments: of this call
         self.observer = FrameObserver(self._refuse)
         self.tracer = Tracer(name, self._location, self._is_set)
         self.tracer.on_container_write = self._record_container_write
@@ -50,12 +54,16 @@ class StepTrace:
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
 
-    def run(self, function: Function, args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
+    def run(
+        self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[CompiledEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
         with gc_paused():
             return self._run(function, args, kwargs)
 
-    def _run(self, function: Function, args: Any, kwargs: Any) -> tuple[CompiledEntry, Callable[[], None]]:
+    def _run(
+        self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[CompiledEntry, Callable[[], None]]:
         failed = True
         try:
             leaves, structure = pytree.flatten((args, kwargs))
@@ -98,9 +106,9 @@ class StepTrace:
             )
         return derived
 
-    def _bind_arguments(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _bind_arguments(self, leaves: list[Any]) -> tuple[list[object], list[Any]]:
         """Arguments with symbols in them: the leaves, and those of them that each call brings anew."""
-        given: list[Any] = []
+        given: list[Operand] = []
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor):
                 self.tracer.bind_argument(x, len(given), f"{len(given)}")
@@ -112,7 +120,7 @@ class StepTrace:
                 given.append(number)
         return leaves, given
 
-    def _note_containers(self, value: Any) -> None:
+    def _note_containers(self, value: object) -> None:
         if isinstance(value, (list, tuple, dict)) or hasattr(type(value), "__dataclass_fields__"):
             self._arguments[id(value)] = value
             parts = value if isinstance(value, (list, tuple)) else (value if isinstance(value, dict) else vars(value))
@@ -160,11 +168,11 @@ class StepTrace:
         self._indexed = len(reads)
         return self._sources
 
-    def _record_container_write(self, container: Any) -> None:
+    def _record_container_write(self, container: object) -> None:
         self.observer.preexisting.add(container)
         self.observer.change(container, user_frame(sys._getframe(1)))
 
-    def _is_set(self, holder: Any, key: str) -> bool:
+    def _is_set(self, holder: object, key: object) -> bool:
         place = ContentsSource(holder)
         return any(write.place == place and key in write.keys for write in self.observer.writes)
 
@@ -217,7 +225,7 @@ class StepTrace:
         leaves, structure = results.leaves(value)
         return Effect(how, structure, leaves, place.what)
 
-    def _ignore_own_writes(self, holder: Any, name: str | None = None) -> None:
+    def _ignore_own_writes(self, holder: object, name: str | None = None) -> None:
         """Exempt attributes that the step itself sets from the module's guards: those that it reads have their own.
 
         That is the attribute `name` of the module `holder`, or the container `holder` in an attribute of any.
@@ -231,7 +239,7 @@ class StepTrace:
                 found = [name] if watch.subject is holder else []
             watch.ignored |= frozenset(found)
 
-    def _check_can_keep(self, value: Any, write: ObservedWrite) -> None:
+    def _check_can_keep(self, value: object, write: ObservedWrite) -> None:
         known = is_plain(value) or isinstance(value, (Tensor, type, np.ndarray)) or value is MISSING or callable(value)
         if not known and not self.observer.is_preexisting(value):
             raise TraceError(
@@ -267,9 +275,9 @@ class StepTrace:
 def trace_step(
     function: Function,
     name: str,
-    args: Any,
-    kwargs: Any,
-    dynamic_sources: dict[Any, Source] | None = None,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    dynamic_sources: dict[object, Source] | None = None,
     scalar_arguments: Sequence[int] = (),
     specialize_arguments: bool = False,
 ) -> tuple[CompiledEntry, Callable[[], None]]:
@@ -282,9 +290,9 @@ def trace_step(
     return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
 
 
-def find_dynamic_sources(changes: list[ProbeGuard | SourceGuard]) -> dict[Any, Source]:
+def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
     """The places of numbers among the guards that failed."""
-    found = {}
+    found: dict[object, Source] = {}
     for guard in changes:
         if isinstance(guard, SourceGuard) and not isinstance(guard.place, ContentsSource):
             now = guard.place.read()
@@ -293,14 +301,14 @@ def find_dynamic_sources(changes: list[ProbeGuard | SourceGuard]) -> dict[Any, S
     return found
 
 
-def _local_name(name: str, _: Callable[[Any], str]) -> str:
+def _local_name(name: str, _: Callable[[object], str]) -> str:
     """Return the expression for a number that each call has in a local variable."""
     return name
 
 
 def _replay_update(
-    place: ContentsSource, before: Any, keys: list[int | str]
-) -> tuple[Callable[[Any], Any] | None, Any, bool]:
+    place: ContentsSource, before: Any, keys: list[Any]
+) -> tuple[Callable[[Any], object] | None, object, bool]:
     """Return how to repeat a container's change: a function, its argument, and whether it needs the old contents."""
     holder = place.holder
     if isinstance(holder, list):
@@ -321,12 +329,12 @@ def _replay_update(
     return place.write, holder.copy() if isinstance(holder, np.ndarray) else list(holder), True
 
 
-def _set_items(holder: Any, items: dict[Any, Any]) -> None:
+def _set_items(holder: list[object] | dict[object, object], items: dict[Any, object]) -> None:
     for key, value in items.items():
         holder[key] = value
 
 
-def _symbolic_attribute(value: Any) -> str | None:
+def _symbolic_attribute(value: object) -> str | None:
     """The attribute of an object that is a tensor without values; None if there is none."""
     for name, held in getattr(value, "__dict__", {}).items():
         if isinstance(held, Tensor) and type(held.array) is not np.ndarray and not isinstance(value, Tensor):

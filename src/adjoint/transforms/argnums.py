@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand
 Argnums = int | tuple[int, ...]
 
 
-def select_args(args: tuple[Any, ...], argnums: float | tuple[int, ...], single: bool = False) -> Any:
+def select_args(args: tuple[object, ...], argnums: float | tuple[int, ...], single: bool = False) -> Any:
     """Return the arguments of these numbers as a tuple; for one number, if `single`, the argument itself.
 
     Raises RuntimeError for numbers that are not integers, occur twice, or have no argument.
@@ -28,7 +28,7 @@ def select_args(args: tuple[Any, ...], argnums: float | tuple[int, ...], single:
     return tuple(args[place] for place in places)
 
 
-def replace_args(args: tuple[Any, ...], new: Sequence[Any], argnums: Argnums) -> tuple[Any, ...]:
+def replace_args(args: tuple[object, ...], new: Sequence[object], argnums: Argnums) -> tuple[Any, ...]:
     """Return the arguments with `new` ones at these numbers."""
     by_place = dict(zip(_resolve_argnums(argnums, len(args)), new, strict=True))
     return tuple(by_place.get(i, arg) for i, arg in enumerate(args))
@@ -96,7 +96,7 @@ def check_tangent(i: int, tangent: Tensor, primal: Tensor) -> None:
             )
 
 
-def check_real(called: str, tensors: Sequence[Any], what: str) -> None:
+def check_real(called: str, tensors: Sequence[object], what: str) -> None:
     """Raise RuntimeError for a complex tensor."""
     for i, x in enumerate(tensors):
         if isinstance(x, Tensor) and x.array.dtype.kind == "c":

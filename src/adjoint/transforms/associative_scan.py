@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from adjoint.core.runtime.pytree import flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
@@ -11,12 +11,13 @@ from adjoint.functions.shape.flip_roll import flip
 from adjoint.functions.shape.join import cat
 from adjoint.transforms.vmap.vmap import vmap
 
+Tree = TypeVar("Tree")  # of tensors
 COMBINE_MODES = "pointwise", "generic"
 
 
 def associative_scan(
-    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
-) -> Any:
+    combine_fn: Callable[[Tree, Tree], Tree], xs: Tree, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+) -> Tree:
     """y[0] = x[0], y[i] = combine_fn(y[i - 1], x[i]) along `dim`, of tensors or a tree of them, in log₂ n calls.
 
     `combine_fn` sees slices without `dim`. Raises ValueError for what is no such tree, dimension or mode.

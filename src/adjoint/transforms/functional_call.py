@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.shape.join import stack
+from adjoint.nn.module.module import Module
 
 Tensors = dict[str, Tensor]
-NO_MEMBER = object()
+Root = TypeVar("Root", bound=Module)
+NO_MEMBER: Any = object()
 
 
 def functional_call(
-    module: Any,
+    module: Module,
     parameter_and_buffer_dicts: Tensors | Sequence[Tensors],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
+    args: object = None,
+    kwargs: Mapping[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
@@ -51,7 +53,7 @@ def functional_call(
 
 
 def reparametrize_module(
-    module: Any, given: Tensors, tie_weights: bool = False, strict: bool = False
+    module: Module, given: Tensors, tie_weights: bool = False, strict: bool = False
 ) -> AbstractContextManager[None]:
     """Return a block in which the module has these tensors; its parameters are as in `functional_call`."""
     tensors = _tie_tensors(module, given) if tie_weights else dict(given)
@@ -60,7 +62,7 @@ def reparametrize_module(
     return _swap_tensors(module, tensors, given)
 
 
-def stack_module_state(models: Sequence[Any]) -> tuple[Tensors, Tensors]:
+def stack_module_state(models: Sequence[Module]) -> tuple[Tensors, Tensors]:
     """Return the parameters and the buffers of modules of one class, each stacked along a new first dimension.
 
     Stacked parameters are leaves. Raises RuntimeError for no models, and where classes, modes or `requires_grad`
@@ -88,7 +90,7 @@ def _stack_state(name: str, tensors: list[Tensor]) -> Tensor:
     return detach(together).requires_grad_() if wanted == {True} else together
 
 
-def _merge_dicts(given: Any) -> Tensors:
+def _merge_dicts(given: object) -> Tensors:
     if isinstance(given, dict):
         return given
     if not isinstance(given, Sequence):
@@ -104,14 +106,14 @@ def _merge_dicts(given: Any) -> Tensors:
     return {name: tensor for part in given for name, tensor in part.items()}
 
 
-def _named_tensors(module: Any) -> Tensors:
+def _named_tensors(module: Module) -> Tensors:
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
 
 
-def _tie_tensors(module: Any, given: Tensors) -> Tensors:
+def _tie_tensors(module: Module, given: Tensors) -> Tensors:
     """Return `given` with the same tensor at all names where the module has one tensor."""
     groups: dict[int, list[str]] = {}
     for name, tensor in _named_tensors(module).items():
@@ -129,7 +131,7 @@ def _tie_tensors(module: Any, given: Tensors) -> Tensors:
     return result
 
 
-def _check_names(module: Any, tensors: Tensors) -> None:
+def _check_names(module: Module, tensors: Tensors) -> None:
     own = _named_tensors(module)
     unexpected, missing = (sorted(a.keys() - b.keys()) for a, b in ((tensors, own), (own, tensors)))
     faults = [
@@ -142,9 +144,9 @@ def _check_names(module: Any, tensors: Tensors) -> None:
 
 
 @contextmanager
-def _swap_tensors(module: Any, tensors: Tensors, given: Tensors) -> Iterator[None]:
+def _swap_tensors(module: Module, tensors: Tensors, given: Tensors) -> Iterator[None]:
     """The tensors in the module's own places, until the end of the block."""
-    before: list[tuple[str, Any, str, Any]] = []
+    before: list[tuple[str, Module, str, Any]] = []
     try:
         for path, tensor in tensors.items():
             before.append((path, *_swap_by_path(module, path, tensor)))
@@ -156,7 +158,7 @@ def _swap_tensors(module: Any, tensors: Tensors, given: Tensors) -> Iterator[Non
                 given[path] = now
 
 
-def _swap_by_path(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any]:
+def _swap_by_path(module: Module, path: str, tensor: Tensor) -> tuple[Module, str, Any]:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{tensor} is not an instance of adjoint.Tensor")
     stem, _, name = path.rpartition(".")
@@ -164,7 +166,7 @@ def _swap_by_path(module: Any, path: str, tensor: Tensor) -> tuple[Any, str, Any
     return owner, name, _swap_member(owner, name, tensor)
 
 
-def _swap_member(owner: Any, name: str, value: Tensor) -> Tensor:
+def _swap_member(owner: Module, name: str, value: Any) -> Any:
     """Put a tensor under a name of a module, whatever its kind; what was there before, MISSING if nothing."""
     from adjoint.nn.module.registration import bump_version
 
@@ -178,7 +180,7 @@ def _swap_member(owner: Any, name: str, value: Tensor) -> Tensor:
     return former
 
 
-def replace_all_batch_norm_modules_(root: Any) -> Any:
+def replace_all_batch_norm_modules_(root: Root) -> Root:
     """Return `root`, in which batch normalization no longer keeps running statistics: each uses those of its batch.
 
     Such a module writes nothing, and can be mapped over.
@@ -204,7 +206,7 @@ def functionalize(func: Function, *, remove: str = "mutations") -> Function:
         )
 
     @wraps(func)
-    def call(*args: Any, **kwargs: Any) -> Operand:
+    def call(*args: object, **kwargs: object) -> Operand:
         return func(*args, **kwargs)
 
     return call

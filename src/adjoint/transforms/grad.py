@@ -40,7 +40,7 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
     """
 
     @wraps(func, updated=())
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         slopes, result = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
         return (slopes, result[1]) if has_aux else slopes
 
@@ -51,7 +51,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
     """Return the function that computes the pair of `grad(func)` and the result of `func`."""
 
     @wraps(func, updated=())
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         called = "grad_and_value(f)(*args)"
         with GradLevel() as origin:
             targets, structure, inputs = _prepare_inputs(origin, args, argnums)
@@ -72,7 +72,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
     return call
 
 
-def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+def vjp(func: Function, *primals: object, has_aux: bool = False) -> Any:
     """Return func(*primals), and the function that maps v to the product vᵀ J, J the Jacobian of `func`.
 
     The second function takes v with the structure of the output. It returns a tuple with one gradient for each primal,
@@ -94,7 +94,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (output, pull, aux) if has_aux else (output, pull)
 
 
-def pullback(func: Function, primals: tuple[Tensor, ...], argnums: Argnums | None, has_aux: bool) -> Any:
+def pullback(func: Function, primals: tuple[object, ...], argnums: Argnums | None, has_aux: bool) -> Any:
     """Return `vjp` with respect to some of the arguments: output, pull, aux, and the level that pull differentiates."""
     called = "vjp(f, *primals)"
     with GradLevel() as origin:
@@ -129,7 +129,7 @@ def pullback(func: Function, primals: tuple[Tensor, ...], argnums: Argnums | Non
     return result, pull, aux, origin
 
 
-def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+def linearize(func: Function, *primals: object) -> tuple[Any, Function]:
     """Return func(*primals), and the function that maps tangents t of the primals to ∂func/∂primals t.
 
     `func` runs once. The returned function is the transpose of its transpose.
@@ -144,7 +144,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         slopes = weighted_gradients(outputs, targets, weights, create_graph=True)
         result = origin.detach_from_level(unflatten(shape, iter(outputs)))
 
-    def push(*tangents: Any) -> Operand:
+    def push(*tangents: object) -> Operand:
         flat, got = flatten(tangents)
         if got != structure:
             raise RuntimeError(f"Expected the tangents {got} to have the same argspec as the primals {structure}")
@@ -158,8 +158,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
 def jvp(
     func: Function,
-    primals: tuple[Tensor, ...],
-    tangents: tuple[Tensor, ...],
+    primals: tuple[object, ...],
+    tangents: tuple[object, ...],
     *,
     strict: bool = False,
     has_aux: bool = False,
@@ -185,12 +185,7 @@ def jvp(
 
 
 def pushforward(
-    func: Function,
-    primals: tuple[Tensor, ...],
-    tangents: tuple[Tensor, ...],
-    argnums: Argnums | None,
-    strict: bool,
-    has_aux: bool,
+    func: Function, primals: tuple[object, ...], tangents: object, argnums: Argnums | None, strict: bool, has_aux: bool
 ) -> tuple[Any, Any, Any]:
     """Return `jvp` with respect to some of the arguments: output, its tangent, aux."""
     from adjoint.transforms.forward.dual_level import attach_tangent, new_level, primal_of, tangent_of
@@ -252,7 +247,9 @@ def zeros(like: Tensor) -> Tensor:
     return constant(np.zeros(like.array.shape, like.array.dtype))
 
 
-def _prepare_inputs(origin: GradLevel, args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Tensor], Any, Any]:
+def _prepare_inputs(
+    origin: GradLevel, args: tuple[object, ...], argnums: Argnums | None
+) -> tuple[list[Tensor], Any, Any]:
     """Return the targets of differentiation as new tensors, their structure, and the arguments with these in place."""
     chosen = args if argnums is None else given.select_args(args, argnums, single=True)
     leaves, structure = flatten(chosen)

@@ -50,7 +50,7 @@ def jacrev(
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @wraps(func, updated=())
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         given.check_real("jacrev", flatten(args)[0], "inputs")
         output, pull, aux, origin = pullback(func, args, argnums, has_aux)
         outputs, structure = flatten(output)
@@ -95,7 +95,7 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
     """
 
     @wraps(func, updated=())
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         given.check_real("jacfwd", flatten(args)[0], "inputs")
         inputs, shape = flatten(given.select_args(args, argnums))
 
@@ -134,7 +134,7 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def loop_over_rows(rows: Callable[..., tuple[Any, ...]], basis: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def loop_over_rows(rows: Callable[..., tuple[object, ...]], basis: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return what `vmap(rows)(*basis)` does, one row after another."""
     results = [rows(*[select(b, axis=0, at=n) for b in basis]) for n in range(basis[0].array.shape[0])]
     columns = [[reshape(g, shape=(1, *g.array.shape)) for g in column] for column in zip(*results, strict=True)]

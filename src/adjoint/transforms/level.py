@@ -72,12 +72,12 @@ class GradLevel:
             return True
         return self.recording and any(self._leads_out_of_level(x.node, {}) for x in tensors)
 
-    def detach_from_level(self, results: Any) -> Any:
+    def detach_from_level(self, results: object) -> Any:
         """Return the results for the level around: with the history that leads back there, and no other."""
-        seen: dict[Any, bool] = {}
+        seen: dict[object, bool] = {}
         return tree_map(lambda x: self._detach_tensor(x, seen) if isinstance(x, Tensor) else x, results)
 
-    def _detach_tensor(self, x: Tensor, seen: dict[Any, bool]) -> Tensor:
+    def _detach_tensor(self, x: Tensor, seen: dict[object, bool]) -> Tensor:
         if not self.recording and not mode.special:
             return x if x.node is None else detach(x)
         node = x.node if self.recording and self._leads_out_of_level(x.node, seen) else None
@@ -99,7 +99,7 @@ class GradLevel:
                 set_tangent(out, cut, level)
         return out
 
-    def _leads_out_of_level(self, node: Any, seen: dict[Any, bool]) -> bool:
+    def _leads_out_of_level(self, node: Any, seen: dict[object, bool]) -> bool:
         """Return whether the history reaches an older node, or a leaf of the user's or of a level around.
 
         A level around may be younger than this: a `vjp` from outside is called in a function that is differentiated.

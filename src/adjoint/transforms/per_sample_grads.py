@@ -42,7 +42,7 @@ def call_for_per_sample_grads(
     batch = 0 if batch_first else 1
 
     @wraps(module.forward)
-    def call(*args: Any, **kwargs: Any) -> Operand:
+    def call(*args: object, **kwargs: object) -> Operand:
         leaves, structure = flatten((args, kwargs))
         size = batch_size or _find_batch_size(leaves, batch)
         scale = size if loss_reduction == "mean" else 1
@@ -79,7 +79,7 @@ class Copies(Function):
         return parameter.expand(size, *parameter.shape)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[None, ...]:
         """Return None for the parameter: its own gradient is not wanted."""
         found = grad_outputs[0] * ctx.scale
         before = getattr(ctx.parameter, "grad_sample", None)
@@ -87,7 +87,7 @@ class Copies(Function):
         return None, None, None
 
 
-def _find_batch_size(leaves: list[Any], batch: int) -> int:
+def _find_batch_size(leaves: list[object], batch: int) -> int:
     sizes = {leaf.shape[batch]: None for leaf in leaves if isinstance(leaf, Tensor)}
     if not sizes:
         raise RuntimeError(

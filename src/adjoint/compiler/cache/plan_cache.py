@@ -14,14 +14,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import new_hasher
 from adjoint.compiler.cache.source_fingerprint import FINGERPRINT_LAYERS, source_fingerprint
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, ScalarInput, Setting, StateInput, Value
+from adjoint.compiler.ir.graph import (
+    Argument,
+    Constant,
+    Graph,
+    IncomingGrad,
+    ScalarInput,
+    Setting,
+    Source,
+    StateInput,
+    Value,
+)
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.kernels.plan import CachedPlan
@@ -70,17 +80,24 @@ def load_or_make_plan(
 def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | None:
     """The digest of all that decides the plan; None if that cannot be told."""
     digest = new_hasher()
-    numbers: dict[Any, int] = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
-    facts: list[Any] = [source_fingerprint(), host().fingerprint(), sys.version, np.__version__, precision, graph.name]
+    numbers: dict[object, int] = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
+    facts: list[object] = [
+        source_fingerprint(),
+        host().fingerprint(),
+        sys.version,
+        np.__version__,
+        precision,
+        graph.name,
+    ]
     facts += [[numbers[v] for v in graph.outputs], [numbers[v] for v in written]]
     for v in graph.inputs:
         facts.append((_source_facts(v.source), v.shape, v.dtype.str, v.dtype.name))
         if isinstance(v.source, Constant):
             digest.update(np.ascontiguousarray(v.source.array).tobytes())
     # What many equations have in common is told once, and in them by its number.
-    ops: dict[Any, int] = {}
-    types: dict[Any, int] = {}
-    origins: dict[Any, int] = {}
+    ops: dict[object, int] = {}
+    types: dict[np.dtype[Any], int] = {}
+    origins: dict[object, int] = {}
     for v in graph.equations:
         if v.op.effect and v.op.family != "check":
             return None  # a generator is this process's own
@@ -95,7 +112,7 @@ def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | N
     return digest.hexdigest()
 
 
-def _source_facts(source: Any) -> Any:
+def _source_facts(source: Source) -> tuple[object, ...]:
     """Return the facts about an input's source that a plan may depend on."""
     if isinstance(source, Argument):
         return ("argument", *source)
@@ -122,11 +139,11 @@ def _op_location(op: Op) -> tuple[str, str] | None:
 class _Pickler(pickle.Pickler):
     """Writes ops, the graph's inputs, groups and common types by their names."""
 
-    def __init__(self, file: Any, inputs: dict[Value, int], groups: dict[Group, int]) -> None:
+    def __init__(self, file: IO[bytes], inputs: dict[Value, int], groups: dict[Group, int]) -> None:
         super().__init__(file, 5)
         self.inputs, self.groups = inputs, groups
 
-    def persistent_id(self, found: Any) -> Any:
+    def persistent_id(self, found: Any) -> int | tuple[object, ...] | None:
         kind = type(found)
         if kind is Value:
             return self.inputs.get(found)
@@ -142,12 +159,12 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Finds them again. A group's content comes last of all."""
 
-    def __init__(self, file: Any, inputs: list[Value]) -> None:
+    def __init__(self, file: IO[bytes], inputs: list[Value]) -> None:
         super().__init__(file)
         self.inputs = inputs
         self.groups: dict[int, Group] = {}
 
-    def persistent_load(self, place: Any) -> Any:
+    def persistent_load(self, place: Any) -> object:
         if type(place) is int:
             return self.inputs[place]
         kind, name, *more = place
@@ -158,7 +175,7 @@ class _Unpickler(pickle.Unpickler):
         return import_module(name).__dict__[more[0]].op if kind == "op" else np.dtype(name)
 
 
-def _refuse_foreign_op(op: Op) -> Any:
+def _refuse_foreign_op(op: Op) -> NoReturn:
     raise pickle.PicklingError(f"{op} is no op of the library's")
 
 

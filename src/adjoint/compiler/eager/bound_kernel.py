@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.passes.memory_plan import aligned_bytes
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.core.runtime.threads import get_num_threads
+from adjoint.core.typing import Array
 
 MAX_SPARE_INSTANCES = 4  # bound kernels kept for threads that call at once
 
@@ -29,7 +30,7 @@ class Recipe(NamedTuple):
     steps: tuple[tuple[str, int, int], ...] = ()  # the kernel's name, "" for a check; where its table begins; tiles
     rows: tuple[tuple[str, int], ...] = ()
     bindings: tuple[tuple[int, int], ...] = ()  # which array's address goes to which row
-    constants: tuple[Any, ...] = ()
+    constants: tuple[Array, ...] = ()
     arena: int = 0
     scratch: int = 0  # of each thread
     seconds: float = 0.0
@@ -59,7 +60,7 @@ class LoadedKernel:
         self._several = recipe.several
         self._spare_instances = [self._bind()]
 
-    def __call__(self, operands: list[Any]) -> Any:
+    def __call__(self, operands: list[Array]) -> Array | tuple[Array, ...] | None:
         """The results in new arrays, and what is written in place; None if a check failed: NumPy says which."""
         operands = [x if x.flags.c_contiguous and x.flags.aligned else x.copy() for x in operands]
         made = [np.empty(shape, dtype) for shape, dtype in self._specs]
@@ -79,7 +80,7 @@ class LoadedKernel:
         return _bind_recipe(self._recipe, self._engine, self._constants)
 
 
-def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Any]) -> KernelInstance:
+def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Array]) -> KernelInstance:
     threads = max(get_num_threads(), os.cpu_count() or 1)
     arena, scratch = aligned_bytes(recipe.arena), aligned_bytes(recipe.scratch * threads)
     begin = {"arena": arena.ctypes.data, "scratch": scratch.ctypes.data, "word": 0}
@@ -94,5 +95,3 @@ def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Any]) -> Kernel
     bindings = [(array, first + 8 * row) for array, row in recipe.bindings]
     held = engine, constants, arena, scratch, tables
     return KernelInstance(Segment(bindings, steps, held, recipe.seconds, recipe.divided, threads), recipe.places)
-
-

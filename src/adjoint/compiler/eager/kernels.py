@@ -24,7 +24,7 @@ from adjoint.compiler.llvm.jit.target import host
 from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand, kernel_provider, make_sampler
 from adjoint.core.op.op import Op
-from adjoint.core.typing import Params
+from adjoint.core.typing import Array, Params
 
 RECIPE_SUFFIX = ".kernel"
 DECLARING_LAYERS = ("functions", "optim")  # the layers by whose files a recipe is decided, beside those of all kernels
@@ -103,7 +103,7 @@ def _recipe_key(
     return digest(text)
 
 
-def _make_drawer(state: Any) -> Any:
+def _make_drawer(state: Array) -> Any:
     from adjoint.compiler.kernels.random.eager import Drawer
 
     return Drawer(state)

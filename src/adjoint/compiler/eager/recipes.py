@@ -28,7 +28,9 @@ from adjoint.core.typing import NumpyDtype, Params
 from adjoint.ops.movement.movement import permute
 
 
-def make_recipe(native: KernelFunction, arguments: list[Any], params: Params) -> Recipe:
+def make_recipe(
+    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
+) -> Recipe:
     """Return the recipe of a function's kernel; an empty recipe if a part of it would be left to NumPy."""
     graph, several = _trace_function(native, arguments, params)
     graph = eliminate_dead_code(insert_index_checks(rewrite(graph)))

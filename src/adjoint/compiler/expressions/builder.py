@@ -9,13 +9,13 @@ y.item()  # 6.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Constant, Graph, Value, ValueOrigin
+from adjoint.compiler.ir.graph import Constant, Graph, Source, Value, ValueOrigin
 from adjoint.compiler.ir.interpreter import evaluate_equation
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.apply import apply
@@ -87,19 +87,17 @@ class Expressions(Graph):
 
     def __init__(self, name: str, tracer: Tracer) -> None:
         super().__init__(name)
-        self.arrays: dict[Value, Any] = {}
+        self.arrays: dict[Value, Array] = {}
         self._tracer: Tracer | None = tracer
         self._outside: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside, by identity
 
-    def input(self, spec: Operand, source: Any) -> Value:
+    def input(self, spec: Operand, source: Source) -> Value:
         """A new input."""
         value = Expression(self, None, (), {}, Spec(tuple(spec.shape), spec.dtype), source=source)
         self.inputs.append(value)
         return value
 
-    def add(
-        self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None
-    ) -> Value:
+    def add(self, op: Op, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None) -> Value:
         """Append an equation."""
         value = Expression(self, op, inputs, params, spec, origin)
         self.equations.append(value)
@@ -136,9 +134,8 @@ class Expressions(Graph):
 class SymbolicTracer(Tracer):
     """Writes equations that can be read, and cuts where a history is cut off."""
 
-    def item(self, tensor: Tensor) -> Any:
+    def item(self, tensor: Tensor) -> None:
         """Return None: reading a tensor computes it."""
-        return None
 
     def __init__(self) -> None:
         super().__init__("symbolic")
@@ -159,7 +156,7 @@ class SymbolicTracer(Tracer):
             return out
         return wrap(self._cut(self.adopt(out)))
 
-    def apply_function(self, function: type, args: tuple[Any, ...]) -> Any:
+    def apply_function(self, function: type, args: tuple[object, ...]) -> NoReturn:
         """Raise RuntimeError: the graph has the forward of a custom Function only."""
         raise RuntimeError(
             f"symbolic() cannot hold {function.__name__}: compute_gradient would not call its backward, which is "
@@ -216,7 +213,7 @@ def as_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Callable
     return function
 
 
-def equations_to(values: Sequence[Value], stop: Any) -> list[Value]:
+def equations_to(values: Sequence[Value], stop: Container[Value]) -> list[Value]:
     """The values that lead to these, operands first, but for those in `stop` and what leads to them alone."""
     order: list[Value] = []
     done: set[Value] = set()

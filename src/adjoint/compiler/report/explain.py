@@ -19,6 +19,7 @@ from adjoint.core.runtime.html import render_table
 from adjoint.core.runtime.text_table import format_columns
 
 if TYPE_CHECKING:
+    from adjoint.compiler.passes.memory_plan import MemoryPlan
     from adjoint.compiler.program.program import Program
 
 TABLE_COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
@@ -95,7 +96,12 @@ class Explanation:
     """
 
     def __init__(
-        self, name: str, count: int, entries: tuple[ExplainEntry, ...], plan: Any, backward: Explanation | None = None
+        self,
+        name: str,
+        count: int,
+        entries: tuple[ExplainEntry, ...],
+        plan: MemoryPlan,
+        backward: Explanation | None = None,
     ) -> None:
         self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
         self.equations = count
@@ -190,7 +196,7 @@ def entries_as_dicts(program: Program) -> list[EntryDict]:
     ]
 
 
-def _explain_group(program: Any, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> ExplainEntry:
+def _explain_group(program: Program, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> ExplainEntry:
     graph, fusion = program.graph, program.fusion
     kernel = program.kernels.get(group)
     equations = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Graph
 from adjoint.compiler.report.explain import (
@@ -58,7 +58,7 @@ def page(program: Program) -> str:
 class _ProgramSections:
     """The sections about one program; `prefix` sets its anchors apart from those of another on the page."""
 
-    def __init__(self, prefix: str, program: Any, told: Explanation, held: ProgramMemory) -> None:
+    def __init__(self, prefix: str, program: Program, told: Explanation, held: ProgramMemory) -> None:
         self.prefix, self.program, self.explanation, self.held = prefix, program, told, held
 
     def sections(self, lead: str) -> list[tuple[str, str]]:

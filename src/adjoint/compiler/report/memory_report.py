@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value, ValueOrigin
 from adjoint.compiler.passes.fusion_group import Group
@@ -139,7 +139,7 @@ class ProgramMemory:
         return "\n".join(parts)
 
 
-def report_memory(program: Any) -> ProgramMemory:
+def report_memory(program: Program) -> ProgramMemory:
     """Report the place and lifetime of a program's values, and which of them are saved for backward."""
     graph, plan, backward = program.graph, program.binding.plan, backward_program(program)
     names, saved, spans = graph.names(), _find_saved(program), _live_spans(program)
@@ -162,9 +162,9 @@ def report_memory(program: Any) -> ProgramMemory:
             if v.op is not None and v not in placed:
                 placed.add(v)
                 place(v, kind, origin_of(v, graph), v in saved)
-    for _, v in program.outcome.gradients:
-        if v is not None:
-            place(v, "gradient", origin_of(v, graph), v in saved and v not in placed)
+    for _, slope in program.outcome.gradients:
+        if slope is not None:
+            place(slope, "gradient", origin_of(slope, graph), slope in saved and slope not in placed)
     computed = [
         _format_origin(v.origin) for v in graph.equations if v.origin and v.origin.again and not is_view_or_generated(v)
     ]

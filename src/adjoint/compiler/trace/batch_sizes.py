@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.signature import SignatureKey
 
 SIZES_COMPILED_AT_ONCE = 2  # leading sizes that are compiled at once; any other when it comes for the second time
 MAX_SPECIALIZED_SIZES = 8  # that are compiled at all, for arguments that are alike otherwise
@@ -12,9 +15,9 @@ class BatchSizes:
     """Counts of leading sizes, by the rest of the arguments' signature."""
 
     def __init__(self) -> None:
-        self._counts: dict[Any, dict[int, int]] = {}
+        self._counts: dict[object, dict[int, int]] = {}
 
-    def count(self, key: Any) -> tuple[bool, str]:
+    def count(self, key: SignatureKey) -> tuple[bool, str]:
         """Return whether to compile for a signature without a program, and a message about it."""
         size, others = _split_leading_size(key)
         seen = self._counts.setdefault(others, {})
@@ -40,7 +43,7 @@ class BatchSizes:
         return found
 
 
-def _split_leading_size(key: Any) -> tuple[int, Any]:
+def _split_leading_size(key: SignatureKey) -> tuple[int, object]:
     """The first dimension of the first tensor, and the signature in which it and its equals are left out."""
     size = next((leaf[0][0] for leaf in key[1] if _is_sized(leaf)), -1)
     leaves = tuple(
@@ -49,5 +52,5 @@ def _split_leading_size(key: Any) -> tuple[int, Any]:
     return size, (key[0], leaves, *key[2:])
 
 
-def _is_sized(leaf: Any) -> bool:
+def _is_sized(leaf: object) -> bool:
     return isinstance(leaf, tuple) and len(leaf) == 4 and bool(leaf[0])

@@ -41,7 +41,7 @@ class Guard(Protocol):
     def expected_value(self) -> Any:
         """The last observation."""
 
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
+    def code(self, name: Callable[[object], str], expected: str) -> str:
         """An expression that is true while the fact is as expected; `name` gives an object a variable."""
 
     def holds(self) -> bool:
@@ -59,11 +59,11 @@ class ProbeGuard:
     def __init__(
         self,
         subject: Any,
-        probe: Callable[[Any], Any],
+        probe: Function,
         what: str,
         site: Site | None = None,
         at_end: bool = False,
-        contents: Callable[[Any, frozenset[str]], list[Any]] | None = None,
+        contents: Function | None = None,
     ) -> None:
         self.subject = subject
         self.probe = probe
@@ -79,10 +79,10 @@ class ProbeGuard:
         self.expected_value = self.probe(self.subject)
         self.held = self._read_contents()
 
-    def _read_contents(self) -> list[Any] | None:
+    def _read_contents(self) -> list[object] | None:
         return None if self.contents is None else self.contents(self.subject, self.ignored)
 
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
+    def code(self, name: Callable[[object], str], expected: str) -> str:
         """A call of the probe."""
         return f"{name(self.probe)}({name(self.subject)}) == {expected}"
 
@@ -109,7 +109,7 @@ class SourceGuard:
 
     __slots__ = ("expected_value", "place", "site")
 
-    def __init__(self, place: Source, value: Any, site: Site | None) -> None:
+    def __init__(self, place: Source, value: object, site: Site | None) -> None:
         self.place = place
         self.expected_value = value
         self.site = site
@@ -119,7 +119,7 @@ class SourceGuard:
         """The place in words."""
         return self.place.what
 
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
+    def code(self, name: Callable[[object], str], expected: str) -> str:
         """The place's own test."""
         return self.place.guard(self.expected_value, name)
 
@@ -150,7 +150,7 @@ class ArgumentGuard:
         self.expected_value = None
         self.what = f"{place.what} is argument {number}"
 
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
+    def code(self, name: Callable[[object], str], expected: str) -> str:
         """A comparison with the argument, by its name in the generated function."""
         return f"{self.place.expression(name)} is x{self.number}"
 
@@ -168,9 +168,7 @@ def _is_same_list(now: Any, before: Any) -> bool:
     return len(now) == len(before) and all(map(is_same_constant, now, before))
 
 
-def _first_list_difference(
-    before: list[Tensor | int | str | Function], now: list[Tensor | int | str | Function]
-) -> tuple[Any, Any]:
+def _first_list_difference(before: list[object], now: list[object]) -> tuple[_Description, _Description]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):
         if not is_same_constant(a, b):
@@ -186,7 +184,7 @@ class _Description(str):
         return str(self)
 
 
-def describe_object(value: Any) -> str:
+def describe_object(value: object) -> str:
     """A value in a message: tensors by their shape, long texts cut."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
@@ -199,7 +197,7 @@ def describe_object(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _first_element_difference(then: list[Any], now: list[Any]) -> tuple[str, str]:
+def _first_element_difference(then: list[object], now: list[object]) -> tuple[str, str]:
     """The first elements of two snapshots that differ."""
     for a, b in zip(then, now, strict=False):
         if not is_interchangeable(b, a):

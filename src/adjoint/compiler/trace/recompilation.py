@@ -9,14 +9,14 @@ from adjoint.core.runtime import pytree
 from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
-    from adjoint.compiler.trace.signature import Signature
+    from adjoint.compiler.trace.signature import Signature, SignatureKey
 
 
 class Recompilation(NamedTuple):
     """One trace: of which function, for which signature, and what had changed since those before; nothing at first."""
 
     name: str
-    key: Any
+    key: SignatureKey
     changes: list[GuardFailure]
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Recompilation(NamedTuple):
 
 
 def find_changes(
-    before: list[Recompilation], signature: Signature, key: Any, names: list[str], given: list[Operand]
+    before: list[Recompilation], signature: Signature, key: SignatureKey, names: list[str], given: list[Operand]
 ) -> list[GuardFailure]:
     """Return how this call differs from the programs of its signature, or this signature from the nearest before it.
 
@@ -42,7 +42,7 @@ def find_changes(
     return min((changes for changes in others if changes), key=len, default=[])
 
 
-def _key_changes(old: Any, new: Any, names: list[str]) -> list[GuardFailure]:
+def _key_changes(old: SignatureKey, new: SignatureKey, names: list[str]) -> list[GuardFailure]:
     if old[0] != new[0]:
         return [GuardFailure("the structure of the arguments", str(old[0]), str(new[0]), None)]
     found = []
@@ -73,7 +73,7 @@ def _leaf_changes(path: str, a: Any, b: Any) -> list[GuardFailure]:
     return found
 
 
-def _describe_argument(signature: Any) -> str:
+def _describe_argument(signature: object) -> str:
     if isinstance(signature, tuple) and len(signature) == 4:
         return f"a tensor {signature[1]}{list(signature[0])}"
     if isinstance(signature, tuple) and len(signature) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,13 @@ from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from adjoint.compiler.build import CompiledEntry
+    from adjoint.compiler.trace.frames.sources import Source
     from adjoint.core.runtime.pytree import Structure
+
+
+# The arguments' structure, what selects a program of each leaf, which share memory, and the modes.
+SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], bool, object]
 
 
 class Signature:
@@ -20,19 +26,19 @@ class Signature:
     __slots__ = ("eager", "entries", "dynamic_sources", "traces")
 
     def __init__(self) -> None:
-        self.entries: list[Any] = []
+        self.entries: list[CompiledEntry] = []
         self.traces = 0
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
-        self.dynamic_sources: dict[Any, Any] = {}  # places of numbers that changed, and became inputs
+        self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
 
 
 class VaryingIntegers:
     """Tells the ints among the arguments that were not always the same: from then on each call brings its own."""
 
     def __init__(self) -> None:
-        self._integers: dict[Any, dict[int, int | None]] = {}  # by structure; None for one that varies
+        self._integers: dict[object, dict[int, int | None]] = {}  # by structure; None for one that varies
 
-    def make_key(self, leaves: list[Any], structure: Structure) -> tuple[Any, list[Any]]:
+    def make_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Any]]:
         """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
         varying = self._varying_numbers(leaves, structure)
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
@@ -41,7 +47,7 @@ class VaryingIntegers:
         aliases = tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
         return (structure, kinds, aliases, mode.recording, mode.autocast), given
 
-    def _varying_numbers(self, leaves: list[Any], structure: Structure) -> set[int]:
+    def _varying_numbers(self, leaves: list[object], structure: Structure) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
         if not integers:
             return set()
@@ -52,7 +58,7 @@ class VaryingIntegers:
         return {i for i in integers if known.get(i) is None}
 
 
-def _argument_key(leaf: Any) -> Any:
+def _argument_key(leaf: object) -> object:
     """Return the facts about an argument that select a program: all but a tensor's values and a float."""
     if isinstance(leaf, Tensor):
         # a parameter may be met again as state: each has a program of its own

@@ -11,11 +11,11 @@ from numpy.lib.array_utils import byte_bounds
 from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value, op_of
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
-from adjoint.compiler.trace.symbolic_strides import dense_dim_order, strides_unless_contiguous
+from adjoint.compiler.trace.symbolic_strides import Sizes, dense_dim_order, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
-from adjoint.core.tensor.storage import view_of
+from adjoint.core.tensor.storage import ViewStep, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.ops.movement.movement import permute
@@ -39,7 +39,7 @@ class OutputRef(NamedTuple):
 class Effect(NamedTuple):
     """Something that the step did to Python objects: `write` is called with the value, put together from leaves."""
 
-    write: Callable[[Any], None]
+    write: Callable[[Any], object]
     structure: pytree.Structure
     leaves: list[OutputRef]
     what: str
@@ -62,7 +62,9 @@ class StepEffects:
         self.arithmetic = NumberArithmetic()
         self.results: list[Value] = []
         self.result_permutations: dict[int, tuple[int, ...]] = {}  # how results are seen that are made in another order
-        self.history: list[Any] = []  # for each result: None, "lost", or its number among those of the backward half
+        self.history: list[
+            int | str | Exception | None
+        ] = []  # for each result: None, "lost", or its number among those of the backward half
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
@@ -104,7 +106,7 @@ class ResultTable:
         self._numbers: dict[int, int] = {}
         self._arguments = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
         self._returned: set[int] = set()
-        self._states: dict[int, Any] = {id(t): None for t in tracer.captured_tensors()}
+        self._states: dict[int, Value | None] = {id(t): None for t in tracer.captured_tensors()}
         self._states.update((id(t), symbol) for t, _, symbol in tracer.state)
         self._gradients = {
             id(t._grad): self._arguments.get(id(t), t)
@@ -112,7 +114,7 @@ class ResultTable:
             if t._grad is not None and t._grad is not before and t._grad.node is None
         }
 
-    def leaves(self, value: Any) -> tuple[list[OutputRef], pytree.Structure]:
+    def leaves(self, value: object) -> tuple[list[OutputRef], pytree.Structure]:
         """Return the leaves of a tree, and its structure."""
         leaves, structure = pytree.flatten(value)
         self._returned |= {id(x) for x in leaves}
@@ -167,7 +169,7 @@ class ResultTable:
         for late in needed & arithmetic.pending.keys():
             self.outcome.pending[late] = self._result_number(arithmetic.pending[late])
 
-    def _visible_base(self, x: Tensor) -> tuple[Tensor | None, Any]:
+    def _visible_base(self, x: Tensor) -> tuple[Tensor | None, tuple[ViewStep, ...]]:
         """A tensor, seen by others when the call is over, of which `x` is a view, and the steps from there."""
         view = view_of(x) if x.node is None else None
         if view is None:
@@ -176,7 +178,7 @@ class ResultTable:
         return (view.base, view.steps) if view.base.node is None and is_outside else (None, ())
 
 
-def collect_effects(tracer: Tracer, result: Any, given: list[Operand]) -> tuple[StepEffects, ResultTable]:
+def collect_effects(tracer: Tracer, result: object, given: list[Operand]) -> tuple[StepEffects, ResultTable]:
     """The outcome of a finished trace that was called with these tensors and numbers."""
     outcome = StepEffects(len(given))
     outcome.arithmetic = tracer.arithmetic
@@ -211,7 +213,7 @@ def _rely_on_strides(tracer: Tracer) -> None:
             tracer.probe_guards.append(watch)
 
 
-def _strides_of(tensor: Tensor) -> Any:
+def _strides_of(tensor: Tensor) -> Sizes | None:
     """Return a tensor's strides unless it is contiguous; None in the trace itself, where it holds a symbol."""
     return strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
 

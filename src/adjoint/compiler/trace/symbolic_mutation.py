@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from sys import getrefcount
-from typing import Any, Protocol
+from typing import Protocol
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
@@ -126,7 +127,7 @@ def _find_root(memory: SymbolicMemory, base: Tensor, seeing: list[Tensor]) -> tu
     return root, way
 
 
-def _trace_views_to(memory: SymbolicMemory, value: Value, known: dict[Value, Any]) -> tuple[Value | None, Steps]:
+def _trace_views_to(memory: SymbolicMemory, value: Value, known: Container[Value]) -> tuple[Value | None, Steps]:
     """The first of the `known` values of which `value` was made by views alone, and these."""
     steps: Steps = ()
     while True:

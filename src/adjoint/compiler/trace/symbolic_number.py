@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adjoint.core.graph.source_location import Site, user_site
-from adjoint.core.typing import Array, Function, Operand
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -28,7 +28,7 @@ class ScalarExpr(NamedTuple):
     code: str
     needs: tuple[str, ...]
     site: Site
-    expected_value: Any = None
+    expected_value: bool | float | None = None
 
 
 class NumberSource(NamedTuple):
@@ -36,7 +36,7 @@ class NumberSource(NamedTuple):
 
     name: str
     kind: type
-    code: Callable[[Callable[[Any], str]], str]
+    code: Callable[[Callable[[object], str]], str]
     what: str
 
 
@@ -46,12 +46,12 @@ class NumberArithmetic:
     def __init__(self) -> None:
         self.sources: list[NumberSource] = []
         self.lines: list[ScalarExpr] = []
-        self.pending: dict[str, Any] = {}  # numbers read from tensors of the step: known when the program has run
+        self.pending: dict[str, Tensor] = {}  # numbers read from tensors of the step: known when the program has run
         self.late: set[str] = set()  # these, and what follows from them
         self._specialized_codes: set[str] = set()
 
     def add_source(
-        self, name: str, value: float, code: Callable[[Callable[[Any], str]], str], what: str
+        self, name: str, value: float, code: Callable[[Callable[[object], str]], str], what: str
     ) -> SymbolicNumber:
         """The number that each call finds by `code`, and from then on under `name`."""
         self.sources.append(NumberSource(name, type(value), code, what))
@@ -124,7 +124,7 @@ def guard_code(line: ScalarExpr) -> str:
     return f"type({line.code}) is {type(value).__name__} and ({line.code}) == {value!r}{same_sign}"
 
 
-GUARD_NAMES: dict[str, Any] = {
+GUARD_NAMES: dict[str, float | Callable[[float], float]] = {
     "_unordered": lambda x: type(x) is float and x != x,
     "_signed": lambda x: math.copysign(1.0, x),
     "floor": math.floor,
@@ -149,7 +149,7 @@ class SymbolicNumber:
     def __class__(self) -> type:
         return type(self.value)
 
-    def specialize(self) -> Any:
+    def specialize(self) -> Operand:
         """The plain number, on which the program relies from now on."""
         return self.arithmetic.settle(self.name, (self.name,), self.value)
 
@@ -180,7 +180,7 @@ class SymbolicNumber:
     def __format__(self, spec: str) -> str:
         return format(self.specialize(), spec)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type, tuple[float]]:
         value = self.specialize()
         return type(value), (value,)
 
@@ -191,44 +191,44 @@ class SymbolicNumber:
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
         return getattr(self.specialize(), name)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: NumpyDtype | None = None, copy: bool | None = None) -> Array:
         return np.asarray(self.specialize(), dtype)
 
     def __round__(self, digits: int | None = None) -> Operand:
         value = round(self.value, digits)
         return self.arithmetic.derive(f"round({self.name}, {digits})", (self.name,), value)
 
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+    def __divmod__(self, other: Operand) -> Operands:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+    def __rdivmod__(self, other: Operand) -> Operands:
         return other // self, other % self
 
     def __eq__(self, other: object) -> bool:
         return _compare(self, other, "==", operator.eq)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> bool:
         return _compare(self, other, "!=", operator.ne)
 
-    def __lt__(self, other: object) -> Any:
+    def __lt__(self, other: object) -> bool:
         return _compare(self, other, "<", operator.lt)
 
-    def __le__(self, other: object) -> Any:
+    def __le__(self, other: object) -> bool:
         return _compare(self, other, "<=", operator.le)
 
     def __gt__(self, other: object) -> bool:
         return _compare(self, other, ">", operator.gt)
 
-    def __ge__(self, other: object) -> Any:
+    def __ge__(self, other: object) -> bool:
         return _compare(self, other, ">=", operator.ge)
 
 
-def is_symbolic_number(x: Any) -> bool:
+def is_symbolic_number(x: object) -> bool:
     """True for a `SymbolicNumber`, which says of itself that it is a float or an int."""
     return type(x) is SymbolicNumber
 
 
-def specialize_numbers(x: Any) -> Any:
+def specialize_numbers(x: object) -> Any:
     """The value of a `SymbolicNumber`, on which the program relies from now on; anything else as it is, tuples inside
     too.
     """
@@ -283,7 +283,7 @@ def _compute_or_sample(function: Function, number: SymbolicNumber, a: float, b: 
         return function(1, 1) * type(a * b)(1)
 
 
-def _unary_method(template: str, function: Callable[[Any], Any]) -> Callable[[SymbolicNumber], Any]:
+def _unary_method(template: str, function: Function) -> Callable[[SymbolicNumber], Operand]:
     def call(self: SymbolicNumber) -> Operand:
         return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value))
 

@@ -19,6 +19,7 @@ from adjoint.compiler.ir.graph import (
     Graph,
     ScalarInput,
     Setting,
+    Source,
     StateInput,
     TraceError,
     Value,
@@ -34,6 +35,7 @@ from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
+from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
@@ -41,7 +43,7 @@ from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.storage import InferenceStorage, ViewStep, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function, NumpyDtype, Operands, Params
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.mutation.view_update import replay_view
 
@@ -68,7 +70,7 @@ class Tracer(Interpreter):
         self,
         name: str,
         locate: Callable[[Tensor], Location | None] = lambda tensor: None,
-        is_set: Callable[[Any, Any], bool] = lambda holder, key: False,
+        is_set: Callable[[object, object], bool] = lambda holder, key: False,
     ) -> None:
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
@@ -77,27 +79,27 @@ class Tracer(Interpreter):
             Value, tuple[Value, tuple[ViewStep, ...]]
         ] = {}  # what was written into a part of another value
         self.probe_guards: list[ProbeGuard] = []
-        self.state: list[tuple[Tensor, Any, Value]] = []  # tensor, its array before, its symbol
+        self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
-        self.on_container_write: Callable[[Any], None] = lambda container: None
-        self.deferred: list[tuple[Callable[[Any], Any], Any, Site]] = []  # calls for the end of each call
+        self.on_container_write: Callable[[object], None] = lambda container: None
+        self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
         self.locate = locate
         self._is_set = is_set
-        self._adopted_arrays: list[tuple[Tensor, Any]] = []  # every tensor that holds a symbol now, its array before
-        self._memories: list[tuple[Tensor, Any]] = []
-        self._symbols: dict[int, tuple[Any, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
-        self._settings: dict[tuple[int, Any], Any] = {}
+        self._adopted_arrays: list[tuple[Tensor, Array]] = []  # every tensor that holds a symbol now, its array before
+        self._memories: list[tuple[Tensor, object]] = []
+        self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
+        self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
-        self._locations: dict[int, tuple[Tensor, Any]] = {}
+        self._locations: dict[int, tuple[Tensor, Location]] = {}
         self._modules: list[str] = []
         self._checkpoints = self._checkpoint = self._depth = 0
         self._sequence_nrs: list[int] = []
         self._origins: list[ValueOrigin] = []
         self._backward_origin: ValueOrigin | None = None
 
-    def trace(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
         with ModeScope(tracer=self):
             return function(*args, **kwargs)
@@ -117,7 +119,7 @@ class Tracer(Interpreter):
                     share_storage(known[2], tensor)
 
     @without_frame_tracing
-    def emit(self, op: Any, inputs: Operands, params: Params) -> Value:
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([self._operand(op, x) for x in inputs])
         if SymbolicNumber in map(type, operands):
@@ -139,14 +141,14 @@ class Tracer(Interpreter):
             raise user_error(op, tuple(_stand_in(x) for x in operands), error) from error
         return self.graph.add(op, operands, params, spec, self.origin())
 
-    def _operand(self, op: Any, x: Any) -> Any:
+    def _operand(self, op: Op, x: object) -> Operand:
         if isinstance(x, Tensor):
             return self.adopt(x) if type(x.array) is ndarray else x.array
         if isinstance(x, ndarray):
             return x.item() if x.ndim == 0 and op.family in FAMILIES_WITH_LITERALS else self.graph.constant(x)
         return x.item() if isinstance(x, np.generic) else x
 
-    def _lift_numbers(self, op: Any, operands: Operands, target: Any) -> tuple[Any, ...]:
+    def _lift_numbers(self, op: Op, operands: Operands, target: NumpyDtype | None) -> Operands:
         """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
         if op.family not in FAMILIES_WITH_LITERALS:
             return tuple(map(specialize_numbers, operands))
@@ -173,17 +175,17 @@ class Tracer(Interpreter):
             )
         return symbol
 
-    def _convert_dtype(self, x: Any, target: NumpyDtype) -> Any:
+    def _convert_dtype(self, x: Operand, target: NumpyDtype) -> Operand:
         if isinstance(x, Value) and x.dtype != target:
             return self.graph.add(CAST_OP, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
         return x
 
-    def item(self, tensor: Tensor) -> Any:
+    def item(self, tensor: Tensor) -> SymbolicNumber | None:
         """A number that the program reads from the tensor's one element when it has run; None for a complex one."""
         symbol = self.adopt(tensor)
         return None if symbol.dtype.kind == "c" else self.arithmetic.read(wrap(symbol))
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: object) -> Value:
         """An array which the step made from Python data."""
         symbol = self.graph.constant(array)
         self.strides.note(symbol, strides_unless_contiguous(np.asarray(array)))
@@ -218,7 +220,7 @@ class Tracer(Interpreter):
             return True
         return not any(isinstance(s.source, Argument) for t, _, s in self.state if t is base or s is symbol)
 
-    def _capture_array(self, tensor: Tensor, source: Any) -> None:
+    def _capture_array(self, tensor: Tensor, source: Source) -> None:
         array = tensor.array
         known = self._symbols.get(id(array))
         if known is None:
@@ -243,7 +245,7 @@ class Tracer(Interpreter):
             tensor.node = Leaf(tensor)
 
     @without_frame_tracing
-    def symbols(self, inputs: Operands) -> tuple[Any, ...]:
+    def symbols(self, inputs: Operands) -> Operands:
         """Return the inputs that an op's node keeps: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
@@ -256,7 +258,7 @@ class Tracer(Interpreter):
         return out
 
     @without_frame_tracing
-    def strided_stand_in(self, tensor: Tensor) -> Any:
+    def strided_stand_in(self, tensor: Tensor) -> Array:
         """An array without values that lies in memory as the tensor would in an eager run."""
         return self.strides.stand_in(self.adopt(tensor))
 
@@ -278,7 +280,7 @@ class Tracer(Interpreter):
         """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
         return own_gradient(self, g, leaf)
 
-    def read_setting(self, holder: Any, key: Any) -> Any:
+    def read_setting(self, holder: object, key: object) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
         path = key if isinstance(key, tuple) else (key,)
         if self.deferred:
@@ -301,7 +303,7 @@ class Tracer(Interpreter):
         self._settings[id(holder), path] = tensor
         return tensor
 
-    def watch(self, subject: Any, probe: Callable[[Any], Any], what: str, at_end: bool, contents: Any) -> None:
+    def watch(self, subject: object, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:
         """Retrace when `probe(subject)` changes from what it is now, or, if `at_end`, at the end of the trace.
 
         Of several looks at one thing the first counts: the step may change it, and change it back.
@@ -338,16 +340,16 @@ class Tracer(Interpreter):
             f"{user_site()})"
         )
 
-    def defer(self, function: Callable[[Any], Any], argument: Any) -> bool:
+    def defer(self, function: Function, argument: object) -> bool:
         """Call `function(argument)` at the end of each call of the step."""
         self.deferred.append((function, argument, user_site()))
         return True
 
-    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: Any) -> None:
+    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: object) -> None:
         """Call what `prepare(subject)` returns if the trace fails."""
         self.undo.append(prepare(subject))
 
-    def note_container_write(self, container: Any) -> None:
+    def note_container_write(self, container: object) -> None:
         """A hook is about to put something into a container."""
         self.on_container_write(container)
 
@@ -414,7 +416,7 @@ class Tracer(Interpreter):
             undo()
 
 
-def _stand_in(x: Any) -> Any:
+def _stand_in(x: object) -> object:
     """Something with the operand's shape and type, for an error message."""
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Value) else x
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from adjoint.ops.elementwise.select import copy
 
 def function_tangents(
     node: BackwardCFunction,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     returned: Operands,
     outputs: Operands,
-    dirty: tuple[Any, ...],
+    dirty: tuple[object, ...],
     tangents: Sequence[Tensor | None],
     around: ModeScope,
 ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -61,7 +60,9 @@ def function_tangents(
         yield out, t
 
 
-def _call_jvp(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence[Any], wanted: int) -> tuple[Any, ...]:
+def _call_jvp(
+    node: BackwardCFunction, args: tuple[object, ...], tangents: Sequence[Tensor | None], wanted: int
+) -> tuple[Tensor | None, ...]:
     """Return the result of the user's jvp: for each output a tangent, or None."""
     materialize = node.context.attributes.get("materialize_grads", True)
     given = [
@@ -82,7 +83,7 @@ def _call_jvp(node: BackwardCFunction, args: tuple[Any, ...], tangents: Sequence
     return pushed
 
 
-def _check_written(t: Operand, given: Any, version: int) -> None:
+def _check_written(t: Operand, given: object, version: int) -> None:
     if t is None or t._version == version:
         raise RuntimeError(
             "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
@@ -95,7 +96,7 @@ def _check_written(t: Operand, given: Any, version: int) -> None:
         )
 
 
-def _check_view(out: Tensor, pushed: Tensor, args: tuple[Any, ...], tangents: Sequence[Any]) -> None:
+def _check_view(out: Tensor, pushed: Tensor, args: tuple[object, ...], tangents: Sequence[Tensor | None]) -> None:
     """Check that a view of an input with a tangent has a view of that tangent for its own."""
     view = view_of(out)
     assert view is not None

@@ -153,8 +153,8 @@ class ForwardLevels:
         return ModeScope(duals=ForwardLevels(self.levels, False))
 
     def apply_function_jvp(
-        self, node: BackwardCFunction, args: tuple[Any, ...], returned: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
-        dirty: tuple[Tensor, ...], levels: tuple[ForwardLevel, ...],
+        self, node: BackwardCFunction, args: tuple[object, ...], returned: tuple[Tensor, ...],
+        outputs: tuple[Tensor, ...], dirty: tuple[Tensor, ...], levels: tuple[ForwardLevel, ...],
     ) -> None:  # fmt: skip
         """Give a Function's outputs their tangents of each level, oldest first. `returned`: what `forward` returned."""
         for level in levels:

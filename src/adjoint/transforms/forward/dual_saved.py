@@ -118,7 +118,7 @@ def _copy_if_shared(x: Tensor, memory: Array) -> Tensor:
     return _copy_dual(x, lambda array: array.copy() if type(array) is ndarray else array, True)
 
 
-def _copy_dual(x: Tensor, make: Callable[[Any], Any], history: bool) -> Tensor:
+def _copy_dual(x: Tensor, make: Callable[[object], object], history: bool) -> Tensor:
     out = wrap(make(x.array))
     if history:
         out.node = x.node

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import cast
 from adjoint.transforms.forward.dual_level import (
     ForwardLevel,
@@ -127,7 +126,7 @@ class _set_fwd_grad_enabled(ContextDecorator):
         self.__exit__(None, None, None)  # a decorator changes nothing now
 
         @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Operand:
+        def call(*args: object, **kwargs: object) -> object:
             with ModeScope(duals=_make_levels(self._mode)):
                 return function(*args, **kwargs)
 

@@ -42,9 +42,7 @@ class RuleContext(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
 
 
-def compute_jvp(
-    op: Op, inputs: Operands, tangents: Tangents, params: Params, out: Tensor
-) -> Tensor | None:
+def compute_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, out: Tensor) -> Tensor | None:
     """Return J t of an op whose value on `inputs` is `out`; None where it is not differentiable.
 
     It has the shape and type of `out`, and memory of its own, unless `out` is a view: then it is that view of the
@@ -110,18 +108,18 @@ def _linear_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, ou
     return total
 
 
-def _diagonal_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
+def _diagonal_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     rule: Any = op.rule(i)
     return rule(_broadcast_like(t, out), *kept)
 
 
-def _reduction_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
+def _reduction_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     rule: Any = op.rule(i)
     weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
     return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
 
 
-def _transposed_jvp(op: Op, i: int, kept: list[Any], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
+def _transposed_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
     with ModeScope(recording=True, inference=False):
         g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
         d = call_gradient_rule(op, i, out.array.dtype, g, kept)

@@ -124,7 +124,7 @@ def hvp(
 class _Differentiation:
     """The inputs and options of one call of a function above."""
 
-    def __init__(self, name: str, inputs: Any, create_graph: bool, strict: bool) -> None:
+    def __init__(self, name: str, inputs: object, create_graph: bool, strict: bool) -> None:
         self.name, self.create_graph, self.strict = name, create_graph, strict
         xs, self.several = as_tuple(inputs, "inputs", name)
         self.xs = prepare_inputs(xs, create_graph)

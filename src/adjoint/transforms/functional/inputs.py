@@ -56,7 +56,7 @@ def prepare_inputs(given: Tensors, create_graph: bool, requires_grad: bool = Tru
     lead back to the originals: these are viewed, not detached. Subclasses are asked by their methods, and may stay what
     they are.
     """
-    tensors: list[Any] = []
+    tensors: list[Tensor] = []
     for x in given:
         plain = type(x) is Tensor
         if create_graph and x.requires_grad:

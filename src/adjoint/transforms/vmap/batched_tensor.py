@@ -73,7 +73,7 @@ class BatchedArray:
             "a Tensor, which has another value for each example; please try to rewrite it with other operations."
         )
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: object, **__: object) -> Any:
         raise RuntimeError("this tensor belongs to a vmap that has ended: return it from the function that is mapped")
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class VmapLevel(Interpreter):
                 self._outer.adopt(tensor)
         return tensor.array
 
-    def read_setting(self, holder: Any, key: Any) -> Any:
+    def read_setting(self, holder: object, key: Any) -> Any:
         """Return a Python number, as the level around reads it."""
         with self.outside():
             return runtime_input(holder, key)
@@ -202,13 +202,13 @@ class VmapLevel(Interpreter):
 
     # Notices are for the level around.
 
-    def watch(self, subject: Any, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:
+    def watch(self, subject: object, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:
         self._outer.watch(subject, probe, what, at_end, contents)
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
         self._outer.touch_gradient(tensor, kind)
 
-    def follow(self, node: Any) -> None:
+    def follow(self, node: object) -> None:
         self._outer.follow(node)
 
     def enter_module(self, name: str) -> None:

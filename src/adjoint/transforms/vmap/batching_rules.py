@@ -61,7 +61,7 @@ def find_rule(op: Op) -> Rule:
     return RULES.get(op, loop_fallback)
 
 
-def register_rule(*functions: Any) -> Callable[[Rule], Rule]:
+def register_rule(*functions: object) -> Callable[[Rule], Rule]:
     """Return a decorator which makes a rule that of the functions' ops."""
 
     def register(rule: Rule) -> Rule:

@@ -26,12 +26,12 @@ class VmapInfo(NamedTuple):
 class FunctionVmapLevel(VmapLevel):
     """The level of a `vmap`, at which a `Function` is one of the whole batch."""
 
-    def apply_function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
+    def apply_function(self, function: type[Function], args: tuple[object, ...]) -> Any:
         """Return the result of the forward of a `Function`; NotImplemented where it may run op by op."""
         return apply_at_level(function, args, self)
 
 
-def apply_at_level(function: type[Function], args: tuple[Any, ...], level: FunctionVmapLevel) -> Any:
+def apply_at_level(function: type[Function], args: tuple[object, ...], level: FunctionVmapLevel) -> Any:
     """Return the result of `forward` at this level; NotImplemented if it may run op by op, not being differentiated.
 
     Raises: RuntimeError for a Function without `setup_context` that a level around differentiates.
@@ -68,7 +68,7 @@ def _wrap_result(result: Operand, several: list[bool], level: FunctionVmapLevel)
 
 
 def _apply_vmap_staticmethod(
-    function: type[Function], values: list[Any], several: list[bool], level: FunctionVmapLevel
+    function: type[Function], values: list[object], several: list[bool], level: FunctionVmapLevel
 ) -> Any:
     if function.generate_vmap_rule:
         raise RuntimeError(
@@ -78,7 +78,7 @@ def _apply_vmap_staticmethod(
         )
     dims = tuple(0 if batched else None for batched in several)
     with level.outside():
-        answer: Any = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
+        answer = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise RuntimeError(
                 f"Expected the vmap staticmethod of {function.__name__} to have two returns, the outputs and their "
@@ -104,7 +104,7 @@ class ExampleContext(Context):
     """`ctx` of one example: what it saves is kept, for all examples, by the ctx of the Function that is mapped."""
 
     __slots__ = ("opened",)
-    opened: tuple[Any, ...]
+    opened: tuple[object, ...]
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ class FunctionCase(NamedTuple):
     several: tuple[bool, ...]
     level: FunctionVmapLevel
 
-    def wrap_values(self, values: Operand) -> list[Any]:
+    def wrap_values(self, values: Operand) -> list[Operand]:
         """Return the arguments, or their tangents, at the level of the examples."""
         pairs = zip(values, self.several, strict=True)
         return [self.level.enter(x, batched) if isinstance(x, Tensor) else x for x, batched in pairs]
@@ -140,14 +140,14 @@ class Mapped(Function):
     """The Function of a batch: that of the case, which is the first argument, for each example of the others."""
 
     @staticmethod
-    def forward(case: FunctionCase, *values: Any) -> Any:
+    def forward(case: FunctionCase, *values: object) -> Any:
         """Return the outputs with the batch in front."""
         with case.level.inside():
             result = case.function.forward(*case.wrap_values(values))
         return case.unwrap_result(result)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Operands, output: Any) -> None:
+    def setup_context(ctx: Any, inputs: Operands, output: object) -> None:
         """Let the function set up the ctx of an example; what that saves is saved here."""
         case, level, own = inputs[0], inputs[0].level, ExampleContext()
         outputs = tuple(level.enter(x) if isinstance(x, Tensor) else x for x in _as_tuple(output))
@@ -166,7 +166,7 @@ class Mapped(Function):
         ctx.case, ctx.example, ctx.batched = case, own, [batched for _, batched in saved]
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Any, *gradients: object) -> Any:
         """Return the gradients of batched arguments, and those of the others summed over the examples."""
         case, level, own = ctx.case, ctx.case.level, ctx.example.again()
         pairs = zip(ctx.saved_tensors, ctx.batched, strict=True)
@@ -181,7 +181,7 @@ class Mapped(Function):
         )
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Any, *tangents: object) -> Any:
         """Return the tangents of the outputs."""
         case, own = ctx.case, ctx.example.again()
         own.opened = tuple(vars(own).get("saved_for_forward") or ())

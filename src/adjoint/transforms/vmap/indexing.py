@@ -6,7 +6,7 @@ labels here: "batch", ("index", i), ("kept", d); what NumPy does and what an exa
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ Label = tuple[str, int]
 class IndexLayout(NamedTuple):
     """The index arrays and the pattern that do it for all examples, and the order in which NumPy has the result."""
 
-    arrays: list[Any]
+    arrays: list[object]
     pattern: Pattern
     order: list[Label]
     wanted: list[Label]

@@ -28,7 +28,7 @@ class VmapCall(NamedTuple):
 
 
 def vmap(
-    func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+    func: Function, in_dims: object = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Function:
     """Return `func` mapped over a dimension of its tensors, all examples in one call.
 
@@ -57,7 +57,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @wraps(func, updated=())
-    def call_vmapped(*args: Any, **kwargs: Any) -> Any:
+    def call_vmapped(*args: object, **kwargs: object) -> Any:
         name = function_name(func)
         check_out_dims(name, out_dims)
         leaves, structure, dims, size = _check_inputs(name, in_dims, args)
@@ -82,7 +82,7 @@ def function_name(func: Function) -> str:
     return f"functools.partial({function_name(func.func)}, ...)" if isinstance(func, partial) else repr(func)
 
 
-def vmap_dim0(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
+def vmap_dim0(func: Callable[..., Sequence[Tensor | None]], tensors: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """Return `func` of the examples along dimension 0 of the tensors, stacked there; None is passed through."""
     size = next(t.array.shape[0] for t in tensors if t is not None)
     level = FunctionVmapLevel(size, "never")
@@ -91,7 +91,9 @@ def vmap_dim0(func: Callable[..., Sequence[Any]], tensors: Sequence[Tensor | Non
     return tuple(None if t is None else level.unwrap_tensor(t) for t in results)
 
 
-def _check_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[int | None], int]:
+def _check_inputs(
+    name: str, in_dims: object, args: tuple[object, ...]
+) -> tuple[list[Any], Structure, list[int | None], int]:
     """Return the leaves of the arguments, their structure, the dimension of each that is mapped, and its size."""
     called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
@@ -164,7 +166,7 @@ def _slice_chunk(leaves: list[Operand], dims: list[int | None], start: int, stop
     return parts
 
 
-def _call_at_level(mapping: VmapCall, leaves: list[Operand], kwargs: dict[str, Any]) -> Any:
+def _call_at_level(mapping: VmapCall, leaves: list[Operand], kwargs: dict[str, object]) -> Any:
     """Call the function at a new level, with each leaf mapped over its dimension."""
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
@@ -227,7 +229,7 @@ def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
     return permute(x, axes=tuple(axes))
 
 
-def _join_chunks(chunks: list[Any], out_dims: Any) -> Tensor | tuple[Tensor, Tensor]:
+def _join_chunks(chunks: list[object], out_dims: Any) -> Tensor | tuple[Tensor, Tensor]:
     """Return the results of the chunks, one after another along the dimension of the batch."""
     columns = zip(*(flatten(chunk)[0] for chunk in chunks), strict=True)
     structure = flatten(chunks[0])[1]

@@ -6,7 +6,7 @@ import functools
 import os
 from collections import ChainMap, UserDict, UserList, deque
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,8 @@ from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_clas
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.static_getattr import Unresolvable
 
-
-def get_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: str) -> Any:
+def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str) -> Any:
     """`holder.name`: the value if it can be known before."""
     if holder is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
@@ -39,7 +36,9 @@ def get_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: str) -> A
     return UNKNOWN if found.value is MISSING else found.value
 
 
-def set_attribute(a: ShadowFrame, frame: FrameType, holder: Any, name: Any, value: Any, direct: bool = False) -> None:
+def set_attribute(
+    a: ShadowFrame, frame: FrameType, holder: object, name: object, value: object, direct: bool = False
+) -> None:
     """`holder.name = value`; `direct` if the class's own `__setattr__` has decided already."""
     if holder is UNKNOWN or not isinstance(name, str) or isinstance(holder, Tensor):
         return
@@ -102,7 +101,7 @@ def get_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any:
     return value
 
 
-def set_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any, value: Any) -> None:
+def set_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any, value: object) -> None:
     """`container[key] = value`; MISSING deletes."""
     w = a.observer
     if isinstance(container, os._Environ):
@@ -144,14 +143,14 @@ def read_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any
     return UNKNOWN if value is MISSING else value
 
 
-def is_key(container: Any, key: int | str | Unresolvable) -> bool:
+def is_key(container: object, key: object) -> bool:
     """True for a key that can be looked up without running the user's code."""
     if isinstance(container, dict | os._Environ):
         return key is not UNKNOWN and (is_plain(key) or isinstance(key, type | FunctionType | CodeType))
     return type(key) in (int, bool)
 
 
-def _own_attribute(holder: Any, name: str) -> Any:
+def _own_attribute(holder: object, name: str) -> Any:
     """Return the object's own attribute, as opposed to its class's."""
     kind = type(holder)
     if isinstance(holder, type):
@@ -165,11 +164,11 @@ def _own_attribute(holder: Any, name: str) -> Any:
     return getattr(holder, name, MISSING) if slotted or registered else MISSING
 
 
-def _is_view(container: Any) -> bool:
+def _is_view(container: object) -> bool:
     """True for what shows the items of another container, written in C or by Python's library."""
     return isinstance(container, (*VIEW_TYPES, UserDict, UserList, ChainMap)) and not is_user_class(type(container))
 
 
-def _has_name(thing: Any, name: str) -> bool:
+def _has_name(thing: object, name: str) -> bool:
     """True if an object or its class has the name, as far as can be seen without running code."""
     return name in (getattr(thing, "__dict__", None) or ()) or find_class_entry(type(thing), name) is not MISSING

@@ -250,7 +250,7 @@ def call_function_ex(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
 
 
 def _record_call(
-    a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    a: ShadowFrame, frame: FrameType, callee: object, args: tuple[object, ...], keywords: dict[str, object]
 ) -> None:
     a.push(UNKNOWN)
     a.stack[-1] = calls.record_call(a, frame, callee, args, keywords)

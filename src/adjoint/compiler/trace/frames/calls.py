@@ -38,7 +38,7 @@ from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr
 from adjoint.compiler.trace.frames.trace_rules import is_standard_file, is_user_function
 from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike, Function
+from adjoint.core.typing import Function
 
 if TYPE_CHECKING:
     from adjoint.compiler.trace.frames.static_getattr import Unresolvable
@@ -116,7 +116,7 @@ SELF_REPORTING_FUNCTIONS = (runtime_input, guard_on)  # they tell the tracer the
 METHOD_TYPES = (BuiltinFunctionType, MethodType, MethodWrapperType)
 
 
-def python_function(callee: Any) -> FunctionType | None:
+def python_function(callee: object) -> FunctionType | None:
     """The user's function that a call runs first, if it is one."""
     if isinstance(callee, MethodType):
         callee = callee.__func__
@@ -129,7 +129,7 @@ def python_function(callee: Any) -> FunctionType | None:
     return found if is_user_function(found) else None
 
 
-def make_super(kind: DtypeLike, this: Function) -> Any:
+def make_super(kind: Any, this: Any) -> Any:
     """`super(kind, this)`."""
     try:
         return super(kind, this)
@@ -138,7 +138,7 @@ def make_super(kind: DtypeLike, this: Function) -> Any:
 
 
 def _call_method(
-    a: ShadowFrame, frame: FrameType, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]
+    a: ShadowFrame, frame: FrameType, owner: object, name: str, args: tuple[Any, ...], keywords: dict[str, object]
 ) -> tuple[bool, Any]:
     """A method of C code or of a library: (True, its value) if all of its effects were recorded."""
     w, values = a.observer, (*args, *keywords.values())
@@ -186,16 +186,16 @@ def _call_method(
     return not args, one_of([owner])
 
 
-def _updated_keys(owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...]:
+def _updated_keys(owner: object, args: tuple[Any, ...], keywords: dict[str, object]) -> tuple[str, ...]:
     """The keys that `update` sets, if they can be told."""
     if isinstance(owner, Counter) or not isinstance(owner, dict) or not all(type(given) is dict for given in args):
         return ()
     return (*keywords, *(key for given in args for key in given))
 
 
-def _call_getter(a: ShadowFrame, frame: FrameType, getter: Any, subject: Any) -> Any:
+def _call_getter(a: ShadowFrame, frame: FrameType, getter: Any, subject: object) -> object:
     """`operator.attrgetter(names)(subject)`, `operator.itemgetter(keys)(subject)`."""
-    value = UNKNOWN
+    value: object = UNKNOWN
     for entry in getter.__reduce__()[1]:
         value = subject
         for part in entry.split(".") if isinstance(getter, operator.attrgetter) else (entry,):
@@ -213,22 +213,21 @@ def _getattr(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
     return value
 
 
-def _hasattr(a: ShadowFrame, frame: FrameType, holder: Function, name: str) -> Unresolvable:
+def _hasattr(a: ShadowFrame, frame: FrameType, holder: object, name: str) -> Unresolvable:
     get_attribute(a, frame, holder, name)
     a.await_result(None)
     return UNKNOWN
 
 
-def _setattr(a: ShadowFrame, frame: FrameType, holder: Any, name: Any, value: Any = MISSING) -> Any:
+def _setattr(a: ShadowFrame, frame: FrameType, holder: object, name: object, value: object = MISSING) -> None:
     set_attribute(a, frame, holder, name, value)
-    return None
 
 
-def _vars(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
+def _vars(a: ShadowFrame, frame: FrameType, *args: object) -> Any:
     return get_attribute(a, frame, args[0], "__dict__") if args else UNKNOWN
 
 
-def _type(a: ShadowFrame, frame: FrameType, *args: Any) -> Any:
+def _type(a: ShadowFrame, frame: FrameType, *args: object) -> Any:
     if len(args) != 1 or isinstance(args[0], OneOf):
         return UNKNOWN
     if a.observer.is_preexisting(args[0]) and not is_plain(args[0]) and not isinstance(args[0], Tensor):
@@ -249,13 +248,13 @@ def _globals(a: ShadowFrame, frame: FrameType) -> Any:
     return frame.f_globals
 
 
-def _getenv(a: ShadowFrame, frame: FrameType, key: Any, default: Any = None) -> Any:
+def _getenv(a: ShadowFrame, frame: FrameType, key: object, default: object = None) -> Any:
     a.observer.preexisting.add(os.environ)
     value = read_item(a, frame, os.environ, key)
     return default if value is UNKNOWN else value
 
 
-CALL_HANDLERS: dict[Any, Any] = {
+CALL_HANDLERS: dict[object, Function] = {
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,
@@ -268,5 +267,5 @@ CALL_HANDLERS: dict[Any, Any] = {
 }
 
 
-def _is_filling(callee: Any) -> bool:
+def _is_filling(callee: object) -> bool:
     return type(callee) in HASHABLE_CALLABLE_TYPES and callee in FILLING_FUNCTIONS

@@ -60,7 +60,7 @@ class SetMember:
 
     __slots__ = ("of",)
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: object) -> None:
         self.of = of
 
 

@@ -16,8 +16,14 @@ from adjoint.core.tensor.tensor import Tensor
 
 CONTAINERS = (list, dict, tuple, set, frozenset, deque, bytearray, np.ndarray, array)
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray, array)
-VIEW_TYPES: tuple[type[Any], ...] = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), memoryview)
-COPIED_KINDS: tuple[type[Any], ...] = (list, OrderedDict, dict, set, deque, bytearray)
+VIEW_TYPES: tuple[type[object], ...] = (
+    MappingProxyType,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+    memoryview,
+)
+COPIED_KINDS: tuple[type[object], ...] = (list, OrderedDict, dict, set, deque, bytearray)
 MAX_SNAPSHOT_ITEMS = 10_000  # elements that are looked at; beyond them only how many there are
 
 
@@ -26,7 +32,7 @@ class Snapshot:
 
     __slots__ = ("elements",)
 
-    def __init__(self, elements: list[Any]) -> None:
+    def __init__(self, elements: list[object]) -> None:
         self.elements = elements
 
     def __eq__(self, other: object) -> bool:
@@ -42,19 +48,19 @@ class Snapshot:
         return f"Snapshot({self.elements!r})"
 
 
-def snapshot(holder: Any, before: Callable[[Any], Any] | None = None) -> Snapshot:
+def snapshot(holder: object, before: Callable[[object], object] | None = None) -> Snapshot:
     """Return the content of `holder`; `before` gives a container as it was before the step."""
-    found: list[Any] = []
+    found: list[object] = []
     _collect_elements(holder, found, {}, before)
     return Snapshot(found)
 
 
-def matches_snapshot(holder: Any, then: Snapshot) -> bool:
+def matches_snapshot(holder: object, then: Snapshot) -> bool:
     """True while `holder` has what the snapshot shows."""
     return snapshot(holder) == then
 
 
-def flat_elements(holder: Any) -> list[Any] | None:
+def flat_elements(holder: Any) -> list[object] | None:
     """The elements of a list, deque or dict that holds no further container, keys first; None for any other."""
     if type(holder) not in (list, deque, dict):
         return None
@@ -62,7 +68,7 @@ def flat_elements(holder: Any) -> list[Any] | None:
     return held if len(held) <= MAX_SNAPSHOT_ITEMS and not any(isinstance(each, CONTAINERS) for each in held) else None
 
 
-def copy_container(holder: Any) -> Any:
+def copy_container(holder: object) -> Any:
     """A copy of the container alone: a list of the same elements."""
     if isinstance(holder, np.ndarray):
         return holder.copy()
@@ -96,7 +102,7 @@ def assign_contents(holder: Any, source: Any) -> None:
         holder[:] = source
 
 
-def container_of_view(thing: Any) -> Any:
+def container_of_view(thing: object) -> Any:
     """The container behind a view of it, such as `d.items()`, a `MappingProxyType` or a `UserDict`; otherwise None."""
     if isinstance(thing, VIEW_TYPES):
         return next((held for held in gc.get_referents(thing) if isinstance(held, CONTAINERS)), None)
@@ -105,7 +111,7 @@ def container_of_view(thing: Any) -> Any:
     return thing.maps if isinstance(thing, ChainMap) else None
 
 
-def elements(container: Any) -> Iterator[Any]:
+def elements(container: object) -> Iterator[Any]:
     """The objects that a container holds, keys included."""
     if isinstance(container, dict):
         pairs = OrderedDict.items(container) if isinstance(container, OrderedDict) else dict.items(container)
@@ -125,7 +131,9 @@ def elements(container: Any) -> Iterator[Any]:
             yield from sorted(container, key=lambda e: hash(e) if type(e) in ATOMS else id(e))
 
 
-def _collect_elements(value: Any, found: list[Any], seen: dict[int, int], before: Callable[[Any], Any] | None) -> None:
+def _collect_elements(
+    value: object, found: list[object], seen: dict[int, int], before: Callable[[object], object] | None
+) -> None:
     if type(value) in ATOMS or not isinstance(value, CONTAINERS):
         found.append(value)
         return
@@ -133,7 +141,7 @@ def _collect_elements(value: Any, found: list[Any], seen: dict[int, int], before
         found.append(("again", seen[id(value)]))  # one container twice, or in itself
         return
     seen[id(value)] = len(seen)
-    shown = value if before is None else before(value)
+    shown: Any = value if before is None else before(value)
     found.append(type(value))
     if len(seen) > 1 and not isinstance(value, tuple | frozenset):
         found.append(value)  # an inner container also by its identity

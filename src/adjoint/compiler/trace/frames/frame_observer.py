@@ -17,15 +17,10 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import (
-    CellType,
-    CodeType,
-    FrameType,
-    FunctionType,
-)
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, cast
 
 from adjoint.compiler.trace.frames.decode import decode
@@ -47,12 +42,12 @@ class FrameObserver(Observations):
         self._enclosing_frames: dict[int, ShadowFrame] = {}  # by a code: that in whose constants it is, as it ran last
         self._skipped_frame: FrameType | None = None
         self._started = False
-        self._generated: dict[int, Any] = {}  # namespaces of code that was generated for this library
+        self._generated: dict[int, object] = {}  # namespaces of code that was generated for this library
         learn_imported_modules()
         self._interrupts = _interrupts()
 
     @contextmanager
-    def observe(self, function: Function | None = None, *arguments: Any) -> Iterator[None]:
+    def observe(self, function: Function | None = None, *arguments: object) -> Iterator[None]:
         """Watch this thread. The function and its arguments, and what they hold, existed before.
 
         Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
@@ -73,7 +68,7 @@ class FrameObserver(Observations):
         if self._refusal is not None:
             raise self._refusal
 
-    def leave_frame(self, activation: ShadowFrame, frame: FrameType, value: Any) -> None:
+    def leave_frame(self, activation: ShadowFrame, frame: FrameType, value: object) -> None:
         """A frame was left, with `value`."""
         if activation.is_suspending(frame):
             return
@@ -84,7 +79,7 @@ class FrameObserver(Observations):
         if activation.outermost:
             self.use(value, frame)
 
-    def _trace_call(self, frame: FrameType, event: str, arg: Any) -> Function | None:
+    def _trace_call(self, frame: FrameType, event: str, arg: object) -> Function | None:
         """The trace function of the thread: called for each frame that is entered."""
         code = frame.f_code
         file = code.co_filename
@@ -117,7 +112,7 @@ class FrameObserver(Observations):
         if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
             self.refuse(f"calls {code.co_name}(), which {what}", caller)
 
-    def _skip_frame(self, frame: FrameType, event: str, arg: Any) -> Function:
+    def _skip_frame(self, frame: FrameType, event: str, arg: object) -> Function:
         """The trace function of what is not the step's: what a module does while it is loaded, what interrupts it."""
         if event == "return" and frame is self._skipped_frame:
             self._skipped_frame = None
@@ -153,7 +148,7 @@ class FrameObserver(Observations):
                 self._enclosing_frames[id(constant)] = activation
         return activation
 
-    def _find_method(self, code: CodeType, variables: Any, frame: FrameType) -> Iterator[FunctionType]:
+    def _find_method(self, code: CodeType, variables: Mapping[str, object], frame: FrameType) -> Iterator[FunctionType]:
         """The function of a frame that is a method of its first argument."""
         if not code.co_argcount:
             return
@@ -171,7 +166,7 @@ class FrameObserver(Observations):
             name, entry = next(same, (name, entry))
         if isinstance(entry, property | functools.cached_property):
             parts = (entry.fget, entry.fset, entry.fdel) if isinstance(entry, property) else (entry.func,)
-            function: Any = next((f for f in parts if isinstance(f, FunctionType) and f.__code__ is code), None)
+            function: object = next((f for f in parts if isinstance(f, FunctionType) and f.__code__ is code), None)
             place, held = AttributeSource(kind, name), cast(Any, entry)
         else:
             function = entry.__func__ if isinstance(entry, classmethod | staticmethod) else entry
@@ -183,7 +178,7 @@ class FrameObserver(Observations):
                 self.read(place, held, frame)
             yield function
 
-    def _find_functions(self, code: CodeType, variables: Any, nested: bool) -> list[FunctionType]:
+    def _find_functions(self, code: CodeType, variables: Mapping[str, object], nested: bool) -> list[FunctionType]:
         """The functions that a frame may belong to: those of its code, with the same closure variables.
 
         One whose code is nested in what ran may also have been made just now, and is not searched for.
@@ -205,7 +200,7 @@ class FrameObserver(Observations):
                 self.use(held, frame)
 
 
-def _argument_values(code: CodeType, variables: Any) -> Iterator[Any]:
+def _argument_values(code: CodeType, variables: Mapping[str, object]) -> Iterator[Any]:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     for name in code.co_varnames[:count]:
@@ -218,7 +213,7 @@ def _user_class_entries(kind: type) -> Iterator[tuple[str, Any]]:
             yield from class_dict_of(base).items()
 
 
-def _matches_closure(function: FunctionType, variables: Any) -> bool:
+def _matches_closure(function: FunctionType, variables: Mapping[str, object]) -> bool:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents

@@ -32,7 +32,7 @@ FILES = "reads or writes a file"
 MAKES = "makes an identifier that is new each time"
 SYSTEM = "acts on the operating system"
 
-IMPURE_FUNCTIONS: dict[Any, str] = {
+IMPURE_FUNCTIONS: dict[object, str] = {
     print: PRINTS,
     input: ASKS,
     open: OPENS,
@@ -91,7 +91,7 @@ IMPURE_CODES: dict[CodeType, str] = {  # the same, for calls by the standard lib
 FILES_WITH_IMPURE_CODES = {code.co_filename for code in IMPURE_CODES}
 
 
-def describe_impurity(callee: Any, args: tuple[Any, ...]) -> str | None:
+def describe_impurity(callee: Any, args: tuple[object, ...]) -> str | None:
     """Describe the side effect of calling `callee`, as in "calls print(), which prints"; None if there is none."""
     learn_imported_modules()
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
@@ -147,13 +147,13 @@ def _learn_numpy() -> None:
 LEARNERS_BY_MODULE = {"logging": _learn_logging, "numpy.random": _learn_numpy, "uuid": _learn_uuid}
 
 
-def is_suspended(value: Any) -> bool:
+def is_suspended(value: object) -> bool:
     """True for an iterator whose position only C code knows: a generator, the iterator of a list, a zip, a file."""
     step = find_class_entry(type(value), "__next__")
     return isinstance(value, GeneratorType) or not (isinstance(step, FunctionType) or not callable(step))
 
 
-def _known_effect(callee: Any, args: tuple[Any, ...]) -> str | None:
+def _known_effect(callee: Any, args: tuple[object, ...]) -> str | None:
     if type(callee) not in HASHABLE_CALLABLE_TYPES:
         return None
     what = IMPURE_FUNCTIONS.get(callee)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
@@ -23,9 +23,6 @@ from adjoint.compiler.trace.frames.trace_rules import is_user_class
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.sources import MissingItem
-
 SHARED_BY_COPY = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
 
 
@@ -33,7 +30,7 @@ class ObservedRead(NamedTuple):
     """A value that the step used, as it was before the step."""
 
     place: Source
-    value: Any
+    value: object
     site: Site
 
 
@@ -44,9 +41,9 @@ class ObservedWrite(NamedTuple):
     """
 
     place: Source
-    before: Any
+    before: object
     site: Site
-    keys: list[Any]
+    keys: list[object]
 
 
 class Observations:
@@ -61,7 +58,7 @@ class Observations:
         self._writes: dict[Source, ObservedWrite] = {}
         self.preexisting = Preexisting()
         self.is_preexisting = self.preexisting.contains
-        self._arguments: dict[int, Any] = {}
+        self._arguments: dict[int, object] = {}
         self._refusal: BaseException | None = None
 
     @property
@@ -74,11 +71,11 @@ class Observations:
         """The first write to each place, in order."""
         return list(self._writes.values())
 
-    def is_argument(self, thing: Any) -> bool:
+    def is_argument(self, thing: object) -> bool:
         """True for a container among the arguments, or in one: its reads are for the signature to guard."""
         return id(thing) in self._arguments
 
-    def read(self, place: Source, value: Any, frame: FrameType) -> None:
+    def read(self, place: Source, value: object, frame: FrameType) -> None:
         """Record that the frame reads `value`, unless the step put it there."""
         if place in self._reads or place in self._writes:
             return
@@ -95,7 +92,7 @@ class Observations:
         ):
             self.read(found.place, found.held, frame)
 
-    def use(self, value: Any, frame: FrameType) -> None:
+    def use(self, value: object, frame: FrameType) -> None:
         """Record that all of `value` is read, if it is a container or holds some."""
         if type(value) in ATOMS:
             return
@@ -114,9 +111,9 @@ class Observations:
             elif not is_plain(value):
                 pending.extend(elements(value))
 
-    def use_object(self, thing: Any, frame: FrameType) -> None:
+    def use_object(self, thing: object, frame: FrameType) -> None:
         """Record that all attributes are read of an object, and of the objects in them, as a copy of it does."""
-        pending: list[Any] = [thing]
+        pending: list[object] = [thing]
         seen: set[int] = set()
         while pending and len(seen) < MAX_CANDIDATES:
             thing = pending.pop()
@@ -132,19 +129,19 @@ class Observations:
                     if type(attributes) is dict:
                         self.use(attributes, frame)
 
-    def _read_contents(self, container: Any, frame: FrameType) -> None:
+    def _read_contents(self, container: object, frame: FrameType) -> None:
         place = ContentsSource(container)
         if place not in self._reads and id(container) not in self._arguments:
             self._reads[place] = ObservedRead(place, snapshot(container, self.as_before), site_in(frame))
             self.preexisting.expand(container)
 
-    def write(self, place: Source, before: Any, frame: FrameType) -> None:
+    def write(self, place: Source, before: object, frame: FrameType) -> None:
         """Record a write, if it is the first to its place. What the holder has now was there before."""
         if place not in self._writes:
             self.preexisting.expand(place.holder)
             self._writes[place] = ObservedWrite(place, before, site_in(frame), [])
 
-    def change(self, container: Any, frame: FrameType, key: int | str | MissingItem = MISSING) -> None:
+    def change(self, container: object, frame: FrameType, key: object = MISSING) -> None:
         """Record that what the container holds changes, if it is from before; with `key`, that this item is set."""
         if not self.is_preexisting(container):
             return
@@ -164,12 +161,12 @@ class Observations:
             self._refusal = self._refusal or error
             raise
 
-    def as_before(self, container: Any) -> Any:
+    def as_before(self, container: object) -> Any:
         """A copy of the container as it was before the step changed it; itself if it did not."""
         written = self._writes.get(ContentsSource(container))
         return container if written is None else written.before
 
-    def take_argument(self, argument: Any) -> None:
+    def take_argument(self, argument: object) -> None:
         if isinstance(argument, list | tuple | dict) and id(argument) not in self._arguments:
             self._arguments[id(argument)] = argument
             for element in elements(argument):
@@ -182,13 +179,13 @@ def site_in(frame: FrameType) -> Site:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def _item_or_missing(container: Any, key: Any) -> float | list[int] | MissingItem:
+def _item_or_missing(container: Any, key: object) -> object:
     try:
         return container[key]
     except (LookupError, TypeError):
         return MISSING
 
 
-def _describe_iterator(iterator: Any) -> str:
+def _describe_iterator(iterator: object) -> str:
     name = getattr(iterator, "__name__", None)
     return f"the generator {name!r}" if isinstance(name, str) else f"a {type(iterator).__name__}"

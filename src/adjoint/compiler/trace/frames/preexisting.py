@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    FunctionType,
-    MethodType,
-    MethodWrapperType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 from adjoint.compiler.trace.frames.constants import ATOMS
@@ -26,17 +19,17 @@ class Preexisting:
     def __init__(self) -> None:
         self.cells: dict[int, CellType] = {}
         self.functions: dict[int, list[FunctionType]] = {}  # by the identity of their code
-        self._known_objects: dict[int, Any] = {}
-        self._unexpanded: dict[int, Any] = {}  # of these, what may hold more that was not looked at
-        self._new_objects: dict[int, Any] = {}  # by the step, and put where it can be found
+        self._known_objects: dict[int, object] = {}
+        self._unexpanded: dict[int, object] = {}  # of these, what may hold more that was not looked at
+        self._new_objects: dict[int, object] = {}  # by the step, and put where it can be found
 
-    def contains(self, thing: Any) -> bool:
+    def contains(self, thing: object) -> bool:
         """True if `thing` existed before the step: it was reached through a place, or is held by what was."""
         while id(thing) not in self._known_objects and self._unexpanded:
             self.expand(next(reversed(self._unexpanded.values())))
         return id(thing) in self._known_objects
 
-    def add(self, thing: Any) -> None:
+    def add(self, thing: object) -> None:
         """Take it that `thing` existed before the step."""
         if type(thing) in ATOMS or id(thing) in self._known_objects or id(thing) in self._new_objects:
             return
@@ -55,12 +48,12 @@ class Preexisting:
         if not any(function is other for other in known):
             known.append(function)
 
-    def note_new(self, thing: Any) -> None:
+    def note_new(self, thing: object) -> None:
         """`thing` was put into something from before; unless it is from before itself, the step made it."""
         if type(thing) not in ATOMS and not self.contains(thing):
             self._new_objects[id(thing)] = thing
 
-    def expand(self, thing: Any) -> None:
+    def expand(self, thing: object) -> None:
         """Meet what is held by a thing from before."""
         if self._unexpanded.pop(id(thing), None) is None:
             return
@@ -70,7 +63,7 @@ class Preexisting:
                 self.expand(held)  # the attributes of an object
 
 
-def visible_referents(thing: Any) -> Iterator[Any]:
+def visible_referents(thing: object) -> Iterator[Any]:
     """Return the values in an object that Python's names and keys reach."""
     if isinstance(thing, CONTAINERS):
         yield from elements(thing)

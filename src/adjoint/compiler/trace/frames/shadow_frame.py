@@ -12,7 +12,9 @@ from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
 from adjoint.core.typing import Function
 
-Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], Any]  # true: what it did shows at the next instruction
+Handler = Callable[
+    ["ShadowFrame", FrameType, dis.Instruction], object
+]  # true: what it did shows at the next instruction
 
 
 class Handlers(dict[str, Handler]):
@@ -38,7 +40,7 @@ class DecodedCode:
     __slots__ = ("handler_depths", "steps")
 
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler], otherwise: Handler) -> None:
-        self.steps: dict[int, tuple[Any, dis.Instruction, int, int]] = {}
+        self.steps: dict[int, tuple[Handler, dis.Instruction, int, int]] = {}
         listing = dis.Bytecode(code)
         before: list[int] = []
         instructions = list(listing)
@@ -75,23 +77,23 @@ class ShadowFrame:
         decoded: DecodedCode,
         cells: dict[str, list[CellType]],
         outermost: bool,
-        leave: Callable[[ShadowFrame, FrameType, Any], None],
+        leave: Callable[[ShadowFrame, FrameType, object], None],
     ) -> None:
         self.observer = observer
         self.leave = leave
         self.code = code
         self.cells = cells  # those from before the step, by the names of the variables
         self.outermost = outermost
-        self.stack: list[Any] = []
+        self.stack: list[object] = []
         self.steps, self.handler_depths = decoded.steps, decoded.handler_depths
         self.pending: tuple[dis.Instruction, int] | None = None
         self.keywords: tuple[str, ...] = ()
         self.awaited_code: CodeType | None = None  # the code whose result is the top of the stack
-        self.callee: Any = None
+        self.callee: object = None
         self.skipped_offset = -1
         self.raising = False  # since the last instruction
 
-    def trace(self, frame: FrameType, event: str, arg: Any) -> Function:
+    def trace(self, frame: FrameType, event: str, arg: object) -> Function:
         """The frame's trace function."""
         if event == "opcode":
             self._step(frame)
@@ -101,7 +103,7 @@ class ShadowFrame:
             self.raising = True
         return self.trace
 
-    def receive_result(self, code: CodeType, value: Any, variables: Any) -> None:
+    def receive_result(self, code: CodeType, value: object, variables: Mapping[str, object]) -> None:
         """A function called from here has returned; if that was `__init__`, the result is the object."""
         if code is self.awaited_code and self.stack and value is not UNKNOWN:
             if isinstance(self.callee, type):
@@ -109,7 +111,7 @@ class ShadowFrame:
             self.stack[-1] = value
         self.awaited_code = None
 
-    def await_result(self, code: CodeType | None, callee: Function | None = None) -> None:
+    def await_result(self, code: CodeType | None, callee: object = None) -> None:
         """Expect that the code runs now and that its result is the top of the stack."""
         self.awaited_code, self.callee = code, callee
 
@@ -118,7 +120,7 @@ class ShadowFrame:
         step = self.steps.get(frame.f_lasti)
         return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _is_resume(step[1]))
 
-    def push(self, *values: Any) -> None:
+    def push(self, *values: object) -> None:
         """Put values on the stack, the last on top."""
         self.stack.extend(values)
 

@@ -75,7 +75,7 @@ class Source:
         """The value that is there now, or MISSING."""
         raise NotImplementedError
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Put a value there; nothing is left if it is MISSING."""
         if value is MISSING:
             self.delete()
@@ -102,7 +102,7 @@ class Source:
         """True while a read gives `value`; numbers, strings and tuples of them are compared by type and value."""
         return (is_interchangeable if isinstance(value, tuple) else is_same_constant)(self.read(), value)
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: object) -> None:
         raise NotImplementedError
 
 
@@ -171,7 +171,7 @@ class AttributeSource(Source):
 
     __slots__ = ("bound",)
 
-    def __init__(self, holder: Any, name: str, bound: bool = False) -> None:
+    def __init__(self, holder: object, name: str, bound: bool = False) -> None:
         self.holder = holder
         self.name = name
         self.bound = bound
@@ -234,7 +234,7 @@ class DefinitionSource(Source):
         """`find_class_entry(o, 'size')`."""
         return f"{name(find_class_entry)}({name(self.holder)}, {self.name!r})"
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: object) -> None:
         setattr(self.holder, self.name, value)
 
 
@@ -302,11 +302,11 @@ class PartSource(Source):
         """`o.state[0]`."""
         return f"{self.holder.expression(name)}[{self.name!r}]"
 
-    def _set(self, value: Any) -> None:
+    def _set(self, value: object) -> None:
         raise TypeError(f"{self.what} cannot be set")
 
 
-def tensors_in(place: Source, value: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Source, Any]]:
+def tensors_in(place: Source, value: object, before: Callable[[object], object]) -> Iterator[tuple[Source, Any]]:
     """The tensors that a read of `place` found: the value, or within it, each with a place of its own.
 
     `before` gives a copy of a container as it was when the step began, or the container itself.
@@ -320,7 +320,7 @@ def tensors_in(place: Source, value: Any, before: Callable[[Any], Any]) -> Itera
             yield from tensors_in(PartSource(place, i), element, before)
 
 
-def _tensors_in_container(container: Any, before: Callable[[Any], Any]) -> Iterator[tuple[Source, Any]]:
+def _tensors_in_container(container: object, before: Callable[[object], object]) -> Iterator[tuple[Source, Any]]:
     shown = before(container)
     if isinstance(shown, dict):
         pairs: Any = shown.items()
@@ -349,7 +349,7 @@ class ContentsSource(Source):
         """A snapshot, which compares equal to one of the same contents."""
         return snapshot(self.holder)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Give the holder the contents of `value`, a copy of it from before."""
         assign_contents(self.holder, value)
 

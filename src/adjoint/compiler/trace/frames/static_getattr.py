@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from types import (
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain
@@ -40,11 +33,11 @@ class OneOf:
 
     __slots__ = ("candidates",)
 
-    def __init__(self, candidates: list[Any]) -> None:
+    def __init__(self, candidates: list[object]) -> None:
         self.candidates = candidates
 
 
-def one_of(values: Iterable[Any]) -> OneOf | Unresolvable:
+def one_of(values: Iterable[object]) -> OneOf | Unresolvable:
     """Return what C code may return for these values: an element of one, say. UNKNOWN if they hold no objects."""
     found = []
     for value in values:
@@ -60,9 +53,9 @@ def one_of(values: Iterable[Any]) -> OneOf | Unresolvable:
 class FoundAttribute(NamedTuple):
     """An attribute's value, the place to remember with what is in it, and the user's code that makes the value."""
 
-    value: Any = UNKNOWN
+    value: object = UNKNOWN
     place: Source | None = None
-    held: Any = UNKNOWN  # what the place has
+    held: object = UNKNOWN  # what the place has
     runs: CodeType | None = None
 
 
@@ -113,10 +106,10 @@ def _lookup_in_object(holder: Any, kind: type, name: str) -> FoundAttribute:
     return _found_in(holder, name, value)
 
 
-def _resolve_class_entry(holder: Any, kind: type, name: str, entry: Any) -> FoundAttribute:
+def _resolve_class_entry(holder: object, kind: type, name: str, entry: object) -> FoundAttribute:
     """An attribute through what the class has under its name."""
     if isinstance(entry, FunctionType):
-        value: Any = MethodType(entry, holder)
+        value: object = MethodType(entry, holder)
         place = AttributeSource(holder, name, bound=True) if is_user_code(entry.__code__) else None
         return FoundAttribute(value, place, entry)
     if isinstance(entry, property):
@@ -210,7 +203,7 @@ def _lookup_in_super(proxy: Any, name: str) -> FoundAttribute:
     return UNKNOWN_ATTRIBUTE
 
 
-def _instance_entry(holder: Any, name: str) -> Any:
+def _instance_entry(holder: object, name: str) -> Any:
     """Return the entry of an object's own `__dict__`."""
     try:
         return object.__getattribute__(holder, "__dict__").get(name, MISSING)
@@ -218,21 +211,21 @@ def _instance_entry(holder: Any, name: str) -> Any:
         return MISSING
 
 
-def _found_in(holder: Any, name: str, value: Any) -> FoundAttribute:
+def _found_in(holder: object, name: str, value: object) -> FoundAttribute:
     return FoundAttribute(value, AttributeSource(holder, name), value)
 
 
-def _evaluate_getattr(holder: Any, name: str) -> FoundAttribute:
+def _evaluate_getattr(holder: object, name: str) -> FoundAttribute:
     """An attribute that C code gives, a method of a built-in type for the most part: nothing to remember."""
     return FoundAttribute(getattr_or_missing(holder, name))
 
 
-def getattr_or_missing(holder: Any, name: str) -> Any:
+def getattr_or_missing(holder: object, name: str) -> Any:
     """`getattr`, with MISSING for what is not there."""
     return getattr(holder, name, MISSING)
 
 
-def _is_data_descriptor(entry: Any) -> bool:
+def _is_data_descriptor(entry: object) -> bool:
     """True for what decides also about an object's own attribute of its name."""
     kind = type(entry)
     return kind is not FunctionType and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))

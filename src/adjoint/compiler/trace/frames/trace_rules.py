@@ -6,7 +6,6 @@ import functools
 import os
 import sys
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -53,13 +52,13 @@ def is_user_code(code: CodeType) -> bool:
     return is_user_file(code.co_filename)
 
 
-def is_user_namespace(namespace: dict[str, Any]) -> bool:
+def is_user_namespace(namespace: dict[str, object]) -> bool:
     """False for the globals of code that was generated for a class of this library, or for a named tuple."""
     name = str(namespace.get("__name__", ""))
     return name.partition(".")[0] not in TRUSTED_PACKAGES and not name.startswith("namedtuple_")
 
 
-def is_user_function(function: Any) -> bool:
+def is_user_function(function: object) -> bool:
     """True for a function written in Python by the user."""
     if not isinstance(function, FunctionType) or not is_user_file(function.__code__.co_filename):
         return False
