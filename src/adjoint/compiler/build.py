@@ -170,8 +170,6 @@ class CompiledEntry:
         self.count = outcome.arguments
         self.direct = direct
         structure = outcome.structure
-        self.rebuild = itemgetter(0) if structure.kind is None else partial(_unflatten_leaves, structure)
-
-
-def _unflatten_leaves(structure: pytree.Structure, leaves: tuple[Tensor | float | str | None, ...]) -> Any:
-    return pytree.unflatten(structure, iter(leaves))
+        self.rebuild: Callable[[tuple[object, ...]], Any] = (
+            itemgetter(0) if structure.kind is None else lambda leaves: pytree.unflatten(structure, iter(leaves))
+        )

@@ -46,10 +46,6 @@ def _graph_pass(run: Callable[[Graph], Graph]) -> Pass:
     return Pass(run.__name__, lambda graph, _: eliminate_dead_code(run(graph)))
 
 
-def _inline(graph: Graph, facts: StepFacts) -> InlinedGraph:
-    return inline_producers(graph, facts.written, facts.precision)
-
-
 def _fuse(inlined: InlinedGraph, facts: StepFacts) -> Fusion:
     inlined.graph.verify()
     return fuse(inlined.graph, inlined.late, facts.precision)
@@ -63,7 +59,7 @@ SIMPLIFY = tuple(map(_graph_pass, (*REWRITES, insert_index_checks, recompute_che
 REMATERIALIZE = (Pass("rematerialize", lambda graph, facts: eliminate_dead_code(rematerialize(graph, facts.written))),)
 SCHEDULE = (
     _graph_pass(materialize_views),
-    Pass("inline_producers", _inline),
+    Pass("inline_producers", lambda graph, facts: inline_producers(graph, facts.written, facts.precision)),
     Pass("fuse", _fuse),
     Pass("lower", _lower),
 )

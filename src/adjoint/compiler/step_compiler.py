@@ -77,8 +77,10 @@ class StepTrace:
                     self._refuse_symbols(outcome)
                     self._collect_effects(outcome, results)
                     derived = self._trace_backward(results)
-                finally:
-                    self._undo_writes()
+                finally:  # Python as it was before the step
+                    for write in reversed(self.observer.writes):
+                        if isinstance(write.place, ContentsSource) or write.place.read() is not write.before:
+                            write.place.write(write.before)
             self._collect_guards(outcome, given)
             traced = finish_trace(self.tracer, outcome, results, given, derived)
             if "trace" in LOGGED:
@@ -247,12 +249,6 @@ class StepTrace:
                 f"{write.site}: a compiled step can keep tensors, numbers, and lists, tuples and dicts of them"
             )
 
-    def _undo_writes(self) -> None:
-        """Python as it was before the step."""
-        for write in reversed(self.observer.writes):
-            if isinstance(write.place, ContentsSource) or write.place.read() is not write.before:
-                write.place.write(write.before)
-
     def _collect_guards(self, outcome: StepEffects, given: list[Operand]) -> None:
         numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
         used = {id(x) for x in self.tracer.captured_tensors()} | {
@@ -290,6 +286,11 @@ def trace_step(
     return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
 
 
+def _local_name(name: str, _: Callable[[object], str]) -> str:
+    """Return the expression for a number that each call has in a local variable."""
+    return name
+
+
 def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
     """The places of numbers among the guards that failed."""
     found: dict[object, Source] = {}
@@ -299,11 +300,6 @@ def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
             if type(now) in (int, float) and type(guard.expected_value) is type(now):
                 found[guard.place.key] = guard.place
     return found
-
-
-def _local_name(name: str, _: Callable[[object], str]) -> str:
-    """Return the expression for a number that each call has in a local variable."""
-    return name
 
 
 def _replay_update(

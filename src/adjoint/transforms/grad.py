@@ -242,9 +242,9 @@ def weighted_gradients(
     return [zeros(x) if g is None else g for g, x in zip(found, targets, strict=True)]
 
 
-def zeros(like: Tensor) -> Tensor:
-    """Return zeros of the shape and dtype of `like`."""
-    return constant(np.zeros(like.array.shape, like.array.dtype))
+def zeros(like: Tensor, shape: tuple[int, ...] = ()) -> Tensor:
+    """Return zeros of the dtype of `like`, and of its shape behind `shape`."""
+    return constant(np.zeros((*shape, *like.array.shape), like.array.dtype))
 
 
 def _prepare_inputs(

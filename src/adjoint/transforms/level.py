@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -37,11 +36,9 @@ class GradLevel:
         self.active = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.active = False
-        self.scope.__exit__(kind, error, trace)
+        self.scope.__exit__(None, None, None)
 
     def leaf(self, x: Tensor) -> Tensor:
         """Return `x` as a leaf whose gradient only this transform asks for."""

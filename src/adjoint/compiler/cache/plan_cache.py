@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 
@@ -148,11 +148,14 @@ class _Pickler(pickle.Pickler):
         if kind is Value:
             return self.inputs.get(found)
         if kind is Group:
-            return ("group", self.groups[found])
+            return "group", self.groups[found]
         if kind is Op:
-            return ("op", *(_op_location(found) or _refuse_foreign_op(found)))
+            location = _op_location(found)
+            if location is None:
+                raise pickle.PicklingError(f"{found} is no op of the library's")
+            return "op", *location
         if isinstance(found, np.dtype) and np.dtype(found.str) is found:
-            return ("type", found.str)
+            return "type", found.str
         return None
 
 
@@ -173,10 +176,6 @@ class _Unpickler(pickle.Unpickler):
                 self.groups[name] = object.__new__(Group)
             return self.groups[name]
         return import_module(name).__dict__[more[0]].op if kind == "op" else np.dtype(name)
-
-
-def _refuse_foreign_op(op: Op) -> NoReturn:
-    raise pickle.PicklingError(f"{op} is no op of the library's")
 
 
 def _dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:

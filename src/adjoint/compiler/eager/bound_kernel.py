@@ -11,9 +11,11 @@ import numpy as np
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.passes.memory_plan import aligned_bytes
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
+from adjoint.core.op.eager_kernels import KernelOperand
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.typing import Array
 
+KernelArguments = list[float | tuple[int, ...] | KernelOperand | None]
 MAX_SPARE_INSTANCES = 4  # bound kernels kept for threads that call at once
 
 
@@ -58,7 +60,7 @@ class LoadedKernel:
             constant[...] = array
         self._specs = [(shape, np.dtype(kind)) for shape, kind in recipe.results]
         self._several = recipe.several
-        self._spare_instances = [self._bind()]
+        self._spare_instances = [_bind_recipe(self._recipe, self._engine, self._constants)]
 
     def __call__(self, operands: list[Array]) -> Array | tuple[Array, ...] | None:
         """The results in new arrays, and what is written in place; None if a check failed: NumPy says which."""
@@ -68,16 +70,13 @@ class LoadedKernel:
         try:
             bound = self._spare_instances.pop()  # in one step, whatever other threads do
         except IndexError:
-            bound = self._bind()
+            bound = _bind_recipe(self._recipe, self._engine, self._constants)
         failed = bound.segment.call(*[arrays[i] for i in bound.places])
         if len(self._spare_instances) < MAX_SPARE_INSTANCES:
             self._spare_instances.append(bound)
         if failed is not None:
             return None
         return made[0] if len(made) == 1 and not self._several else tuple(made)
-
-    def _bind(self) -> KernelInstance:
-        return _bind_recipe(self._recipe, self._engine, self._constants)
 
 
 def _bind_recipe(recipe: Recipe, engine: Engine, constants: list[Array]) -> KernelInstance:

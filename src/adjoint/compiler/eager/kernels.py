@@ -19,7 +19,7 @@ import numpy as np
 from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
-from adjoint.compiler.eager.bound_kernel import LoadedKernel, Recipe
+from adjoint.compiler.eager.bound_kernel import KernelArguments, LoadedKernel, Recipe
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.core.dtype.dtype import get_default_dtype
 from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand, kernel_provider, make_sampler
@@ -31,7 +31,7 @@ DECLARING_LAYERS = ("functions", "optim")  # the layers by whose files a recipe 
 
 
 def make_kernel(
-    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
+    native: KernelFunction, arguments: KernelArguments, params: Params
 ) -> Callable[[list[Any]], Any] | None:
     """Return a kernel for arrays of these shapes and types; None if a part of it would be left to NumPy.
 
@@ -64,9 +64,7 @@ def _clear_kernels() -> None:
         native.kernels.clear()
 
 
-def _load_or_make_recipe(
-    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
-) -> Recipe:
+def _load_or_make_recipe(native: KernelFunction, arguments: KernelArguments, params: Params) -> Recipe:
     """Return the recipe from disk, else a new one."""
     disk = default_disk_cache()
     key = _recipe_key(native, arguments, params) if disk else None
@@ -82,9 +80,7 @@ def _load_or_make_recipe(
     return made
 
 
-def _recipe_key(
-    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
-) -> str | None:
+def _recipe_key(native: KernelFunction, arguments: KernelArguments, params: Params) -> str | None:
     """The digest of all that decides the recipe; None if that cannot be told."""
     function: Any = native.function
     held = [cell.cell_contents for cell in function.__closure__ or ()]
@@ -110,6 +106,4 @@ def _make_drawer(state: Array) -> Any:
 
 
 make_sampler.fill(_make_drawer)
-source_fingerprint(
-    *DECLARING_LAYERS
-)  # now, as the modules are loaded: later the files may be others than those that run
+source_fingerprint(*DECLARING_LAYERS)  # now: later the files may be others than those that run

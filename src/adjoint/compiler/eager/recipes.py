@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.cache.object_cache import compile_kernel
-from adjoint.compiler.eager.bound_kernel import Recipe
+from adjoint.compiler.eager.bound_kernel import KernelArguments, Recipe
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.target import host
@@ -24,13 +24,11 @@ from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import NumpyDtype, Params
+from adjoint.core.typing import Params
 from adjoint.ops.movement.movement import permute
 
 
-def make_recipe(
-    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
-) -> Recipe:
+def make_recipe(native: KernelFunction, arguments: KernelArguments, params: Params) -> Recipe:
     """Return the recipe of a function's kernel; an empty recipe if a part of it would be left to NumPy."""
     graph, several = _trace_function(native, arguments, params)
     graph = eliminate_dead_code(insert_index_checks(rewrite(graph)))
@@ -50,14 +48,11 @@ def make_recipe(
     if any(group.call and group.equations[0].op.family != "check" for group in fusion.order):
         return Recipe()
     binding = Binding(graph, fusion, lower_all(fusion, host()), outcome)
-    return (
-        Recipe() if binding.copies_out else _recipe_of_binding(binding, several)
-    )  # what is written must be so in place
+    # what is written must be so in place
+    return Recipe() if binding.copies_out else _recipe_of_binding(binding, several)
 
 
-def _trace_function(
-    native: KernelFunction, arguments: list[float | tuple[int, ...] | KernelOperand | None], params: Params
-) -> tuple[Graph, bool]:
+def _trace_function(native: KernelFunction, arguments: KernelArguments, params: Params) -> tuple[Graph, bool]:
     """The function's graph: outputs are its results, then what it wrote; and whether there are several results."""
     tracer = Tracer(native.name)
     given: list[Any] = []
@@ -124,9 +119,12 @@ def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
             add(v)
         rows += [("scratch", 0)] * bool(kernel.scratch)
         rows += [("word", number) for number in kernel.numbers]
+    for v in binding.outcome.results:  # a type is kept as the name by which NumPy finds the same object
+        if np.dtype(v.dtype.str) is not v.dtype:
+            raise TypeError(f"no eager kernel gives {v.dtype}")
     times = {g: estimate_seconds(g, fusion) for g in kernels}
     return Recipe(
-        results=tuple((v.shape, _dtype_code(v.dtype)) for v in binding.outcome.results),
+        results=tuple((v.shape, v.dtype.str) for v in binding.outcome.results),
         several=several,
         places=tuple(places),
         steps=tuple(steps),
@@ -139,10 +137,3 @@ def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
         divided=sum(times[g] for g, kernel in kernels.items() if kernel.tiles > 1),
         objects=tuple(compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()),
     )
-
-
-def _dtype_code(dtype: NumpyDtype) -> str:
-    """The word by which NumPy knows a type: what it gives for that is its own object, which a pickled one is not."""
-    if np.dtype(dtype.str) is not dtype:
-        raise TypeError(f"no eager kernel gives {dtype}")
-    return dtype.str

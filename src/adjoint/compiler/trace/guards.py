@@ -91,7 +91,10 @@ class ProbeGuard:
         now = self.probe(self.subject)
         if is_same_constant(now, self.expected_value):
             return True
-        if self.contents is None or not _is_same_list(self._read_contents(), self.held):
+        held = self._read_contents()
+        if held is None or self.held is None or len(held) != len(self.held):
+            return False
+        if not all(map(is_same_constant, held, self.held)):  # numbers and strings by value
             return False
         self.expected_value = now
         return True
@@ -161,11 +164,6 @@ class ArgumentGuard:
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, "True", "False", self.site)
-
-
-def _is_same_list(now: Any, before: Any) -> bool:
-    """True if both lists hold the same objects; numbers and strings by value."""
-    return len(now) == len(before) and all(map(is_same_constant, now, before))
 
 
 def _first_list_difference(before: list[object], now: list[object]) -> tuple[_Description, _Description]:

@@ -156,27 +156,6 @@ class SymbolicNumber:
     def __bool__(self) -> bool:
         return bool(self.arithmetic.settle(f"{self.name} != 0", (self.name,), self.value != 0))
 
-    def __float__(self) -> float:
-        return float(self.specialize())
-
-    def __int__(self) -> int:
-        return int(self.specialize())
-
-    def __index__(self) -> int:
-        return operator.index(self.specialize())
-
-    def __complex__(self) -> complex:
-        return complex(self.specialize())
-
-    def __hash__(self) -> int:
-        return hash(self.specialize())
-
-    def __repr__(self) -> str:
-        return repr(self.specialize())
-
-    def __str__(self) -> str:
-        return str(self.specialize())
-
     def __format__(self, spec: str) -> str:
         return format(self.specialize(), spec)
 
@@ -204,24 +183,6 @@ class SymbolicNumber:
     def __rdivmod__(self, other: Operand) -> Operands:
         return other // self, other % self
 
-    def __eq__(self, other: object) -> bool:
-        return _compare(self, other, "==", operator.eq)
-
-    def __ne__(self, other: object) -> bool:
-        return _compare(self, other, "!=", operator.ne)
-
-    def __lt__(self, other: object) -> bool:
-        return _compare(self, other, "<", operator.lt)
-
-    def __le__(self, other: object) -> bool:
-        return _compare(self, other, "<=", operator.le)
-
-    def __gt__(self, other: object) -> bool:
-        return _compare(self, other, ">", operator.gt)
-
-    def __ge__(self, other: object) -> bool:
-        return _compare(self, other, ">=", operator.ge)
-
 
 def is_symbolic_number(x: object) -> bool:
     """True for a `SymbolicNumber`, which says of itself that it is a float or an int."""
@@ -248,11 +209,19 @@ def _operand_code(x: Operand) -> tuple[str, Any, tuple[str, ...]] | None:
     return (f"({x!r})", x, ()) if type(x) in (bool, int, float) else None
 
 
-def _compare(a: SymbolicNumber, other: object, symbol: str, function: Function) -> Any:
-    b = _operand_code(other)
-    if b is None:
-        return NotImplemented
-    return a.arithmetic.settle(f"{a.name} {symbol} {b[0]}", (a.name, *b[2]), function(a.value, b[1]))
+def _conversion_method(function: Function) -> Callable[[SymbolicNumber], object]:
+    return lambda self: function(self.specialize())
+
+
+def _comparison_method(symbol: str, function: Function) -> Callable[[SymbolicNumber, object], object]:
+    def compare(self: SymbolicNumber, other: object) -> object:
+        b = _operand_code(other)
+        if b is None:
+            return NotImplemented
+        code = f"{self.name} {symbol} {b[0]}"
+        return self.arithmetic.settle(code, (self.name, *b[2]), function(self.value, b[1]))
+
+    return compare
 
 
 def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function]:
@@ -306,20 +275,15 @@ def _power_methods() -> tuple[Function, Function]:
     return power, reflected_power
 
 
-for _name, _symbol, _function in (
-    ("add", "+", operator.add),
-    ("sub", "-", operator.sub),
-    ("mul", "*", operator.mul),
-    ("mod", "%", operator.mod),
-    ("truediv", "/", operator.truediv),
-    ("floordiv", "//", operator.floordiv),
-    ("and", "&", operator.and_),
-    ("or", "|", operator.or_),
-    ("xor", "^", operator.xor),
-    ("lshift", "<<", operator.lshift),
-    ("rshift", ">>", operator.rshift),
-):
-    _forward, _backward = _binary_methods(_symbol, _function)
+_CONVERSIONS: tuple[Function, ...] = (float, int, operator.index, complex, hash, repr, str)
+for _conversion in _CONVERSIONS:
+    setattr(SymbolicNumber, f"__{_conversion.__name__}__", _conversion_method(_conversion))
+for _name, _symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    setattr(SymbolicNumber, f"__{_name}__", _comparison_method(_symbol, getattr(operator, _name)))
+_NAMES = "add sub mul mod truediv floordiv and or xor lshift rshift"
+_SYMBOLS = "+ - * % / // & | ^ << >>"
+for _name, _symbol in zip(_NAMES.split(), _SYMBOLS.split(), strict=True):
+    _forward, _backward = _binary_methods(_symbol, getattr(operator, f"__{_name}__"))
     setattr(SymbolicNumber, f"__{_name}__", _forward)
     setattr(SymbolicNumber, f"__r{_name}__", _backward)
 for _name, _template, _one in (

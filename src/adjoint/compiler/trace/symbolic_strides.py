@@ -15,13 +15,8 @@ from adjoint.core.tensor.as_strided import dense_strides, element_strides, memor
 from adjoint.core.typing import Array, Operand
 
 Sizes = tuple[int, ...]
-ORDER_PRESERVING_FAMILIES = {
-    "unary",
-    "binary",
-    "elementwise",
-    "reduction",
-    "contraction",
-}  # what they make lies as NumPy likes it
+# What these make lies as NumPy likes it.
+ORDER_PRESERVING_FAMILIES = {"unary", "binary", "elementwise", "reduction", "contraction"}
 # So do these, which take no sizes either.
 ORDER_PRESERVING_OPS = {
     "cumsum",
@@ -79,11 +74,9 @@ class SymbolicStrides:
     def dense_strides_of(self, value: Value) -> Sizes | None:
         """The strides of an array in the order of `value`: row-major if that leaves gaps or repeats elements."""
         strides = self.of(value)
-        return (
-            None
-            if strides is None or not _is_same_strides(value.shape, strides, _dense_in_order(value.shape, strides))
-            else strides
-        )
+        if strides is None or not _is_same_strides(value.shape, strides, _dense_in_order(value.shape, strides)):
+            return None
+        return strides
 
     def has_computed(self, value: Value) -> bool:
         """True if it was asked about `value` before."""

@@ -50,11 +50,7 @@ from adjoint.ops.mutation.view_update import replay_view
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
 CAST_OP = op_of(cast)
-FAMILIES_WITH_LITERALS = (
-    "unary",
-    "binary",
-    "elementwise",
-)  # families whose equations may have numbers among their inputs
+FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
 class Tracer(Interpreter):
@@ -75,9 +71,8 @@ class Tracer(Interpreter):
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
         self.strides = SymbolicStrides()
-        self.partial_writes: dict[
-            Value, tuple[Value, tuple[ViewStep, ...]]
-        ] = {}  # what was written into a part of another value
+        # what was written into a part of another value
+        self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
         self.probe_guards: list[ProbeGuard] = []
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind

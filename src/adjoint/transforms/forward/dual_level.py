@@ -8,7 +8,6 @@ The tangent of a view is a view of the tangent, so that a write in place, done t
 from __future__ import annotations
 
 from contextlib import nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -68,11 +67,9 @@ class ForwardLevel:
         self.scope.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         assert self.scope is not None
-        self.scope.__exit__(kind, error, trace)
+        self.scope.__exit__(None, None, None)
         self.scope = None  # it refers to this level
         for tangent in list(self.tangents):
             tangent.value = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ContextDecorator
 from functools import wraps
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from adjoint.core.runtime.mode import ModeScope, set_modes
@@ -53,9 +52,7 @@ class dual_level(ContextDecorator):
     def __enter__(self) -> int:
         return enter_dual_level()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         exit_dual_level()
 
 
@@ -117,9 +114,7 @@ class _set_fwd_grad_enabled(ContextDecorator):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         set_modes(duals=_make_levels(self._before.enabled))
 
     def __call__(self, function: Any) -> Any:

@@ -58,13 +58,6 @@ def compute_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, ou
     else:
         saved = (*[constant(x) if type(x) is ndarray else x for x in inputs], out)
         shapes = tuple(() if x is None else np.shape(x.array if isinstance(x, Tensor) else x) for x in inputs)
-        direct = (
-            _diagonal_jvp
-            if op.family in DIAGONAL_FAMILIES
-            else _reduction_jvp
-            if op.family == "reduction"
-            else _transposed_jvp
-        )
         application: Any = RuleContext(op, params, shapes)
         t = None
         for i, given in enumerate(tangents):
@@ -74,13 +67,8 @@ def compute_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, ou
                     f"Trying to use forward AD with {op.name} that does not support it: it has no gradient rule"
                 )
             if given is not None and rule is not None:
-                # the rule computes f'(x) g, unless f is a function of x and conj(x)
-                real_input = inputs[i].array.dtype.kind != "c"
-                holomorphic = op.holomorphic and (real_input or out.array.dtype.kind == "c")
-                push = direct if holomorphic else _transposed_jvp
-                t = _add_optional(
-                    t, push(op, i, rule_arguments(application, rule, saved, i), given, inputs[i], out, params)
-                )
+                kept = rule_arguments(application, rule, saved, i)
+                t = _add_optional(t, _rule_jvp(op, i, kept, given, inputs[i], out, params))
     return None if t is None else _unshare_tangent(op, t, tangents, inputs, out)
 
 
@@ -108,18 +96,16 @@ def _linear_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, ou
     return total
 
 
-def _diagonal_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
+def _rule_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Operand:
+    """Return J t for the tangent `t` of input i, from the gradient rule of that input."""
     rule: Any = op.rule(i)
-    return rule(_broadcast_like(t, out), *kept)
-
-
-def _reduction_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
-    rule: Any = op.rule(i)
-    weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
-    return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
-
-
-def _transposed_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Any:
+    # the rule computes f'(x) g, unless f is a function of x and conj(x)
+    holomorphic = op.holomorphic and (x.array.dtype.kind != "c" or out.array.dtype.kind == "c")
+    if holomorphic and op.family in DIAGONAL_FAMILIES:
+        return rule(_broadcast_like(t, out), *kept)
+    if holomorphic and op.family == "reduction":
+        weights = rule(constant(np.ones(out.array.shape, out.array.dtype)), *kept)
+        return sum(mul(weights, t), axes=params["axes"], keepdims=params["keepdims"])
     with ModeScope(recording=True, inference=False):
         g = constant(np.zeros(out.array.shape, out.array.dtype)).requires_grad_()
         d = call_gradient_rule(op, i, out.array.dtype, g, kept)

@@ -20,25 +20,21 @@ from adjoint.transforms.functional.inputs import (
     prepare_inputs,
     prepare_vector,
     restore_structure,
-    zeros,
 )
 from adjoint.transforms.functional.jacobian import (
     _construct_standard_basis_for,  # noqa: F401  PyTorch has it here too
     hessian,
     jacobian,
 )
+from adjoint.transforms.grad import zeros
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
-TensorOrTuple = Tensor | tuple[Tensor, ...]
+Inputs = Tensor | tuple[Tensor, ...]
 
 
 def vjp(
-    func: Function,
-    inputs: TensorOrTuple,
-    v: TensorOrTuple | None = None,
-    create_graph: bool = False,
-    strict: bool = False,
+    func: Function, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return func(inputs) and vᵀJ, where J is the Jacobian of `func` there.
 
@@ -55,11 +51,7 @@ def vjp(
 
 
 def jvp(
-    func: Function,
-    inputs: TensorOrTuple,
-    v: TensorOrTuple | None = None,
-    create_graph: bool = False,
-    strict: bool = False,
+    func: Function, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return func(inputs) and Jv, where J is the Jacobian of `func` there; `v` is like the inputs.
 
@@ -77,11 +69,7 @@ def jvp(
 
 
 def vhp(
-    func: Function,
-    inputs: TensorOrTuple,
-    v: TensorOrTuple | None = None,
-    create_graph: bool = False,
-    strict: bool = False,
+    func: Function, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return func(inputs) and vᵀH, where H is the Hessian of `func` there; `v` is like the inputs.
 
@@ -98,11 +86,7 @@ def vhp(
 
 
 def hvp(
-    func: Function,
-    inputs: TensorOrTuple,
-    v: TensorOrTuple | None = None,
-    create_graph: bool = False,
-    strict: bool = False,
+    func: Function, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return func(inputs) and Hv, where H is the Hessian of `func` there; `v` is like the inputs.
 

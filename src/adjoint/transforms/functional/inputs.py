@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from adjoint.autograd.backward import grad
-from adjoint.core.tensor.tensor import Tensor, constant, detach
+from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.core.typing import Function
 from adjoint.ops.movement.movement import reshape
+from adjoint.transforms.grad import zeros
 
 Tensors = tuple[Tensor, ...]
 MaybeTensors = tuple[Tensor | None, ...]
@@ -124,11 +123,6 @@ def compute_vjp(
     if strict_texts is not None:
         check_strict(products, strict_texts[0], strict_texts[1] if create_graph else None)
     return products
-
-
-def zeros(like: Tensor, shape: tuple[int, ...] = ()) -> Tensor:
-    """Return zeros of the dtype of `like`, and of its shape behind `shape`."""
-    return constant(np.zeros((*shape, *like.array.shape), like.array.dtype))
 
 
 def fill_missing_with_zeros(tensors: MaybeTensors, like: Tensors) -> Tensors:

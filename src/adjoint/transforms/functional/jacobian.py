@@ -23,8 +23,8 @@ from adjoint.transforms.functional.inputs import (
     fill_missing_with_zeros,
     prepare_inputs,
     restore_structure,
-    zeros,
 )
+from adjoint.transforms.grad import zeros
 from adjoint.transforms.jacobian import loop_over_rows, split_columns, split_rows, unit_vector_chunks
 from adjoint.transforms.vmap.vmap import vmap_dim0
 

@@ -19,7 +19,7 @@ from adjoint.core.typing import Operand, Params
 from adjoint.ops.indexing import indexing, scatter, sort
 from adjoint.ops.linalg import inverse_det_solve, lstsq, matmul, triangular
 from adjoint.ops.movement import as_strided, memory_format, movement, sliding_windows
-from adjoint.ops.movement.movement import cat, expand, reshape, select
+from adjoint.ops.movement.movement import cat, expand, permute, reshape, select
 from adjoint.ops.mutation import view_update
 from adjoint.ops.reduction import reduction, scan
 
@@ -83,13 +83,8 @@ def register_family_rule(family: str) -> Callable[[FamilyRule], FamilyRule]:
 
 def loop_fallback(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
     """Apply an op without a rule to each example, and stack the results."""
-    results = []
-    for i in range(size):
-        given = [select(o.value, axis=0, at=i) if o.batched else o.value for o in operands]
-        out = op.public(*given, **params)
-        results.append(reshape(out, shape=(1, *out.array.shape)))
-    if results:
-        return cat(*results, axis=0)
+    if size:
+        return stack_rows([op.public(*take_example(operands, i), **params) for i in range(size)])
     arrays = [getattr(o.value, "array", o.value) for o in operands]
     specs = [
         None if a is None else Spec(example_shape(o), a.dtype if hasattr(a, "dtype") else np.dtype(type(a)))
@@ -119,6 +114,25 @@ def batch_to_front(operand: BatchOperand, size: int) -> Operand:
         return operand.value
     shape = tuple(operand.value.shape)
     return expand(reshape(operand.value, shape=(1, *shape)), shape=(size, *shape))
+
+
+def move_dim(x: Tensor, source: int, target: int) -> Tensor:
+    """Return `x` with dimension `source` at `target`."""
+    if source == target:
+        return x
+    axes = [d for d in range(x.ndim) if d != source]
+    axes.insert(target, source)
+    return permute(x, axes=tuple(axes))
+
+
+def stack_rows(rows: Sequence[Tensor]) -> Tensor:
+    """Return tensors of one shape along a new first dimension."""
+    return cat(*[reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0)
+
+
+def take_example(operands: BatchOperands, i: int) -> list[Operand]:
+    """Return the operands of the i-th example."""
+    return [select(o.value, axis=0, at=i) if o.batched else o.value for o in operands]
 
 
 def broadcast(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
@@ -161,11 +175,6 @@ def shift_dims(op: Op, operands: BatchOperands, params: Params, size: int) -> Te
     """Apply a movement: the dimensions of the example are those behind the batch."""
     out: Tensor = op.public(*[batch_to_front(o, size) for o in operands], **shift_params(op, params, size))
     return out
-
-
-def _expand_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
-    shape = params["shape"]
-    return expand(pad_example_rank(operands[0], len(shape)), shape=(size, *shape))
 
 
 def _mm_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
@@ -224,7 +233,9 @@ DIM_SHIFTING_OPS = frozenset(
     )
 )  # fmt: skip
 RULES: dict[Op, Rule] = {
-    op_of(movement.expand): _expand_rule,
+    op_of(movement.expand): lambda op, operands, params, size: expand(
+        pad_example_rank(operands[0], len(params["shape"])), shape=(size, *params["shape"])
+    ),
     op_of(matmul.mm): _mm_rule,
     op_of(matmul.bmm): broadcast,
     op_of(inverse_det_solve.solve): broadcast,

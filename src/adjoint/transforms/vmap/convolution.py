@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Params
 from adjoint.ops.movement.movement import permute, reshape
 from adjoint.ops.nn import convolution as ops
 from adjoint.transforms.vmap.batching_rules import BatchOperands, batch_to_front, register_rule
-
-Params = dict[str, Any]
 
 
 def _fold_into_rows(x: Operand) -> Tensor:
@@ -23,13 +19,6 @@ def _fold_into_channels(x: Tensor) -> Tensor:
     """(B, N, C, …) as (N, B C, …): the examples are groups of channels."""
     b, n, c, *rest = x.shape
     return reshape(permute(x, axes=(1, 0, *range(2, len(x.shape)))), shape=(n, b * c, *rest))
-
-
-def _unfold_from_channels(x: Tensor, size: int) -> Tensor:
-    """(N, B C, …) as (B, N, C, …)."""
-    n, c, *rest = x.shape
-    apart = reshape(x, shape=(n, size, c // size, *rest))
-    return permute(apart, axes=(1, 0, *range(2, len(apart.shape))))
 
 
 @register_rule(ops.convolution, ops.convolution_input)
@@ -47,9 +36,10 @@ def _convolution_rule(op: Op, operands: BatchOperands, params: Params, size: int
     if "shape" in own:
         n, c, *rest = own["shape"]
         own["shape"] = (n, size * c, *rest)
-    return _unfold_from_channels(
-        op.public(_fold_into_channels(batch_to_front(x, size)), _fold_into_rows(weight.value), **own), size
-    )
+    out = op.public(_fold_into_channels(batch_to_front(x, size)), _fold_into_rows(weight.value), **own)
+    n, c, *rest = out.shape  # (N, B C, …) becomes (B, N, C, …)
+    apart = reshape(out, shape=(n, size, c // size, *rest))
+    return permute(apart, axes=(1, 0, *range(2, len(apart.shape))))
 
 
 @register_rule(ops.convolution_weight)

@@ -11,9 +11,9 @@ from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.function import Function, has_setup_context
 from adjoint.core.tensor.tensor import Tensor, tangents_of
 from adjoint.core.typing import Operand, Operands
-from adjoint.ops.movement.movement import permute
 from adjoint.ops.reduction.reduction import sum
 from adjoint.transforms.vmap.batched_tensor import VmapLevel
+from adjoint.transforms.vmap.batching_rules import move_dim
 
 
 class VmapInfo(NamedTuple):
@@ -88,16 +88,10 @@ def _apply_vmap_staticmethod(
         results = _as_tuple(result)
         if not isinstance(out_dims, tuple):
             out_dims = (out_dims,) * len(results)
-        fronted = tuple(_to_front(x, dim) for x, dim in zip(results, out_dims, strict=True))
+        pairs = zip(results, out_dims, strict=True)
+        fronted = tuple(move_dim(x, dim % x.ndim, 0) if dim else x for x, dim in pairs)
     several = [dim is not None for dim in out_dims]
     return _wrap_result(fronted if isinstance(result, tuple) else fronted[0], several, level)
-
-
-def _to_front(x: Operand, dim: int | None) -> Any:
-    if not dim:
-        return x
-    source = dim % x.ndim
-    return permute(x, axes=(source, *(d for d in range(x.ndim) if d != source)))
 
 
 class ExampleContext(Context):

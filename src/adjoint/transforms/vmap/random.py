@@ -5,8 +5,13 @@ from __future__ import annotations
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Params
-from adjoint.ops.movement.movement import cat, reshape, select
-from adjoint.transforms.vmap.batching_rules import BatchOperands, loop_fallback, register_family_rule
+from adjoint.transforms.vmap.batching_rules import (
+    BatchOperands,
+    loop_fallback,
+    register_family_rule,
+    stack_rows,
+    take_example,
+)
 
 RANDOMNESS_MODES = ("error", "different", "same")
 
@@ -34,13 +39,13 @@ def apply_random_rule(
         return op.public(*[operand.value for operand in operands], **params), True
     if "shape" in params:
         return op.public(**{**params, "shape": (size, *params["shape"])}), True
-    rows = [_call_unbatched(op, operands, params) for _ in range(size)]
-    if not rows:
+    if not size:
         return loop_fallback(op, operands, params, size), True
-    return cat(*[reshape(row, shape=(1, *row.array.shape)) for row in rows], axis=0), True
+    return stack_rows([_call_unbatched(op, operands, params) for _ in range(size)]), True
 
 
 def _call_unbatched(op: Op, operands: BatchOperands, params: Params) -> Tensor:
+    """Draw with parameters that are the same for all examples."""
     return op.public(*[operand.value for operand in operands], **params)
 
 
@@ -51,6 +56,5 @@ def _draw_same(op: Op, operands: BatchOperands, params: Params, size: int) -> tu
     rows = []
     for i in range(size):
         generator.load_state_array(start)
-        row = op.public(*[select(o.value, axis=0, at=i) if o.batched else o.value for o in operands], **params)
-        rows.append(reshape(row, shape=(1, *row.array.shape)))
-    return (cat(*rows, axis=0) if rows else loop_fallback(op, operands, params, size)), True
+        rows.append(op.public(*take_example(operands, i), **params))
+    return (stack_rows(rows) if rows else loop_fallback(op, operands, params, size)), True

@@ -10,8 +10,9 @@ from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.pytree import Structure, broadcast_prefix, flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
-from adjoint.ops.movement.movement import cat, permute, slice
+from adjoint.ops.movement.movement import cat, slice
 from adjoint.transforms.vmap.batched_tensor import BatchedArray
+from adjoint.transforms.vmap.batching_rules import move_dim
 from adjoint.transforms.vmap.custom_function import FunctionVmapLevel
 from adjoint.transforms.vmap.random import RANDOMNESS_MODES
 
@@ -171,7 +172,7 @@ def _call_at_level(mapping: VmapCall, leaves: list[Operand], kwargs: dict[str, o
     dims = mapping.dims
     size = next(leaf.array.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
     level = FunctionVmapLevel(size, mapping.randomness)
-    physical = [leaf if dim is None else _move_dim(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
+    physical = [leaf if dim is None else move_dim(leaf, dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
     with level.inside():
         examples = [p if dim is None else level.enter(p) for p, dim in zip(physical, dims, strict=True)]
         before = [x.array if isinstance(x, Tensor) else None for x in examples]
@@ -217,16 +218,7 @@ def _unwrap_output(level: FunctionVmapLevel, name: str, x: Operand, dim: int | N
             f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim}): out_dims of "
             f"vmap({name}, ...)"
         )
-    return _move_dim(out, 0, dim % rank)
-
-
-def _move_dim(x: Tensor, source: int, target: int) -> Tensor:
-    """Return `x` with dimension `source` at `target`."""
-    if source == target:
-        return x
-    axes = [d for d in range(x.ndim) if d != source]
-    axes.insert(target, source)
-    return permute(x, axes=tuple(axes))
+    return move_dim(out, 0, dim % rank)
 
 
 def _join_chunks(chunks: list[object], out_dims: Any) -> Tensor | tuple[Tensor, Tensor]:

@@ -25,7 +25,12 @@ def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str) -
     if holder is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
     if isinstance(holder, OneOf):
-        values = [get_attribute(a, frame, each, name) for each in holder.candidates if _has_name(each, name)]
+        values = [
+            get_attribute(a, frame, each, name)
+            for each in holder.candidates
+            # as far as can be seen without running code
+            if name in (getattr(each, "__dict__", None) or ()) or find_class_entry(type(each), name) is not MISSING
+        ]
         a.await_result(None)
         return one_of([values])
     found = getattr_static(holder, name)
@@ -167,8 +172,3 @@ def _own_attribute(holder: object, name: str) -> Any:
 def _is_view(container: object) -> bool:
     """True for what shows the items of another container, written in C or by Python's library."""
     return isinstance(container, (*VIEW_TYPES, UserDict, UserList, ChainMap)) and not is_user_class(type(container))
-
-
-def _has_name(thing: object, name: str) -> bool:
-    """True if an object or its class has the name, as far as can be seen without running code."""
-    return name in (getattr(thing, "__dict__", None) or ()) or find_class_entry(type(thing), name) is not MISSING

@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from adjoint.compiler.trace.frames import calls
-from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
+from adjoint.compiler.trace.frames.shadow_frame import Handler, Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, one_of
 
 HANDLERS = Handlers()
@@ -39,12 +39,34 @@ def handle_other(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None
     a.push(*[one_of(values)] * (1 + max(0, effect)))
 
 
-@handles(
-    "RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "JUMP_FORWARD", "JUMP_BACKWARD",
-    "JUMP_BACKWARD_NO_INTERRUPT", "DELETE_FAST", "DELETE_NAME", "NOT_TAKEN", "SETUP_ANNOTATIONS", "GEN_START",
-)  # fmt: skip
-def leave_stack(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """The stack stays as it is."""
+def change_stack(count: int, *pushed: object) -> Handler:
+    """Return the handler of instructions that take `count` values, look into none, and leave `pushed`."""
+
+    def handler(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+        if count:
+            del a.stack[-count:]
+        a.stack.extend(pushed)
+
+    return handler
+
+
+handles(
+    "RESUME NOP CACHE PRECALL COPY_FREE_VARS MAKE_CELL JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT "
+    "DELETE_FAST DELETE_NAME NOT_TAKEN SETUP_ANNOTATIONS GEN_START"
+)(change_stack(0))
+# The value goes where only the step sees it, or is compared with None.
+handles(
+    "STORE_FAST STORE_FAST_MAYBE_NULL POP_TOP LIST_APPEND SET_ADD RETURN_VALUE POP_JUMP_IF_NONE "
+    "POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_NONE "
+    "POP_JUMP_BACKWARD_IF_NOT_NONE"
+)(change_stack(1))
+handles("MAP_ADD", "STORE_FAST_STORE_FAST")(change_stack(2))
+handles("PUSH_NULL")(change_stack(0, NULL))
+handles(
+    "PUSH_EXC_INFO LOAD_CLOSURE LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_COMMON_CONSTANT LOAD_LOCALS RETURN_GENERATOR"
+)(change_stack(0, UNKNOWN))
+handles("YIELD_VALUE")(change_stack(1, UNKNOWN))  # the value that the yield receives
+handles("IS_OP")(change_stack(2, UNKNOWN))
 
 
 @handles("LOAD_CONST", "LOAD_SMALL_INT")
@@ -53,51 +75,10 @@ def load_constant(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
     a.push(UNKNOWN if isinstance(ins.argval, CodeType) else ins.argval)
 
 
-@handles("IS_OP")
-def compare_identity(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """`x is y` looks into nothing."""
-    a.take(2)
-    a.push(UNKNOWN)
-
-
-@handles("STORE_FAST", "STORE_FAST_MAYBE_NULL", "POP_TOP", "LIST_APPEND", "SET_ADD", "RETURN_VALUE")
-def drop_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """The value goes where only the step sees it."""
-    a.pop()
-
-
-@handles("MAP_ADD", "STORE_FAST_STORE_FAST")
-def drop_two(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """Both values go where only the step sees them."""
-    a.take(2)
-
-
 @handles("POP_EXCEPT", "END_FOR", "POP_ITER", "POP_BLOCK")
 def pop_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Pop as many values as the instruction does."""
     a.take(max(0, -dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None)))
-
-
-@handles("PUSH_NULL")
-def push_null(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """The empty slot beside what is called."""
-    a.push(NULL)
-
-
-@handles(
-    "PUSH_EXC_INFO", "LOAD_CLOSURE", "LOAD_BUILD_CLASS", "LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT", "LOAD_LOCALS"
-)
-def push_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """A value of no interest."""
-    a.push(UNKNOWN)
-
-
-@handles("YIELD_VALUE", "RETURN_GENERATOR")
-def yield_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """Push an unknown: the value that a yield receives."""
-    if ins.opname == "YIELD_VALUE":
-        a.pop()
-    a.push(UNKNOWN)
 
 
 @handles("COPY")
@@ -122,33 +103,12 @@ def for_iter(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
 
 
 @handles(
-    "POP_JUMP_IF_TRUE",
-    "POP_JUMP_IF_FALSE",
-    "POP_JUMP_FORWARD_IF_TRUE",
-    "POP_JUMP_FORWARD_IF_FALSE",
-    "POP_JUMP_BACKWARD_IF_TRUE",
-    "POP_JUMP_BACKWARD_IF_FALSE",
-    "LIST_EXTEND",
-    "SET_UPDATE",
-    "DICT_UPDATE",
-    "DICT_MERGE",
+    "POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE "
+    "POP_JUMP_BACKWARD_IF_TRUE POP_JUMP_BACKWARD_IF_FALSE LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE"
 )
 def use_top(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and looked into."""
     a.observer.use(a.pop(), frame)
-
-
-@handles(
-    "POP_JUMP_IF_NONE",
-    "POP_JUMP_IF_NOT_NONE",
-    "POP_JUMP_FORWARD_IF_NONE",
-    "POP_JUMP_FORWARD_IF_NOT_NONE",
-    "POP_JUMP_BACKWARD_IF_NONE",
-    "POP_JUMP_BACKWARD_IF_NOT_NONE",
-)
-def jump_on_none(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """The top is popped and not looked into."""
-    a.pop()
 
 
 @handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")

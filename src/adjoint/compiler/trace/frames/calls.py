@@ -51,9 +51,8 @@ CHANGING_METHODS = frozenset((  # methods of built-in containers that change the
     "__ior__", "__iand__", "__isub__", "__ixor__", "__imul__",
 ))  # fmt: skip
 KEY_METHODS = frozenset(("__getitem__", "get", "__contains__", "setdefault"))  # methods of a dict about one item
-SHALLOW_FUNCTIONS = frozenset(
-    (isinstance, issubclass, callable, id, type, functools.partial)
-)  # do not look into arguments
+# These do not look into their arguments.
+SHALLOW_FUNCTIONS = frozenset((isinstance, issubclass, callable, id, type, functools.partial))
 FILLING_FUNCTIONS = frozenset((  # functions that change their first argument
     np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis, heapq.heappush, heapq.heappop,
     heapq.heapify, heapq.heapreplace, heapq.heappushpop, bisect.insort_left, bisect.insort_right, operator.setitem,
@@ -101,7 +100,8 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
             if reads_objects:
                 w.use_object(value, frame)
     out = keywords.get("out")
-    for changed in (*(out if isinstance(out, tuple) else (out,)), *(args[:1] if _is_filling(callee) else ())):
+    fills = type(callee) in HASHABLE_CALLABLE_TYPES and callee in FILLING_FUNCTIONS
+    for changed in (*(out if isinstance(out, tuple) else (out,)), *(args[:1] if fills else ())):
         if isinstance(changed, MUTABLE):
             w.change(changed, frame)
     if isinstance(callee, operator.attrgetter | operator.itemgetter) and len(args) == 1:
@@ -171,7 +171,10 @@ def _call_method(
         set_item(a, frame, owner, *args)
         return True, None
     if name in CHANGING_METHODS or name in ADDING_METHODS:
-        keys = _updated_keys(owner, args, keywords) if name == "update" else ()
+        keys: tuple[object, ...] = ()  # those that `update` sets, if they can be told
+        known = name == "update" and isinstance(owner, dict) and not isinstance(owner, Counter)
+        if known and all(type(given) is dict for given in args):
+            keys = (*keywords, *(key for given in args for key in given))
         if name in CHANGING_METHODS and not keys:
             w.use(owner, frame)
         for value in values:
@@ -184,13 +187,6 @@ def _call_method(
         return True, one_of([owner])
     w.use(owner, frame)
     return not args, one_of([owner])
-
-
-def _updated_keys(owner: object, args: tuple[Any, ...], keywords: dict[str, object]) -> tuple[str, ...]:
-    """The keys that `update` sets, if they can be told."""
-    if isinstance(owner, Counter) or not isinstance(owner, dict) or not all(type(given) is dict for given in args):
-        return ()
-    return (*keywords, *(key for given in args for key in given))
 
 
 def _call_getter(a: ShadowFrame, frame: FrameType, getter: Any, subject: object) -> object:
@@ -221,10 +217,6 @@ def _hasattr(a: ShadowFrame, frame: FrameType, holder: object, name: str) -> Unr
 
 def _setattr(a: ShadowFrame, frame: FrameType, holder: object, name: object, value: object = MISSING) -> None:
     set_attribute(a, frame, holder, name, value)
-
-
-def _vars(a: ShadowFrame, frame: FrameType, *args: object) -> Any:
-    return get_attribute(a, frame, args[0], "__dict__") if args else UNKNOWN
 
 
 def _type(a: ShadowFrame, frame: FrameType, *args: object) -> Any:
@@ -259,13 +251,9 @@ CALL_HANDLERS: dict[object, Function] = {
     hasattr: _hasattr,
     setattr: _setattr,
     delattr: _setattr,
-    vars: _vars,
+    vars: lambda a, frame, *args: get_attribute(a, frame, args[0], "__dict__") if args else UNKNOWN,
     type: _type,
     super: _super,
     globals: _globals,
     os.getenv: _getenv,
 }
-
-
-def _is_filling(callee: object) -> bool:
-    return type(callee) in HASHABLE_CALLABLE_TYPES and callee in FILLING_FUNCTIONS

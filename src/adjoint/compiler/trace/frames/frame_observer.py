@@ -85,12 +85,14 @@ class FrameObserver(Observations):
         file = code.co_filename
         if file in trusted_files or not is_user_file(file):
             if file in FILES_WITH_IMPURE_CODES:
-                self._check_library(code, frame.f_back)
+                what, caller = IMPURE_CODES.get(code), frame.f_back
+                if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
+                    self.refuse(f"calls {code.co_name}(), which {what}", caller)
             return None
         if self._skipped_frame is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):
             return None
-        caller = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
-        if caller.startswith("<frozen importlib") or code.co_name == "__del__" or code in self._interrupts:
+        called_from = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
+        if called_from.startswith("<frozen importlib") or code.co_name == "__del__" or code in self._interrupts:
             self._skipped_frame = frame
             frame.f_trace_lines = False
             return self._skip_frame
@@ -106,11 +108,6 @@ class FrameObserver(Observations):
         frame.f_trace = activation.trace  # before it asks for opcodes: Python 3.13 looks at both
         frame.f_trace_opcodes = True
         return activation.trace
-
-    def _check_library(self, code: CodeType, caller: FrameType | None) -> None:
-        what = IMPURE_CODES.get(code)
-        if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
-            self.refuse(f"calls {code.co_name}(), which {what}", caller)
 
     def _skip_frame(self, frame: FrameType, event: str, arg: object) -> Function:
         """The trace function of what is not the step's: what a module does while it is loaded, what interrupts it."""
@@ -160,7 +157,9 @@ class FrameObserver(Observations):
         if entry is MISSING:  # a method under another name than its function's
             same = (
                 (n, e)
-                for n, e in _user_class_entries(kind)
+                for base in mro_of(kind)
+                if is_user_class(base)
+                for n, e in class_dict_of(base).items()
                 if getattr(getattr(e, "__func__", e), "__code__", None) is code
             )
             name, entry = next(same, (name, entry))
@@ -205,12 +204,6 @@ def _argument_values(code: CodeType, variables: Mapping[str, object]) -> Iterato
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     for name in code.co_varnames[:count]:
         yield variables.get(name)
-
-
-def _user_class_entries(kind: type) -> Iterator[tuple[str, Any]]:
-    for base in mro_of(kind):
-        if is_user_class(base):
-            yield from class_dict_of(base).items()
 
 
 def _matches_closure(function: FunctionType, variables: Mapping[str, object]) -> bool:

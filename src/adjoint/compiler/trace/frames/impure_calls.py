@@ -31,6 +31,7 @@ LOGS = "writes to a log"
 FILES = "reads or writes a file"
 MAKES = "makes an identifier that is new each time"
 SYSTEM = "acts on the operating system"
+OS_FUNCTIONS = "listdir makedirs mkdir putenv remove rename replace rmdir stat system unlink unsetenv"
 
 IMPURE_FUNCTIONS: dict[object, str] = {
     print: PRINTS,
@@ -51,37 +52,15 @@ IMPURE_FUNCTIONS |= {
     or name.endswith("_ns")
 }
 IMPURE_FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
-IMPURE_FUNCTIONS |= {
-    getattr(secrets, name): DRAWS for name in secrets.__all__ if isinstance(getattr(secrets, name), FunctionType)
-}
-IMPURE_FUNCTIONS |= {
-    getattr(os, name): SYSTEM
-    for name in (
-        "listdir",
-        "makedirs",
-        "mkdir",
-        "putenv",
-        "remove",
-        "rename",
-        "replace",
-        "rmdir",
-        "stat",
-        "system",
-        "unlink",
-        "unsetenv",
-    )
-}
+IMPURE_FUNCTIONS |= {f: DRAWS for name in secrets.__all__ if isinstance(f := getattr(secrets, name), FunctionType)}
+IMPURE_FUNCTIONS |= {getattr(os, name): SYSTEM for name in OS_FUNCTIONS.split()}
 IMPURE_FUNCTIONS[threading.Thread.start] = "starts a thread"
 for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"):
     IMPURE_FUNCTIONS[getattr(np, _name)] = FILES
 
-IMPURE_CLASSES: list[tuple[type, str]] = [  # of whose methods each does it
-    (random.Random, DRAWS),
-    (io.IOBase, FILES),
-]
-HARMLESS_METHODS = frozenset(
-    ("getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed")
-)
+# Each method of these classes does it.
+IMPURE_CLASSES: list[tuple[type, str]] = [(random.Random, DRAWS), (io.IOBase, FILES)]
+HARMLESS_METHODS = {"getEffectiveLevel", "isEnabledFor", "getChild", "hasHandlers", "__class__", "fileno", "closed"}
 HASHABLE_CALLABLE_TYPES: set[type] = {BuiltinFunctionType, FunctionType, MethodType, type(np.save)}  # have a hash
 
 IMPURE_CODES: dict[CodeType, str] = {  # the same, for calls by the standard library on behalf of the user

@@ -104,7 +104,9 @@ class Observations:
             seen.add(id(value))
             if not isinstance(value, CONTAINERS):
                 if is_suspended(value) and self.is_preexisting(value):
-                    self.refuse(f"advances {_describe_iterator(value)}, which was there before the step", frame)
+                    name = getattr(value, "__name__", None)
+                    what = f"the generator {name!r}" if isinstance(name, str) else f"a {type(value).__name__}"
+                    self.refuse(f"advances {what}, which was there before the step", frame)
                 pending.append(container_of_view(value))
             elif isinstance(value, MUTABLE) and self.is_preexisting(value):
                 self._read_contents(value, frame)
@@ -184,8 +186,3 @@ def _item_or_missing(container: Any, key: object) -> object:
         return container[key]
     except (LookupError, TypeError):
         return MISSING
-
-
-def _describe_iterator(iterator: object) -> str:
-    name = getattr(iterator, "__name__", None)
-    return f"the generator {name!r}" if isinstance(name, str) else f"a {type(iterator).__name__}"

@@ -12,19 +12,18 @@ from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
 from adjoint.core.typing import Function
 
-Handler = Callable[
-    ["ShadowFrame", FrameType, dis.Instruction], object
-]  # true: what it did shows at the next instruction
+# Returns true if its effect shows at the next instruction.
+Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], object]
 
 
 class Handlers(dict[str, Handler]):
     """Methods for instructions, by name: each does to the stack what its instruction does."""
 
     def handles(self, *names: str) -> Callable[[Handler], Handler]:
-        """Declare the instructions that a function is for."""
+        """Declare the instructions that a function is for, by names with spaces between them."""
 
         def register(handler: Handler) -> Handler:
-            for name in names:
+            for name in " ".join(names).split():
                 self[name] = handler
             return handler
 
@@ -66,8 +65,7 @@ class ShadowFrame:
 
     __slots__ = (
         "awaited_code", "callee", "cells", "code", "keywords", "handler_depths", "leave", "outermost", "pending",
-        "raising",
-        "skipped_offset", "stack", "steps", "observer",
+        "raising", "skipped_offset", "stack", "steps", "observer",
     )  # fmt: skip
 
     def __init__(
@@ -168,9 +166,7 @@ def _apply_jump(a: ShadowFrame, frame: FrameType, jump: dis.Instruction, jumped:
 
 
 SUSPENDABLE_FLAGS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-FOR_ITER_POPS_ITERATOR = (
-    "LOAD_FAST_LOAD_FAST" not in dis.opmap
-)  # an exhausted iterator is popped by FOR_ITER, before 3.13
+FOR_ITER_POPS_ITERATOR = "LOAD_FAST_LOAD_FAST" not in dis.opmap  # an exhausted iterator, before 3.13
 
 
 def is_resumed(frame: FrameType, decoded: DecodedCode) -> bool:

@@ -103,7 +103,7 @@ class Source:
         return (is_interchangeable if isinstance(value, tuple) else is_same_constant)(self.read(), value)
 
     def _set(self, value: object) -> None:
-        raise NotImplementedError
+        self.holder[self.name] = value
 
 
 class GlobalSource(Source):
@@ -117,19 +117,14 @@ class GlobalSource(Source):
         return f"global {self.name!r}"
 
     def read(self) -> Any:
-        """The value under the name, or MISSING."""
         return self.holder.get(self.name, MISSING)
 
     def delete(self) -> None:
-        """Take the name out."""
         self.holder.pop(self.name, None)
 
     def expression(self, name: NameOf) -> str:
         """`g['scale']`."""
         return f"{name(self.holder)}[{self.name!r}]"
-
-    def _set(self, value: Operand) -> None:
-        self.holder[self.name] = value
 
 
 class CellSource(Source):
@@ -144,14 +139,12 @@ class CellSource(Source):
         return f"closure variable {self.name!r}"
 
     def read(self) -> Any:
-        """The variable's value; MISSING before it is assigned."""
         try:
             return self.holder.cell_contents
         except ValueError:
             return MISSING
 
     def delete(self) -> None:
-        """Empty the cell."""
         with suppress(ValueError):
             del self.holder.cell_contents
 
@@ -188,7 +181,6 @@ class AttributeSource(Source):
         return f"{kind} {self.name!r} of {named.__name__}"
 
     def read(self) -> Any:
-        """The attribute's value, or MISSING."""
         value = getattr(self.holder, self.name, MISSING)
         if not self.bound:
             return value
@@ -196,7 +188,6 @@ class AttributeSource(Source):
         return getattr(value, "__func__", value)
 
     def delete(self) -> None:
-        """Delete the attribute of the object itself."""
         with suppress(AttributeError):
             delattr(self.holder, self.name)
 
@@ -222,11 +213,9 @@ class DefinitionSource(Source):
         return f"definition of {self.name!r} in class {self.holder.__name__}"
 
     def read(self) -> Any:
-        """The entry itself, or MISSING."""
         return find_class_entry(self.holder, self.name)
 
     def delete(self) -> None:
-        """Delete the entry of the class itself."""
         with suppress(AttributeError):
             delattr(self.holder, self.name)
 
@@ -249,7 +238,6 @@ class ItemSource(Source):
         return f"item {self.name!r} of a {type(self.holder).__name__}"
 
     def read(self) -> Any:
-        """The item, or MISSING; a default is not made."""
         try:
             if isinstance(self.holder, dict):
                 return dict.get(self.holder, self.name, MISSING)
@@ -258,7 +246,6 @@ class ItemSource(Source):
             return MISSING
 
     def delete(self) -> None:
-        """Take the item out."""
         with suppress(LookupError):
             del self.holder[self.name]
 
@@ -266,9 +253,6 @@ class ItemSource(Source):
         """`d['lr']`."""
         key = repr(self.name) if type(self.name) in (int, str) else name(self.name)
         return f"{name(self.holder)}[{key}]"
-
-    def _set(self, value: Operand) -> None:
-        self.holder[self.name] = value
 
 
 class PartSource(Source):
@@ -288,14 +272,12 @@ class PartSource(Source):
         return type(self), self.holder.key, self.name
 
     def read(self) -> Operand:
-        """The item, or MISSING."""
         try:
             return self.holder.read()[self.name]
         except (LookupError, TypeError):
             return MISSING
 
     def delete(self) -> None:
-        """A tuple keeps what it has."""
         raise TypeError(f"{self.what} cannot be deleted")
 
     def expression(self, name: NameOf) -> str:
@@ -346,15 +328,12 @@ class ContentsSource(Source):
         return f"contents of a {type(self.holder).__name__}"
 
     def read(self) -> Snapshot:
-        """A snapshot, which compares equal to one of the same contents."""
         return snapshot(self.holder)
 
     def write(self, value: object) -> None:
-        """Give the holder the contents of `value`, a copy of it from before."""
         assign_contents(self.holder, value)
 
     def delete(self) -> None:
-        """Empty the holder."""
         assign_contents(self.holder, type(self.holder)())
 
     def expression(self, name: NameOf) -> str:
@@ -373,5 +352,4 @@ class ContentsSource(Source):
         return f"([*map(id, ({all_of},))] == {name([*map(id, held)])} or {test})"
 
     def holds(self, value: Snapshot) -> bool:
-        """True while the contents are as in the snapshot `value`."""
         return matches_snapshot(self.holder, value)

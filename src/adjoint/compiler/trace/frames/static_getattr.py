@@ -89,7 +89,8 @@ def _lookup_in_object(holder: Any, kind: type, name: str) -> FoundAttribute:
     general = find_class_entry(kind, name)
     of_class = isinstance(holder, type)
     own = find_class_entry(holder, name) if of_class else _instance_entry(holder, name)
-    if general is not MISSING and _is_data_descriptor(general):
+    descriptor = MISSING if general is MISSING or type(general) is FunctionType else type(general)
+    if hasattr(descriptor, "__set__") or hasattr(descriptor, "__delete__"):  # goes before the object's own attribute
         return _resolve_class_entry(holder, kind, name, general)
     if own is not MISSING:
         return _class_attribute(holder, name, own) if of_class else _found_in(holder, name, own)
@@ -97,9 +98,8 @@ def _lookup_in_object(holder: Any, kind: type, name: str) -> FoundAttribute:
         return _resolve_class_entry(holder, kind, name, general)
     fallback = find_class_entry(kind, "__getattr__")
     if fallback is MISSING:
-        return _found_in(
-            holder, name, getattr_or_missing(holder, name)
-        )  # C code of its own may find it: a threading.local, a bound method
+        # C code of its own may find it: a threading.local, a bound method
+        return _found_in(holder, name, getattr_or_missing(holder, name))
     if is_user_function(fallback):
         return FoundAttribute(place=AttributeSource(kind, "__getattr__"), held=fallback, runs=fallback.__code__)
     value = getattr_or_missing(holder, name)  # a parameter, buffer or part of a Module
@@ -167,11 +167,7 @@ def _lookup_in_module(module: ModuleType, name: str) -> FoundAttribute:
         if fallback is not None and is_user_function(fallback):
             return FoundAttribute(place=AttributeSource(module, "__getattr__"), held=fallback, runs=fallback.__code__)
         value = getattr_or_missing(module, name)  # a submodule, or a name that the library loads when it is needed
-        return (
-            FoundAttribute(value)
-            if value is not MISSING
-            else FoundAttribute(value, AttributeSource(module, name), value)
-        )
+        return FoundAttribute(value) if value is not MISSING else _found_in(module, name, value)
     value = held[name]
     if is_user_module(module) or isinstance(value, list | dict):  # sys.argv, say
         return FoundAttribute(value, AttributeSource(module, name), value)
@@ -223,9 +219,3 @@ def _evaluate_getattr(holder: object, name: str) -> FoundAttribute:
 def getattr_or_missing(holder: object, name: str) -> Any:
     """`getattr`, with MISSING for what is not there."""
     return getattr(holder, name, MISSING)
-
-
-def _is_data_descriptor(entry: object) -> bool:
-    """True for what decides also about an object's own attribute of its name."""
-    kind = type(entry)
-    return kind is not FunctionType and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))

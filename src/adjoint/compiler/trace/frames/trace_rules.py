@@ -12,9 +12,7 @@ import numpy as np
 from adjoint.core.graph.source_location import PACKAGE
 from adjoint.core.runtime.package_name import display_name
 
-STDLIB_PATH = os.path.join(
-    os.path.realpath(os.path.dirname(os.__file__)), ""
-)  # what sysconfig takes milliseconds to tell
+STDLIB_PATH = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # sysconfig takes milliseconds
 SITE_PACKAGES_NAMES = ("site-packages", "dist-packages")
 TRUSTED_PATHS = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
 TRUSTED_PACKAGES = frozenset(("adjoint", "numpy", "llvmlite"))
