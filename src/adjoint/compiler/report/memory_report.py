@@ -118,11 +118,9 @@ class ProgramMemory:
         saved = (
             ["saved for backward:", *format_columns([SAVED_COLUMNS, *self.saved_rows()], (0, 1))] if self.saved else []
         )
-        arena = (
-            ["", "in the arena:", *format_columns([ARENA_COLUMNS, *self.arena_rows()], (0, 1, 2, 3))]
-            if self.plan.offsets
-            else []
-        )
+        arena: list[str] = []
+        if self.plan.offsets:
+            arena = ["", "in the arena:", *format_columns([ARENA_COLUMNS, *self.arena_rows()], (0, 1, 2, 3))]
         backward = [] if self.backward is None else ["", str(self.backward)]
         return "\n".join([self.head, "", *saved, self.foot, *arena, *backward])
 

@@ -83,7 +83,6 @@ class ProbeGuard:
         return None if self.contents is None else self.contents(self.subject, self.ignored)
 
     def code(self, name: Callable[[object], str], expected: str) -> str:
-        """A call of the probe."""
         return f"{name(self.probe)}({name(self.subject)}) == {expected}"
 
     def holds(self) -> bool:
@@ -100,7 +99,6 @@ class ProbeGuard:
         return True
 
     def change(self) -> GuardFailure:
-        """Return the failure: what differs now."""
         old, new = self.expected_value, self.probe(self.subject)
         if self.contents is not None and self.held is not None:
             old, new = _first_list_difference(self.held, self._read_contents() or [])
@@ -119,19 +117,15 @@ class SourceGuard:
 
     @property
     def what(self) -> str:
-        """The place in words."""
         return self.place.what
 
     def code(self, name: Callable[[object], str], expected: str) -> str:
-        """The place's own test."""
         return self.place.guard(self.expected_value, name)
 
     def holds(self) -> bool:
-        """True if the value is the same in meaning."""
         return self.place.holds(self.expected_value)
 
     def change(self) -> GuardFailure:
-        """The value then and now."""
         if isinstance(self.expected_value, Snapshot):
             return GuardFailure(
                 self.what,

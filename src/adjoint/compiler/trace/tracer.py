@@ -241,11 +241,9 @@ class Tracer(Interpreter):
 
     @without_frame_tracing
     def symbols(self, inputs: Operands) -> Operands:
-        """Return the inputs that an op's node keeps: the symbols of tensors."""
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detach_array(self, tensor: Tensor) -> Value:
-        """The symbol: it has no history."""
         return self.adopt(tensor)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
@@ -262,12 +260,10 @@ class Tracer(Interpreter):
         self.strides.note(self.adopt(out), None)
 
     def can_view_as(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
-        """True if the tensor's memory can be seen under another shape."""
         return try_view(self.strided_stand_in(tensor), shape) is not None
 
     @without_frame_tracing
     def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
-        """Write the value of `out` into `x`, in symbols."""
         write_symbol(self, x, out, called, since)
 
     @without_frame_tracing
@@ -306,7 +302,6 @@ class Tracer(Interpreter):
         self.probe_guards.append(ProbeGuard(subject, probe, what, user_site(), at_end, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
-        """`.grad` of a tensor is about to be read ("read") or replaced ("write")."""
         if id(tensor) in self.gradients:
             return
         before = tensor._grad
@@ -336,24 +331,19 @@ class Tracer(Interpreter):
         )
 
     def defer(self, function: Function, argument: object) -> bool:
-        """Call `function(argument)` at the end of each call of the step."""
         self.deferred.append((function, argument, user_site()))
         return True
 
     def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: object) -> None:
-        """Call what `prepare(subject)` returns if the trace fails."""
         self.undo.append(prepare(subject))
 
     def note_container_write(self, container: object) -> None:
-        """A hook is about to put something into a container."""
         self.on_container_write(container)
 
     def enter_module(self, name: str) -> None:
-        """Ops belong to this module until `leave_module`."""
         self._modules.append(name)
 
     def leave_module(self) -> None:
-        """Back to the module around."""
         self._modules.pop()
 
     @contextmanager

@@ -81,12 +81,9 @@ def visible_referents(thing: object) -> Iterator[Any]:
     elif not isinstance(thing, ModuleType | Tensor):
         kind = type(thing)
         yield container_of_view(thing)
-        held = (
-            getattr(thing, "__dict__", None)
-            if find_class_entry(kind, "__getattribute__") is object.__getattribute__
-            else None
-        )
-        if type(held) is dict:
-            yield held
+        if find_class_entry(kind, "__getattribute__") is object.__getattribute__:
+            held = getattr(thing, "__dict__", None)
+            if type(held) is dict:
+                yield held
         for name in getattr(kind, "__slots__", ()):
             yield getattr(thing, name, None)
