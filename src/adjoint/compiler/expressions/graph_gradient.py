@@ -11,7 +11,7 @@ from adjoint.autograd.engine.engine import run_grad
 from adjoint.compiler.expressions.builder import DETACH, Expression
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.graph.node import Leaf, Node, next_sequence_nr
+from adjoint.core.graph.node import Leaf, Node, Vertex, next_sequence_nr
 from adjoint.core.graph.not_implemented import Undifferentiable
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.spec import Spec, describe
@@ -84,14 +84,14 @@ def append_gradients(graph: Graph, seeds: dict[Value, Value], targets: Iterable[
     return {wanted[node]: g.array for node, g in found.items()}
 
 
-def _make_nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> dict[Value, Leaf | Node]:
+def _make_nodes(graph: Graph, roots: Iterable[Value], targets: Iterable[Value]) -> dict[Value, Vertex]:
     """A node for each target, and for each equation on the way from one to a root."""
     needed = set(roots)
     for v in reversed(graph.equations):
         if v in needed:
             needed.update(v.operands)
     asked = set(targets)
-    nodes: dict[Value, Leaf | Node] = {v: Leaf(wrap(v)) for v in targets if v.op is None and v in needed}
+    nodes: dict[Value, Vertex] = {v: Leaf(wrap(v)) for v in targets if v.op is None and v in needed}
     for v in graph.equations:
         if v in needed and v.dtype.kind in "fcV":
             makers = [nodes.get(x) if isinstance(x, Value) else None for x in v.inputs]
@@ -105,7 +105,7 @@ class _EquationNode(Node):
 
     __slots__ = ("origin",)
 
-    def __init__(self, value: Value, makers: Sequence[Leaf | Node | None]) -> None:
+    def __init__(self, value: Value, makers: Sequence[Vertex | None]) -> None:
         self.op, self.params = value.op, value.params
         self.origin = value.origin
         self.parents = tuple(
@@ -133,7 +133,7 @@ class _MissingRule(Undifferentiable):
 
     __slots__ = ("origin",)
 
-    def __init__(self, value: Value, maker: Leaf | Node, operand: Operand) -> None:
+    def __init__(self, value: Value, maker: Vertex, operand: Operand) -> None:
         super().__init__(value.op, maker, operand)
         self.origin = value.origin
 

@@ -41,7 +41,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
-from adjoint.core.tensor.storage import InferenceStorage, ViewStep, share_storage, storage_of, view_of
+from adjoint.core.tensor.storage import InferenceStorage, Storage, View, ViewStep, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
@@ -83,7 +83,7 @@ class Tracer(Interpreter):
         self.locate = locate
         self._is_set = is_set
         self._adopted_arrays: list[tuple[Tensor, Array]] = []  # every tensor that holds a symbol now, its array before
-        self._memories: list[tuple[Tensor, object]] = []
+        self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import default, numpy_dtype
-from adjoint.core.graph.hooks import HookableNode, hooks_of
-from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.hooks import hooks_of
+from adjoint.core.graph.node import Leaf, Vertex
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.deterministic import poison_uninitialized
@@ -161,7 +161,7 @@ def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
     x.memory = out.memory
 
 
-def _set_array(x: Tensor, array: Array, node: HookableNode | None) -> None:
+def _set_array(x: Tensor, array: Array, node: Vertex | None) -> None:
     """Let `x` see `array`; its version goes up."""
     x.array, x.node = array, node
     if isinstance(node, Leaf):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.size import Size
@@ -57,7 +57,7 @@ class Uninitialized(Tensor):
             memo[id(self)] = kind(self.requires_grad, None, self.dtype)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         return type(self), (self.requires_grad, None, self.dtype)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.graph.hooks import HookableNode, hooks_of
+from adjoint.core.graph.hooks import hooks_of
 from adjoint.core.graph.node import Leaf, Node, PackedValue, Vertex, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
@@ -245,7 +245,7 @@ def _regenerate_view_node(node: Vertex | None, view: View[Tensor], tensor: Tenso
     return node
 
 
-def _set_node(tensor: Tensor, node: HookableNode | None) -> None:
+def _set_node(tensor: Tensor, node: Vertex | None) -> None:
     """Set the tensor's node, and move the hook of a retained gradient to it."""
     hooks = None if tensor.node is None else tensor.node.hooks
     if (
