@@ -70,13 +70,16 @@ class TestExplain:
     def test_a_method(self, script: str) -> None:
         assert "train.py:18 in times" in run("explain", f"{script}:Scale.times").stdout
 
-    @pytest.mark.parametrize(("target", "message"), [
-        ("{}:uncalled", "train.py does not call 'uncalled' with these arguments"),
-        ("{}:number", "train.py does not call 'number' with these arguments"),
-        ("{}:nothing", "train.py has no function 'nothing'"),
-        ("{}", "expected script.py:function, not "),
-        ("{}.txt:step", "train.py.txt': No such file or directory"),
-    ])
+    @pytest.mark.parametrize(
+        ("target", "message"),
+        [
+            ("{}:uncalled", "train.py does not call 'uncalled' with these arguments"),
+            ("{}:number", "train.py does not call 'number' with these arguments"),
+            ("{}:nothing", "train.py has no function 'nothing'"),
+            ("{}", "expected script.py:function, not "),
+            ("{}.txt:step", "train.py.txt': No such file or directory"),
+        ],
+    )
     def test_what_cannot_be_explained(self, target: str, message: str, script: str) -> None:
         done = run("explain", target.format(script))
         assert (done.returncode, done.stdout) == (2, "")

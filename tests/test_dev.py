@@ -62,11 +62,14 @@ def test_unknown_task_or_benchmark_is_refused(arguments: list[str], told: str) -
     assert told in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ([], ["-m", "benchmarks.peers"]),
-    (["--quick"], ["-m", "benchmarks.peers", "--quick"]),
-    (["other", "--quick"], ["-m", "benchmarks.other", "--quick"]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ["-m", "benchmarks.peers"]),
+        (["--quick"], ["-m", "benchmarks.peers", "--quick"]),
+        (["other", "--quick"], ["-m", "benchmarks.other", "--quick"]),
+    ],
+)
 def test_bench_compares_with_peers_unless_another_is_named(
     arguments: list[str], expected: list[str], dev: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,14 +198,17 @@ def test_lock_holds_names_versions_and_hashes_only(dev: ModuleType) -> None:
     assert dev.names_a_place(LOCK) is None
 
 
-@pytest.mark.parametrize("line", [
-    "--index-url https://index.example/simple",
-    "--find-links wheels",
-    "pkg @ https://files.example/pkg-1.0.tar.gz \\",
-    "pkg @ file:///srv/pkg-1.0.tar.gz \\",
-    "-e ./pkg",
-    "    # via -r /srv/pyproject.toml",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://index.example/simple",
+        "--find-links wheels",
+        "pkg @ https://files.example/pkg-1.0.tar.gz \\",
+        "pkg @ file:///srv/pkg-1.0.tar.gz \\",
+        "-e ./pkg",
+        "    # via -r /srv/pyproject.toml",
+    ],
+)
 def test_place_in_a_lock_is_found(dev: ModuleType, line: str) -> None:
     assert dev.names_a_place(f"{LOCK}{line}\n") == line
 

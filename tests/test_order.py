@@ -51,12 +51,15 @@ def test_fewer_files_keep_their_order() -> None:
     assert few == [name for name in several if name in few]
 
 
-@pytest.mark.parametrize(("file", "expected"), [
-    ("core/runtime/test_gc_pause.py", False),
-    ("testing/test_comparison.py", True),  # looks for PyTorch within a test
-    ("support/oracle.py", True),
-    ("functions/test_loss.py", True),  # imports what does
-    ("serialization/test_safetensors.py", True),
-])
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("core/runtime/test_gc_pause.py", False),
+        ("testing/test_comparison.py", True),  # looks for PyTorch within a test
+        ("support/oracle.py", True),
+        ("functions/test_loss.py", True),  # imports what does
+        ("serialization/test_safetensors.py", True),
+    ],
+)
 def test_files_that_compare_with_pytorch_are_known(file: str, expected: bool) -> None:
     assert speaks_of_torch(TESTS / file) == expected

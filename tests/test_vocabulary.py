@@ -24,7 +24,6 @@ PARTICIPLES_OF_OTHERS = {
     "__reversed__": "Python's protocol",
     "cached": "torch.nn.utils.parametrize.cached",
     "done": "torch.futures.Future.done",
-    "saved": "the slot of every node, which native code reads by this name",
     "searchsorted": "torch.searchsorted, numpy.searchsorted and the array API's",
     "untyped": "torch.TypedStorage.untyped",
     "unused": "torch.jit.unused",

@@ -204,25 +204,28 @@ def test_streams(options: dict[str, Any], count: int) -> None:
         assert [getattr(x, "tolist", lambda x=x: x)() for x in a] == [getattr(x, "tolist", lambda x=x: x)() for x in b]
 
 
-@pytest.mark.parametrize(("dataset", "options", "error", "message"), [
-    (Numbers(3), {"num_workers": 1, "prefetch_factor": -1}, ValueError, "should be non-negative"),
-    (Numbers(3), {"num_workers": 1, "multiprocessing_context": "x"}, ValueError, "a valid start method in"),
-    (Numbers(3), {"num_workers": 1, "multiprocessing_context": 3}, TypeError, "a valid context object or a string"),
-    (Numbers(3), {"num_workers": -1}, ValueError, "should be non-negative"),
-    (Numbers(3), {"timeout": -1}, ValueError, "timeout option should be non-negative"),
-    (Numbers(3), {"prefetch_factor": 2}, ValueError, "prefetch_factor"),
-    (Numbers(3), {"persistent_workers": True}, ValueError, "needs num_workers > 0"),
-    (Numbers(3), {"multiprocessing_context": "spawn"}, ValueError, "multiprocessing_context"),
-    (Numbers(3), {"shuffle": True, "sampler": [0]}, ValueError, "mutually exclusive with shuffle"),
-    (Numbers(3), {"batch_sampler": [[0]], "batch_size": 2}, ValueError, "batch_sampler option is mutually"),
-    (Numbers(3), {"batch_size": None, "drop_last": True}, ValueError, "disables auto-batching"),
-    (Numbers(3), {"batch_size": 0}, ValueError, "positive integer value, but got batch_size=0"),
-    (Numbers(3), {"drop_last": 1}, ValueError, "drop_last should be a boolean value"),
-    (Numbers(0), {"shuffle": True}, ValueError, "positive integer value, but got num_samples=0"),
-    (Stream(3), {"shuffle": True}, ValueError, "unspecified shuffle option, but got shuffle=True"),
-    (Stream(3), {"sampler": [1]}, ValueError, "unspecified sampler option"),
-    (Stream(3), {"batch_sampler": [[1]]}, ValueError, "unspecified batch_sampler option"),
-])
+@pytest.mark.parametrize(
+    ("dataset", "options", "error", "message"),
+    [
+        (Numbers(3), {"num_workers": 1, "prefetch_factor": -1}, ValueError, "should be non-negative"),
+        (Numbers(3), {"num_workers": 1, "multiprocessing_context": "x"}, ValueError, "a valid start method in"),
+        (Numbers(3), {"num_workers": 1, "multiprocessing_context": 3}, TypeError, "a valid context object or a string"),
+        (Numbers(3), {"num_workers": -1}, ValueError, "should be non-negative"),
+        (Numbers(3), {"timeout": -1}, ValueError, "timeout option should be non-negative"),
+        (Numbers(3), {"prefetch_factor": 2}, ValueError, "prefetch_factor"),
+        (Numbers(3), {"persistent_workers": True}, ValueError, "needs num_workers > 0"),
+        (Numbers(3), {"multiprocessing_context": "spawn"}, ValueError, "multiprocessing_context"),
+        (Numbers(3), {"shuffle": True, "sampler": [0]}, ValueError, "mutually exclusive with shuffle"),
+        (Numbers(3), {"batch_sampler": [[0]], "batch_size": 2}, ValueError, "batch_sampler option is mutually"),
+        (Numbers(3), {"batch_size": None, "drop_last": True}, ValueError, "disables auto-batching"),
+        (Numbers(3), {"batch_size": 0}, ValueError, "positive integer value, but got batch_size=0"),
+        (Numbers(3), {"drop_last": 1}, ValueError, "drop_last should be a boolean value"),
+        (Numbers(0), {"shuffle": True}, ValueError, "positive integer value, but got num_samples=0"),
+        (Stream(3), {"shuffle": True}, ValueError, "unspecified shuffle option, but got shuffle=True"),
+        (Stream(3), {"sampler": [1]}, ValueError, "unspecified sampler option"),
+        (Stream(3), {"batch_sampler": [[1]]}, ValueError, "unspecified batch_sampler option"),
+    ],
+)
 def test_refusals(dataset: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     assert_raises(error, message, data.DataLoader, dataset, **options)
 

@@ -22,7 +22,7 @@ def test_what_is_cheap_is_recomputed_and_nothing_is_saved() -> None:
     x = ad.randn(1000, dtype=ad.float64, requires_grad=True)
     compiled = ad.compile(lambda x: x.sin().exp().sum())
     loss = compiled(x)
-    assert [a is x.array for a in loss.grad_fn.saved] == [True], "the argument itself, and no activation"
+    assert [a is x.array for a in loss.grad_fn.saved_values] == [True], "the argument itself, and no activation"
     loss.backward()
     found, x.grad = x.grad, None
     x.sin().exp().sum().backward()

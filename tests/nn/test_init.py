@@ -102,15 +102,18 @@ def test_nothing_to_draw() -> None:
     assert nn.init.orthogonal_(ad.empty(0, 3)).numel() == 0
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
-    ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
-    ("sparse_(lib.empty(3), 0.1)", "Only tensors with 2 dimensions are supported"),
-    ("eye_(lib.empty(3))", "Only tensors with 2 dimensions are supported"),
-    ("calculate_gain('leaky_relu', True)", "negative_slope True not a valid number"),
-    ("calculate_gain('leaky_relu', 'a')", "negative_slope a not a valid number"),
-    ("calculate_gain('none')", "Unsupported nonlinearity none"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("dirac_(lib.empty(3, 3))", "Only tensors with 3, 4, or 5 dimensions are supported"),
+        ("dirac_(lib.empty(3, 2, 2), 2)", "dim 0 must be divisible by groups"),
+        ("sparse_(lib.empty(3), 0.1)", "Only tensors with 2 dimensions are supported"),
+        ("eye_(lib.empty(3))", "Only tensors with 2 dimensions are supported"),
+        ("calculate_gain('leaky_relu', True)", "negative_slope True not a valid number"),
+        ("calculate_gain('leaky_relu', 'a')", "negative_slope a not a valid number"),
+        ("calculate_gain('none')", "Unsupported nonlinearity none"),
+    ],
+)
 def test_errors_are_pytorchs(call: str, message: str) -> None:
     for library in (ad, torch):
         with pytest.raises(ValueError, match=message):

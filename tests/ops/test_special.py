@@ -98,13 +98,16 @@ def test_zeta() -> None:
                 assert abs(got / exact - 1) < 1e-14
 
 
-@pytest.mark.parametrize(("f", "exact"), [
-    (orthogonal_polynomials.chebyshev_polynomial_t, lambda n, x: mp.chebyt(n, x)),
-    (orthogonal_polynomials.chebyshev_polynomial_u, lambda n, x: mp.chebyu(n, x)),
-    (orthogonal_polynomials.hermite_polynomial_h, lambda n, x: mp.hermite(n, x)),
-    (orthogonal_polynomials.laguerre_polynomial_l, lambda n, x: mp.laguerre(n, 0, x)),
-    (orthogonal_polynomials.legendre_polynomial_p, lambda n, x: mp.legendre(n, x)),
-])
+@pytest.mark.parametrize(
+    ("f", "exact"),
+    [
+        (orthogonal_polynomials.chebyshev_polynomial_t, lambda n, x: mp.chebyt(n, x)),
+        (orthogonal_polynomials.chebyshev_polynomial_u, lambda n, x: mp.chebyu(n, x)),
+        (orthogonal_polynomials.hermite_polynomial_h, lambda n, x: mp.hermite(n, x)),
+        (orthogonal_polynomials.laguerre_polynomial_l, lambda n, x: mp.laguerre(n, 0, x)),
+        (orthogonal_polynomials.legendre_polynomial_p, lambda n, x: mp.legendre(n, x)),
+    ],
+)
 def test_polynomials(f: Any, exact: Callable[[int, Any], Any]) -> None:
     x = NUMBERS.uniform(-1, 1, 20)
     for n in (2, 5, 9, 30):

@@ -135,13 +135,16 @@ def test_amsgrad_may_be_switched_on_later() -> None:
     assert ad.equal(entries["max_exp_avg_sq"], entries["exp_avg_sq"])
 
 
-@pytest.mark.parametrize(("name", "options", "entries"), [
-    ("SGD", {}, set()),
-    ("SGD", {"momentum": 0.9}, {"momentum_buffer"}),
-    ("Adam", {}, {"step", "exp_avg", "exp_avg_sq"}),
-    ("AdamW", {"amsgrad": True}, {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
-    ("RMSprop", {"momentum": 0.9}, {"step", "square_avg", "momentum_buffer"}),
-])
+@pytest.mark.parametrize(
+    ("name", "options", "entries"),
+    [
+        ("SGD", {}, set()),
+        ("SGD", {"momentum": 0.9}, {"momentum_buffer"}),
+        ("Adam", {}, {"step", "exp_avg", "exp_avg_sq"}),
+        ("AdamW", {"amsgrad": True}, {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
+        ("RMSprop", {"momentum": 0.9}, {"step", "square_avg", "momentum_buffer"}),
+    ],
+)
 def test_state_has_pytorchs_entries(name: str, options: dict[str, Any], entries: set[str]) -> None:
     params = parameters("float64")
     optimizer = getattr(ad.optim, name)(params, **options)

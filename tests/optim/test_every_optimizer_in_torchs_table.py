@@ -214,11 +214,14 @@ def test_a_recorded_step_has_pytorchs_gradients(name: str, options: dict[str, An
     same(slopes[0], slopes[1], ROUGH_SLOPES.get(name, 1e-10))
 
 
-@pytest.mark.parametrize(("name", "options", "given"), [
-    ("Adam", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.5}),
-    ("AdamW", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.8}),
-    ("ASGD", {}, {"step": 10.0, "eta": 0.9, "mu": 1.0, "ax": 0.4}),
-])
+@pytest.mark.parametrize(
+    ("name", "options", "given"),
+    [
+        ("Adam", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.5}),
+        ("AdamW", {"amsgrad": True}, {"step": 10.0, "exp_avg": 0.3, "exp_avg_sq": 0.6, "max_exp_avg_sq": 0.8}),
+        ("ASGD", {}, {"step": 10.0, "eta": 0.9, "mu": 1.0, "ax": 0.4}),
+    ],
+)
 def test_a_recorded_step_has_gradients_for_its_state(
     name: str, options: dict[str, Any], given: dict[str, float]
 ) -> None:

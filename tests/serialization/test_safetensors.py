@@ -201,15 +201,18 @@ def test_a_flipped_bit_is_reported_with_the_name_of_its_tensor(bit, mapped, tmp_
         read(path, mapped=mapped)
 
 
-@pytest.mark.parametrize(("old", "new", "message"), [
-    (b'"F32"', b'"I32"', "the names, shapes, dtypes and metadata do not have the checksum"),
-    (b"[2,3]", b"[3,2]", "the names, shapes, dtypes and metadata do not have the checksum"),
-    (b'"epoch 3"', b'"epoch 4"', "the names, shapes, dtypes and metadata do not have the checksum"),
-    (b',"weight"', b',"weighs"', "tensor 'weight': its checksum is in the file, the tensor is not"),
-    (b"crc32:weight", b"crc32:weighs", "tensor 'weighs': its checksum is in the file, the tensor is not"),
-    (b'"adjoint.crc32":', b'"adjoint.crc33":', "the checksum of the header is missing"),
-    (b"crc32:weight", b"crc99:weight", "tensor 'weight': it has no checksum"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"F32"', b'"I32"', "the names, shapes, dtypes and metadata do not have the checksum"),
+        (b"[2,3]", b"[3,2]", "the names, shapes, dtypes and metadata do not have the checksum"),
+        (b'"epoch 3"', b'"epoch 4"', "the names, shapes, dtypes and metadata do not have the checksum"),
+        (b',"weight"', b',"weighs"', "tensor 'weight': its checksum is in the file, the tensor is not"),
+        (b"crc32:weight", b"crc32:weighs", "tensor 'weighs': its checksum is in the file, the tensor is not"),
+        (b'"adjoint.crc32":', b'"adjoint.crc33":', "the checksum of the header is missing"),
+        (b"crc32:weight", b"crc99:weight", "tensor 'weight': it has no checksum"),
+    ],
+)
 def test_a_changed_header_is_reported(old, new, message):
     data = content({"weight": np.ones((2, 3), "f4")}, {"note": "epoch 3"})
     assert data.count(old) == 1

@@ -158,20 +158,23 @@ ITSELF: list = []
 ITSELF.append(ITSELF)
 
 
-@pytest.mark.parametrize(("value", "message"), [
-    ({"model": {"f": print}}, r"obj\['model'\]\['f'\] is a builtins.builtin_function_or_method;"),
-    ([1, {2: {3}}], r"obj\[1\]\[2\] is a builtins.set;"),
-    (b"x", "obj is a builtins.bytes;"),
-    ([1j], r"obj\[0\] is a builtins.complex;"),
-    (np.float64(1), r"numpy.float64 \(value.item\(\) is the Python number\)"),
-    ({"x": np.zeros(3)}, r"obj\['x'\] is a numpy.ndarray \(adjoint.from_numpy makes it a tensor\)"),
-    (Choice.ONE, r"Choice \(int\(value\) is a plain one\)"),
-    (Point(1, 2), r"Point \(tuple\(value\) is a plain one\)"),
-    (defaultdict(int), r"defaultdict \(dict\(value\) is a plain one\)"),
-    ({(1, 2): 3}, r"obj is a dict with the key \(1, 2\), a tuple"),
-    ([ITSELF], r"obj\[0\]\[0\] is a list that contains itself"),
-    ({"z": as_tensor(np.zeros(2, "c16"))}, "tensor 'z'.*cannot hold dtype complex128"),
-])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"model": {"f": print}}, r"obj\['model'\]\['f'\] is a builtins.builtin_function_or_method;"),
+        ([1, {2: {3}}], r"obj\[1\]\[2\] is a builtins.set;"),
+        (b"x", "obj is a builtins.bytes;"),
+        ([1j], r"obj\[0\] is a builtins.complex;"),
+        (np.float64(1), r"numpy.float64 \(value.item\(\) is the Python number\)"),
+        ({"x": np.zeros(3)}, r"obj\['x'\] is a numpy.ndarray \(adjoint.from_numpy makes it a tensor\)"),
+        (Choice.ONE, r"Choice \(int\(value\) is a plain one\)"),
+        (Point(1, 2), r"Point \(tuple\(value\) is a plain one\)"),
+        (defaultdict(int), r"defaultdict \(dict\(value\) is a plain one\)"),
+        ({(1, 2): 3}, r"obj is a dict with the key \(1, 2\), a tuple"),
+        ([ITSELF], r"obj\[0\]\[0\] is a list that contains itself"),
+        ({"z": as_tensor(np.zeros(2, "c16"))}, "tensor 'z'.*cannot hold dtype complex128"),
+    ],
+)
 def test_what_cannot_be_saved_is_named_before_anything_is_written(value, message, tmp_path):
     path = tmp_path / "x"
     save(1, path)

@@ -333,7 +333,7 @@ def _movements() -> list[Sample]:
 def _steps(x: np.ndarray[Any, Any]) -> Any:
     """The way from x (3, 4, 5) to a view of it, (3, 2), through a transpose that no slice can express."""
     view: Any = adjoint.tensor(x)[:, 1:3].transpose(0, 1)[..., 2].transpose(0, 1)
-    return view.memory.steps
+    return view.storage_.steps
 
 
 def _apart(along: Any) -> Any:

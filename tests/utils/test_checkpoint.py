@@ -321,11 +321,14 @@ def two(x: Any) -> Any:
     return x.sin().exp()
 
 
-@pytest.mark.parametrize(("first", "again", "options", "message"), [
-    (chain, two, {}, "different number of tensors was saved .*\nNumber .* forward: 3\nNumber .* recomputation: 2"),
-    (two, chain, {"early_stop": False}, "trying to save more tensors during recomputation"),
-    (two, lambda x: x.sin() * ad.tensor([1.0, 2.0]), {}, r"different metadata .*\n(.|\n)*shape=\(2,\)"),
-])
+@pytest.mark.parametrize(
+    ("first", "again", "options", "message"),
+    [
+        (chain, two, {}, "different number of tensors was saved .*\nNumber .* forward: 3\nNumber .* recomputation: 2"),
+        (two, chain, {"early_stop": False}, "trying to save more tensors during recomputation"),
+        (two, lambda x: x.sin() * ad.tensor([1.0, 2.0]), {}, r"different metadata .*\n(.|\n)*shape=\(2,\)"),
+    ],
+)
 def test_a_second_call_unlike_the_first_is_found(
     first: Tensors, again: Tensors, options: dict[str, Any], message: str
 ) -> None:
@@ -391,15 +394,18 @@ def test_the_variant_is_to_be_chosen() -> None:
         checkpoint(chain, x, use_reentrant=False)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"use_reentrant": True, "debug": True}, "only supported when use_reentrant=False"),
-    ({"use_reentrant": True, "blah": 1}, "Unexpected keyword arguments: blah"),
-    ({"use_reentrant": False, "determinism_check": "odd"}, "determinism_check should be one of"),
-    (
-        {"use_reentrant": False, "debug": True, "context_fn": lambda: (None, None)},
-        "debug=True is incompatible with non-default context_fn",
-    ),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"use_reentrant": True, "debug": True}, "only supported when use_reentrant=False"),
+        ({"use_reentrant": True, "blah": 1}, "Unexpected keyword arguments: blah"),
+        ({"use_reentrant": False, "determinism_check": "odd"}, "determinism_check should be one of"),
+        (
+            {"use_reentrant": False, "debug": True, "context_fn": lambda: (None, None)},
+            "debug=True is incompatible with non-default context_fn",
+        ),
+    ],
+)
 def test_arguments_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
     assert_raises(ValueError, message, lambda: checkpoint(chain, leaf(1.0), **options))
 

@@ -211,8 +211,8 @@ def make_seed(i: int, root: TensorOrEdge, g: Tensor | None) -> tuple[Any, Tensor
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {DTYPES[dtype]}."
         )
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.adopt(g)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.adopt(g)
     return node, g if g.array.dtype == dtype else cast(g, dtype=dtype)
 
 

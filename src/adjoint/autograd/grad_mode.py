@@ -51,7 +51,7 @@ class _GradMode:
         self._before: list[Modes] = []
 
     def modes(self, cut: DetachRecord) -> Modes:
-        """Return the modes that differ within the block; `cut` says where it begins."""
+        """Return the modes that differ within the block; `detach_record` says where it begins."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -296,8 +296,12 @@ class inference_mode(_GradMode):
     def modes(self, cut: DetachRecord) -> Modes:
         """Both modes are switched; what is made in inference mode gets the storage that says so."""
         if not self.mode:
-            return {"recording": True, "inference": False, "cut": None}
-        return {"recording": False, "inference": True, "cut": detach_record_at(cut.what, cut.code, cut.at, INFERENCE)}
+            return {"recording": True, "inference": False, "detach_record": None}
+        return {
+            "recording": False,
+            "inference": True,
+            "detach_record": detach_record_at(cut.what, cut.code, cut.instruction_offset, INFERENCE),
+        }
 
     def clone(self) -> Self:
         """Another context of the same mode."""
@@ -305,15 +309,15 @@ class inference_mode(_GradMode):
 
 
 def _enabled_modes() -> Modes:
-    return _current_modes() if mode.inference else {"recording": True, "cut": None}
+    return _current_modes() if mode.inference else {"recording": True, "detach_record": None}
 
 
 def _disabled_modes(cut: DetachRecord) -> Modes:
-    return _current_modes() if mode.inference else {"recording": False, "cut": cut}
+    return _current_modes() if mode.inference else {"recording": False, "detach_record": cut}
 
 
 def _current_modes() -> Modes:
-    return {"recording": mode.recording, "cut": mode.cut}
+    return {"recording": mode.recording, "detach_record": mode.detach_record}
 
 
 class _Multithreading(threading.local):

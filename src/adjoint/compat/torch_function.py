@@ -70,9 +70,7 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
     )
 
 
-def handle_torch_function(
-    public_api: Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
-) -> Any:
+def handle_torch_function(public_api: Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Return the first answer of an argument that is not NotImplemented. Raises TypeError if there is none.
 
     Arguments of subclasses are asked before those of their bases, and modes before all.

@@ -46,7 +46,7 @@ Traced = TypeVar("Traced")
 
 def is_compiling() -> bool:
     """True within a step while it is traced, as its Python runs then; False in all other calls."""
-    return bool(nondefault.count and mode.tracer is not None and mode.tracer.traces_steps)
+    return bool(nondefault.count and mode.interpreter is not None and mode.interpreter.traces_steps)
 
 
 def disable(fn: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Function:

@@ -178,7 +178,7 @@ class CompiledFunction:
 
     def _dispatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Find or make the program for these arguments."""
-        if nondefault.count and mode.special:
+        if nondefault.count and mode.is_intercepted:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
@@ -237,7 +237,7 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         entry.direct = direct
         try:
-            leaves = entry.run(*given, fresh=True)
+            leaves = entry.run(*given, first_call=True)
         except BaseException:
             undo()
             raise

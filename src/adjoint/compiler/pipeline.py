@@ -48,7 +48,7 @@ def _graph_pass(run: Callable[[Graph], Graph]) -> Pass:
 
 def _fuse(inlined: InlinedGraph, facts: StepFacts) -> Fusion:
     inlined.graph.verify()
-    return fuse(inlined.graph, inlined.late, facts.precision)
+    return fuse(inlined.graph, inlined.inlined, facts.precision)
 
 
 def _lower(fusion: Fusion, facts: StepFacts) -> CachedPlan:

@@ -25,7 +25,9 @@ class ProbsOrLogitsDistribution(Distribution):
     arg_constraints = constraints.of(probs=constraints.unit_interval, logits=constraints.real)
 
     def __init__(
-        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits)

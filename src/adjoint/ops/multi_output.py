@@ -60,7 +60,7 @@ def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settin
 def separate_memory(pieces: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Give each piece of one tensor memory of its own, so that each may be written in place."""
     for piece in pieces:
-        piece.memory = None
+        piece.storage_ = None
         if type(piece.array) is np.ndarray:
             piece.array = piece.array.copy()
     return tuple(pieces)

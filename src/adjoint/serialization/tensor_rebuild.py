@@ -32,7 +32,7 @@ class LoadedStorage(TypedStorage):
     def __init__(self, key: str, memory: Any, kind: dtype | None, absent: bool = False) -> None:
         super().__init__(memory)
         self.key = key
-        self.absent = absent
+        self.is_meta = absent
         self.memory = memory
         self.dtype = kind
         self.seen: Tensor | None = None  # the first tensor on it
@@ -59,7 +59,7 @@ class LoadedStorage(TypedStorage):
             memory = self.memory.view(np.uint8)[:whole].view(kind.numpy)
             for name in wanted:
                 memory = LAZY_BIT_UFUNCS[name](memory)
-            self.resolved_copies[way] = LoadedStorage(self.key, memory, kind, self.absent)
+            self.resolved_copies[way] = LoadedStorage(self.key, memory, kind, self.is_meta)
         return self.resolved_copies[way]
 
 
@@ -135,7 +135,7 @@ def _view_storage(storage: LoadedStorage, kind: dtype, offset: Any, size: Any, s
         raise FileError(f"{where}: it needs {needed} elements, but the storage has {whole}")
     storage.check_bools(kind)
     DTYPES.find(kind.numpy)
-    if storage.absent:
+    if storage.is_meta:
         return wrap(MetaArray(size, kind.numpy))
     if needed:
         strides = tuple(step * kind.itemsize for step in stride)

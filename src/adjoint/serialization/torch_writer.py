@@ -75,7 +75,7 @@ class TorchPickler(pickle._Pickler):
         super().__init__(file, protocol=2)
         self.storages: list[Any] = []  # (n,) arrays
         self.keys: dict[int, int] = {}  # by the id of the array that owns the memory
-        self.kept: list[Any] = []  # so that no id is given anew
+        self.alive_objects: list[Any] = []  # so that no id is given anew
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, UntypedStorage):
@@ -140,7 +140,7 @@ class TorchPickler(pickle._Pickler):
             memory = array = np.ascontiguousarray(array).reshape(array.shape)
         key = self.keys.setdefault(id(memory), len(self.storages))
         if key == len(self.storages):
-            self.kept.append(memory)
+            self.alive_objects.append(memory)
             self.storages.append(memory.reshape(-1, order="A"))
         name = STORAGE_NAMES.get(kind.name)
         stored = STORAGE_TYPES[name] if name else UNTYPED_STORAGE

@@ -205,8 +205,8 @@ def pushforward(
     given.check_tensors(flat, called, "primals")
     given.check_tensors(along, called, "tangents")
     flat, along = list(map(as_normal_tensor, flat)), list(map(as_normal_tensor, along))
-    cut = None if mode.inference else mode.cut  # in inference mode nothing would be pushed forward
-    with ModeScope(inference=False, cut=cut, transformed=True), new_level() as level:
+    cut = None if mode.inference else mode.detach_record  # in inference mode nothing would be pushed forward
+    with ModeScope(inference=False, detach_record=cut, in_transform=True), new_level() as level:
         given.check_directions(flat, along)
         duals = unflatten(structure, map(attach_tangent, flat, along, [level] * len(flat)))
         value = func(*(duals if argnums is None else given.replace_args(primals, duals, argnums)))

@@ -29,7 +29,9 @@ class GradLevel:
         self.active = False
         self.recording = mode.recording
         self.start = next_sequence_nr()
-        self.scope = ModeScope(recording=True, cut=None, inference=False, deferred=False, transformed=True)
+        self.scope = ModeScope(
+            recording=True, detach_record=None, inference=False, recorded_by_caller=False, in_transform=True
+        )
 
     def __enter__(self) -> Self:
         self.scope.__enter__()
@@ -56,16 +58,16 @@ class GradLevel:
         """
         if not isinstance(x, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-        if self.recording and x.node is not None and x.node.order >= mode.floor:
+        if self.recording and x.node is not None and x.node.sequence_nr >= mode.level_floor:
             return reshape(x, shape=x.array.shape)
         alias = shallow_copy(x)
-        if mode.tracer is not None:
-            (alias.array,) = mode.tracer.symbols((x,))
+        if mode.interpreter is not None:
+            (alias.array,) = mode.interpreter.symbols((x,))
         return self.leaf(as_normal_tensor(alias))
 
     def is_differentiated_further(self, tensors: Sequence[Tensor]) -> bool:
         """Return whether derivatives of the tensors may be differentiated further, by a level around or its leaves."""
-        if mode.special:
+        if mode.is_intercepted:
             return True
         return self.recording and any(self._leads_out_of_level(x.node, {}) for x in tensors)
 
@@ -75,7 +77,7 @@ class GradLevel:
         return tree_map(lambda x: self._detach_tensor(x, seen) if isinstance(x, Tensor) else x, results)
 
     def _detach_tensor(self, x: Tensor, seen: dict[object, bool]) -> Tensor:
-        if not self.recording and not mode.special:
+        if not self.recording and not mode.is_intercepted:
             return x if x.node is None else detach(x)
         node = x.node if self.recording and self._leads_out_of_level(x.node, seen) else None
         array = x.array
@@ -108,7 +110,7 @@ class GradLevel:
             one = stack.pop()
             if one in seen:
                 continue
-            if one.order < self.start:
+            if one.sequence_nr < self.start:
                 seen[one] = _has_live_leaf(one)
             else:
                 owner = LEVEL_BY_LEAF.get(one) if type(one) is Leaf else self
@@ -116,7 +118,7 @@ class GradLevel:
             if not seen[one]:
                 newer.append(one)
                 stack.extend(parent for parent in one.parents if parent is not None)
-        newer.sort(key=lambda one: one.order)  # parents before those made from them
+        newer.sort(key=lambda one: one.sequence_nr)  # parents before those made from them
         for one in newer:
             seen[one] = any(seen[parent] for parent in one.parents if parent is not None)
         return seen[node]
@@ -142,5 +144,5 @@ def as_normal_tensor(x: Tensor) -> Tensor:
     if not is_inference(x):
         return x
     out = shallow_copy(x)
-    out.memory = None
+    out.storage_ = None
     return out

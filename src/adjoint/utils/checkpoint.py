@@ -215,12 +215,12 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def _is_traced() -> bool:
-    return bool(nondefault.count) and mode.tracer is not None
+    return bool(nondefault.count) and mode.interpreter is not None
 
 
 def _call_traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the function in a scope of the tracer whose equations are computed again for the gradient."""
-    with nullcontext() if mode.tracer is None else mode.tracer.checkpoint_scope():
+    with nullcontext() if mode.interpreter is None else mode.interpreter.checkpoint_scope():
         return function(*args, **kwargs)
 
 

@@ -53,7 +53,7 @@ class _LoggingBlock:
 
     def __enter__(self) -> None:
         self.lines.clear()
-        scope = ModeScope(watcher=_OpLogger(self.lines, mode.watcher))
+        scope = ModeScope(anomaly_detector=_OpLogger(self.lines, mode.anomaly_detector))
         self.scopes.append(scope)
         scope.__enter__()
 

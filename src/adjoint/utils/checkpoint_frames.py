@@ -105,7 +105,7 @@ class CheckpointFrame:
         try:
             if self.random is not None:
                 default_generator.load_state_array(self.random)
-            with ModeScope(recording=True, packers=current.packers), self.precision, self.again:
+            with ModeScope(recording=True, saved_tensor_hooks=current.saved_tensor_hooks), self.precision, self.again:
                 push_packer(_SlotFiller(weakref.ref(self), round))
                 self.function(*args, **self.kwargs)
         except StopRecomputation:
@@ -147,7 +147,7 @@ class SavedSlot(PackedValue):
     def __init__(self, frame: CheckpointFrame) -> None:
         self.frame = frame
 
-    def open(self) -> Tensor:
+    def unpack(self) -> Tensor:
         """Return the value, recomputed if necessary."""
         return self.frame.value(self)
 
@@ -172,12 +172,12 @@ class SlotRecorder:
         self.frame = frame
 
     def __enter__(self) -> Self:
-        self.before = current.packers
+        self.before = current.saved_tensor_hooks
         push_packer(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        set_modes(packers=self.before)
+        set_modes(saved_tensor_hooks=self.before)
         self.frame.complete = error[0] is None
 
     def pack(self, tensor: Tensor) -> PackedValue:
@@ -187,7 +187,7 @@ class SlotRecorder:
         frame.facts.append(frame.check(tensor))
         return slot
 
-    def spare(self, tensor: Tensor) -> None:
+    def before_write(self, tensor: Tensor) -> None:
         """Do nothing: packed values cannot be overwritten."""
 
 
@@ -232,7 +232,7 @@ class _PlainValue(PackedValue):
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
-    def open(self) -> Tensor:
+    def unpack(self) -> Tensor:
         return self.tensor
 
 

@@ -70,7 +70,7 @@ class FlopCounterMode:
     def __enter__(self) -> Self:
         self.flop_counts.clear()
         self.inside = {GLOBAL_SCOPE}
-        scope = ModeScope(watcher=_FlopObserver(self, mode.watcher))
+        scope = ModeScope(anomaly_detector=_FlopObserver(self, mode.anomaly_detector))
         hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),

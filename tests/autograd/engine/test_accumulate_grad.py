@@ -86,9 +86,9 @@ def test_leaf_and_non_leaf() -> None:
 def test_saved_values_are_released() -> None:
     x = leaf([2.0])
     y = ad.exp(x)
-    held = weakref.ref(y.grad_fn.saved[-1])
+    held = weakref.ref(y.grad_fn.saved_values[-1])
     y.backward()
-    assert y.grad_fn.saved is not None
+    assert y.grad_fn.saved_values is not None
     del y
     assert held() is None
     y = x * x

@@ -273,7 +273,7 @@ def test_constants_get_no_gradient() -> None:
     x, c = leaf([1.0, 2.0]), ad.tensor([3.0, 4.0], dtype=f64)
     y = x * c
     assert y.grad_fn.next_functions[1] == (None, 0)
-    assert y.grad_fn.saved[0] is None  # x is kept for the gradient of c only
+    assert y.grad_fn.saved_values[0] is None  # x is kept for the gradient of c only
     y.sum().backward()
     assert c.grad is None
 
@@ -616,7 +616,7 @@ def test_a_rule_that_fails_changes_no_leaf() -> None:
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     bad = x * y
     loss = (bad + y).sum()
-    bad.grad_fn.saved = (bad.grad_fn.saved[0], np.ones(7), None)
+    bad.grad_fn.saved_values = (bad.grad_fn.saved_values[0], np.ones(7), None)
     with pytest.raises(ValueError, match="broadcast"):
         loss.backward()
     assert x.grad is None

@@ -51,13 +51,13 @@ def test_the_ctx_is_the_node() -> None:
             assert ctx.next_functions[0][0].variable is x
             assert len(ctx.next_functions) == 1
             ctx.metadata["from"] = "forward"
-            ctx.shape, ctx.order = "mine", "too"
+            ctx.shape, ctx.sequence_nr = "mine", "too"
             return x * n
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
             met.append(ctx)
-            assert (ctx.shape, ctx.order, ctx.later) == ("mine", "too", 3)
+            assert (ctx.shape, ctx.sequence_nr, ctx.later) == ("mine", "too", 3)
             ctx.seen = True
             return g * 2, None
 

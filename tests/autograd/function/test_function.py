@@ -320,11 +320,11 @@ def test_save_for_backward_takes_tensors_and_none() -> None:
 
 def test_the_users_attributes_are_the_users() -> None:
     def forward(ctx: Any, x: Any) -> Any:
-        ctx.shape, ctx.dtype, ctx.order, ctx.parents, ctx.saved, ctx.outputs, ctx.hooks = range(7)
+        ctx.shape, ctx.dtype, ctx.sequence_nr, ctx.parents, ctx.saved_values, ctx.outputs = range(6)
         return x.sum()
 
     def backward(ctx: Any, g: Any) -> Any:
-        assert [ctx.shape, ctx.dtype, ctx.order, ctx.parents, ctx.saved, ctx.outputs, ctx.hooks] == list(range(7))
+        assert [ctx.shape, ctx.dtype, ctx.sequence_nr, ctx.parents, ctx.saved_values, ctx.outputs] == list(range(6))
         with pytest.raises(AttributeError, match="'never'"):
             _ = ctx.never
         return g.expand(2)

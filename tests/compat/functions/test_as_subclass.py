@@ -51,7 +51,9 @@ def test_made_over_the_memory_of_data(requires_grad: bool) -> None:
 def test_other_classes_are_refused() -> None:
     make: Any = ad.Tensor._make_subclass
     for call in (
-        lambda: ad.ones(2).as_subclass(int), lambda: make(int, ad.ones(2)), lambda: make("Marked", ad.ones(2)),
+        lambda: ad.ones(2).as_subclass(int),
+        lambda: make(int, ad.ones(2)),
+        lambda: make("Marked", ad.ones(2)),
     ):
         with pytest.raises(TypeError, match="a class that does not inherit from Tensor"):
             call()

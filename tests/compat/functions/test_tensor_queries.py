@@ -43,16 +43,19 @@ def test_same_as_pytorch(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.imag", "imag is not implemented for tensors with non-complex dtypes."),
-    ("t.is_nonzero(x)", "Boolean value of Tensor with more than one value is ambiguous"),
-    ("x.sum_to_size(2, 2)", "is not expandable to size"),
-    ("t.finfo(t.int32)", "requires a floating point input type. Use torch.iinfo to handle"),
-    ("t.iinfo(t.float32)", "requires an integer input type. Use torch.finfo to handle"),
-    ("x[None].H", "tensor.H is only supported on matrices (2-D tensors). Got 3-D tensor."),
-    ("x.contiguous(memory_format=t.channels_last)", "required rank 4 tensor to use channels_last format"),
-    ("x.type('NoTensor')", "invalid type: 'NoTensor'"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.imag", "imag is not implemented for tensors with non-complex dtypes."),
+        ("t.is_nonzero(x)", "Boolean value of Tensor with more than one value is ambiguous"),
+        ("x.sum_to_size(2, 2)", "is not expandable to size"),
+        ("t.finfo(t.int32)", "requires a floating point input type. Use torch.iinfo to handle"),
+        ("t.iinfo(t.float32)", "requires an integer input type. Use torch.finfo to handle"),
+        ("x[None].H", "tensor.H is only supported on matrices (2-D tensors). Got 3-D tensor."),
+        ("x.contiguous(memory_format=t.channels_last)", "required rank 4 tensor to use channels_last format"),
+        ("x.type('NoTensor')", "invalid type: 'NoTensor'"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -13,11 +13,16 @@ EXPRESSIONS = [
     *("t.device('cuda').type", "t.device('cuda:1').index", "t.device('cuda', 1).index", "str(t.device('cuda', 1))"),
     *("repr(t.device('cpu:0'))", "repr(t.device('mps'))", "t.device('cpu') == t.device('cpu:0')", "t.device('foo')"),
     *(
-        "t.device('cpu:x')", "t.device('cpu:-1')", "t.device('cpu', -1)", "t.device(0)",
+        "t.device('cpu:x')",
+        "t.device('cpu:-1')",
+        "t.device('cpu', -1)",
+        "t.device(0)",
         "t.device(t.device('cpu')).type",
     ),
     *(
-        "t.zeros(2, device='cpu:0').device.index", "t.zeros(2, device='cuda')", "t.ones(2).to('cuda')",
+        "t.zeros(2, device='cpu:0').device.index",
+        "t.zeros(2, device='cuda')",
+        "t.ones(2).to('cuda')",
         "t.ones(2).to(0)",
     ),
     *("t.nn.Linear(1, 1).to('cuda')", "t.ones(2).cuda()", "t.nn.Linear(1, 1).cuda()", "t.randn(2, device='cuda')"),

@@ -108,7 +108,7 @@ def test_inputs_have_the_sources_that_the_text_names() -> None:
 def test_origins_say_what_the_text_says() -> None:
     origins = [v.origin for v in Graph.parse(EVERY_ORIGIN).equations]
     assert [o and o.module for o in origins] == ["", "0.linear", "0.linear", "", None, None]
-    assert [o and (o.backward, o.again) for o in origins[:4]] == [
+    assert [o and (o.backward, o.rematerialized) for o in origins[:4]] == [
         (False, False), (False, False), (True, False), (True, True),
     ]  # fmt: skip
     assert origins[0] is not None

@@ -272,4 +272,4 @@ def test_what_is_joined_is_stored_at_its_place() -> None:
     assert [v.op.name for v in joining.stored] == ["mul", "exp", "cat"]  # of these two, other columns come from y
     fusion = fused(rows, *arrays)
     assert len(fusion.elided_concats) == 1
-    assert len(fusion.inside) == 3
+    assert len(fusion.placed_in_concat) == 3

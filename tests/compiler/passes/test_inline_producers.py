@@ -22,7 +22,7 @@ def numbers(*shape: int) -> Any:
 
 def placed(function: Any, *arrays: Any) -> tuple[InlinedGraph, Fusion]:
     made = inline_producers(fused(function, *arrays).graph, ())
-    return made, fuse(made.graph, made.late)
+    return made, fuse(made.graph, made.inlined)
 
 
 def stored(fusion: Fusion) -> list[str]:
@@ -40,7 +40,7 @@ def test_a_cheap_value_is_computed_again_from_what_lies_in_memory() -> None:
     before = fused(centred, numbers(300, 400))
     assert "sub" in stored(before)
     made, after = placed(centred, numbers(300, 400))
-    assert [v.op.name for v in made.late] == ["sub"]
+    assert [v.op.name for v in made.inlined] == ["sub"]
     assert stored(after) == ["div"]  # the means, of one element for each row
     assert [ops(g) for g in after.order] == [["sum", "div", "sub", "exp", "sum"], ["sub", "sum"]]
     assert after.order[1].reason == "sub takes less time where it is read than to store"
@@ -55,14 +55,14 @@ def test_what_takes_long_or_reads_more_than_it_saves_is_stored() -> None:
         total = x + y + z  # three arrays to read again, for one
         return total.amax(1), total.sum(0)
 
-    assert not placed(slow, numbers(300, 400))[0].late
-    assert not placed(wide, *(numbers(300, 400) for _ in range(3)))[0].late
+    assert not placed(slow, numbers(300, 400))[0].inlined
+    assert not placed(wide, *(numbers(300, 400) for _ in range(3)))[0].inlined
 
 
 def test_what_the_step_overwrites_is_not_read_late() -> None:
     graph = fused(centred, numbers(300, 400)).graph
-    assert inline_producers(graph, ()).late
-    assert not inline_producers(graph, graph.inputs).late
+    assert inline_producers(graph, ()).inlined
+    assert not inline_producers(graph, graph.inputs).inlined
 
 
 @pytest.mark.parametrize("shape", [(8, 5), (40, 33), (300, 64)])

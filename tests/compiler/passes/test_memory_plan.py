@@ -83,12 +83,12 @@ def test_what_is_lent_is_free_for_as_long(needed: list[Span], late: list[Span], 
     made, alone = plan_memory(needed, late, since), plan_memory(needed)
     assert made.offsets.keys() | made.lent.keys() == {s.value for s in needed}
     assert not made.offsets.keys() & made.lent.keys()
-    assert made.late.keys() == ({s.value for s in late} if made.lent else set())
+    assert made.lent_offsets.keys() == ({s.value for s in late} if made.lent else set())
     assert made.size <= alone.unshared
-    block = [s for s in (*needed, *late) if s.value in made.lent or s.value in made.late]
+    block = [s for s in (*needed, *late) if s.value in made.lent or s.value in made.lent_offsets]
     for a, b in combinations(block, 2):
         if a.first <= b.last and b.first <= a.last:
-            places = made.late | made.lent
+            places = made.lent_offsets | made.lent
             low, high = sorted((a.value, b.value), key=places.__getitem__)
             assert places[low] + low.nbytes <= places[high]
     for s in needed:

@@ -106,9 +106,9 @@ def test_the_report_says_what_is_computed_again() -> None:
     step, _ = training(compiled=True)
     step(inputs())
     report = report_memory(step._program())
-    assert report.again
-    assert all(line.endswith("· again") for line in report.again)
-    assert f"; {sum(report.again.values())} equations are computed again for it" in str(report)
+    assert report.rematerialized
+    assert all(line.endswith("· again") for line in report.rematerialized)
+    assert f"; {sum(report.rematerialized.values())} equations are computed again for it" in str(report)
     assert "· again" in str(step.explain())
     saved = sum(value.nbytes for value in report.saved if value.kind in ("arena", "lent"))
     assert saved < 4 * LAYERS * MATRIX
@@ -125,7 +125,7 @@ def test_a_small_step_keeps_what_it_has() -> None:
 
     compiled = ad.compile(step)
     compiled(ad.ones(8, 64))
-    assert not report_memory(compiled._program()).again
+    assert not report_memory(compiled._program()).rematerialized
 
 
 def test_activations_lie_where_gradients_will() -> None:

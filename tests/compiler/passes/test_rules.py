@@ -172,7 +172,7 @@ def applications(rule: Rule) -> Iterator[tuple[Graph, list[Any]]]:
         arrays = [a for a in given if isinstance(a, np.ndarray)]
         inputs = iter([wrap(tracer.graph.input(a, None)) for a in arrays])
         try:
-            with ModeScope(recording=False, tracer=tracer):
+            with ModeScope(recording=False, interpreter=tracer):
                 tensors = sample.prepare(*(next(inputs) if isinstance(a, np.ndarray) else a for a in given))
                 before = next(rule.function(*tensors, **sample.params, **rule.fixed_params))
             tracer.graph.outputs = [before.array]

@@ -227,14 +227,14 @@ def test_what_is_cheap_is_computed_again_and_the_rest_saved() -> None:
     x = ad.randn(64, dtype=ad.float64, requires_grad=True)
     cheap = ad.compile(lambda x: x.sin().exp().sum())
     loss = cheap(x)
-    assert [a is x.array for a in loss.grad_fn.saved] == [True], "only the argument itself is held"
+    assert [a is x.array for a in loss.grad_fn.saved_values] == [True], "only the argument itself is held"
     loss.backward()
     assert x.grad is not None
     values = x.detach().numpy()
     np.testing.assert_allclose(x.grad.numpy(), np.exp(np.sin(values)) * np.cos(values), rtol=1e-13)
     w = ad.randn(64, 64, dtype=ad.float64)
     dear = ad.compile(lambda x: (x @ w).tanh().sum())
-    assert sum(a is not x.array and a is not w.array for a in dear(x).grad_fn.saved) == 1
+    assert sum(a is not x.array and a is not w.array for a in dear(x).grad_fn.saved_values) == 1
 
 
 def test_a_checkpoint_saves_less_and_gives_the_same() -> None:
@@ -258,7 +258,7 @@ def test_a_checkpoint_saves_less_and_gives_the_same() -> None:
     for model in (plain, saving):
         ad.manual_seed(7)
         out = ad.compile(model)(x)
-        kept.append(sum(a.nbytes for a in out.grad_fn.saved))
+        kept.append(sum(a.nbytes for a in out.grad_fn.saved_values))
         out.square().sum().backward()
     same_gradients(plain, saving)
     assert kept[1] < 0.75 * kept[0]

@@ -59,9 +59,7 @@ def loops(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
               store %3"""),
     ],
 )  # fmt: skip
-def test_loops_read_as_what_runs(
-    function: Callable[..., Any], shapes: list[tuple[int, ...]], expected: str
-) -> None:
+def test_loops_read_as_what_runs(function: Callable[..., Any], shapes: list[tuple[int, ...]], expected: str) -> None:
     assert loops(function, *shapes) == [cleandoc(expected)]
 
 

@@ -135,7 +135,7 @@ def test_a_checkpoint_saves_less() -> None:
             return loss
 
         report = held(step, ad.ones(32, 8))
-        assert all(v.origin is not None and not v.origin.again for v in report.saved)
+        assert all(v.origin is not None and not v.origin.rematerialized for v in report.saved)
         return report.saved_total - report.saved_of_inputs
 
     block = 32 * 8 * 4

@@ -30,7 +30,7 @@ def settled(compiled: Any, *arguments: Any) -> Any:
     """The function after calls enough to check by looks, which see nothing left to Python."""
     for _ in range(3):
         compiled(*arguments)
-    survey = compiled._latest.program.survey
+    survey = compiled._latest.program.guard_checks
     assert looks(compiled)
     assert len(survey.facts) == len(survey.outcome.guards)
     assert len(survey.state) == len(survey.outcome.state)
@@ -231,8 +231,8 @@ def test_what_keeps_changing_is_looked_at_ever_more_rarely(monkeypatch: pytest.M
     x = ad.ones(2)
     compiled(x)
     taken, program = [], compiled._latest.program
-    survey = program.survey.take_checks
-    monkeypatch.setattr(program.survey, "take_checks", lambda: taken.append(1) or survey())
+    survey = program.guard_checks.take_checks
+    monkeypatch.setattr(program.guard_checks, "take_checks", lambda: taken.append(1) or survey())
     for n in range(100):
         monkeypatch.setitem(globals(), "scale", ad.tensor([float(n), 1.0]))
         assert compiled(x).tolist() == [float(n), 1.0]
@@ -274,7 +274,7 @@ def test_gradients_that_somebody_holds_stay_as_they_are() -> None:
         return loss
 
     def steady() -> bool:
-        return step._latest.program._names["undisturbed"] is not always_stale
+        return step._latest.program._names["gradients_untouched"] is not always_stale
 
     for n in range(4):
         step(ad.full((2,), float(n)))

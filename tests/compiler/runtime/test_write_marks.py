@@ -33,7 +33,7 @@ def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
     x = ad.ones(2)
     ours, theirs = ([Write(weakref.ref(x)) for _ in range(3)] for _ in range(2))
     for group in (ours, theirs):
-        group[0].outside, group[1].place, group[2].order = True, Site("elsewhere", 2, "f"), 10**12
+        group[0].outside, group[1].place, group[2].sequence_nr = True, Site("elsewhere", 2, "f"), 10**12
     storages = [Storage(), Storage()]
     storages[1].version = 2**40
     mark = make_write_marker(ours, [*storages, storages[0]], HERE)
@@ -42,7 +42,7 @@ def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
         assert mark(order) is None
         mutation_log.stamp(theirs, HERE, order)
         for a, b in zip(ours, theirs, strict=True):
-            assert (a.order, a.place, a.outside) == (b.order, b.place, b.outside) == (order, HERE, False)
+            assert (a.sequence_nr, a.place, a.outside) == (b.sequence_nr, b.place, b.outside) == (order, HERE, False)
             assert a.place is HERE
     assert [s.version for s in storages] == [6, 2**40 + 3]
 

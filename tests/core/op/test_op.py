@@ -78,11 +78,11 @@ def test_a_missing_rule_of_one_input_only_matters_for_that() -> None:
 
 def test_only_what_rules_name_is_kept() -> None:
     x, y = ad.ones(3, requires_grad=True), ad.ones(3, requires_grad=True)
-    assert (x + y).grad_fn.saved is None
-    assert (x * y.detach()).grad_fn.saved[0] is None
-    assert (x * y.detach()).grad_fn.saved[1] is y.array
-    assert x.exp().grad_fn.saved[0] is None
-    assert x.sum().grad_fn.saved is None
+    assert (x + y).grad_fn.saved_values is None
+    assert (x * y.detach()).grad_fn.saved_values[0] is None
+    assert (x * y.detach()).grad_fn.saved_values[1] is y.array
+    assert x.exp().grad_fn.saved_values[0] is None
+    assert x.sum().grad_fn.saved_values is None
 
 
 def test_errors_name_the_op_and_its_operands() -> None:

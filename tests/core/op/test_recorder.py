@@ -40,11 +40,11 @@ def test_the_graph_is_that_of_python() -> None:
             assert held.site.file == __file__
             assert held.site.function == "results"
             assert held.site.line < line
-        view = out.memory
+        view = out.storage_
         if "view" in name or name in ("transposed", "piece"):
             assert type(view) is View
             assert view.base is (y if name == "plain view" else x)
-            assert view.memory is view.base.memory
+            assert view.storage is view.base.storage_
             assert any(t is out for t in storage.storage_of(out).alive_aliases())
             assert view.steps[-1].after == out.array.shape
         else:
@@ -65,7 +65,7 @@ def make_line() -> int:
 def test_orders_grow() -> None:
     x = ad.ones(3, requires_grad=True)
     first, second = x * 2, x.view(1, 3)
-    assert x.node.order < first.node.order < second.node.order
+    assert x.node.sequence_nr < first.node.sequence_nr < second.node.sequence_nr
 
 
 def test_the_place_is_the_innermost_line_of_the_user() -> None:
@@ -81,7 +81,7 @@ def test_the_place_is_the_innermost_line_of_the_user() -> None:
 def test_nothing_is_kept() -> None:
     x, y = ad.ones(4, 4, requires_grad=True), ad.full((4, 4), 2.0)
     results(x, y)
-    kept = [x.node, x, y, storage.DEFAULT_CREATION, x.memory, node.Node, View]
+    kept = [x.node, x, y, storage.DEFAULT_CREATION, x.storage_, node.Node, View]
     counts = []
     for _ in range(3):
         for _ in range(50):

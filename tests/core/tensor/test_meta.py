@@ -79,7 +79,7 @@ def test_a_block_of_the_device() -> None:
     assert inner.tolist() == [0.0, 0.0]
     assert not ad.zeros(2).is_meta
     assert ad.get_default_device() == ad.device("cpu")
-    assert mode.tracer is None
+    assert mode.interpreter is None
 
 
 def test_the_default_device() -> None:
@@ -206,12 +206,12 @@ def test_writes_in_place_keep_nothing() -> None:
 
 def test_others_pay_nothing_once_none_is_left() -> None:
     gc.collect()
-    before = nondefault.count, nondefault.absent
+    before = nondefault.count, nondefault.meta_tensors
     x = ad.ones(2, device="meta") + 1
-    assert (nondefault.absent, x.is_meta) == (before[1] + 1, True)
+    assert (nondefault.meta_tensors, x.is_meta) == (before[1] + 1, True)
     del x
     gc.collect()
-    assert (nondefault.count, nondefault.absent) == before
+    assert (nondefault.count, nondefault.meta_tensors) == before
 
 
 def test_nothing_lies_at_address_zero() -> None:

@@ -14,7 +14,7 @@ from adjoint.core.tensor.storage import storage_of
 
 def test_an_unshared_tensor_has_none() -> None:
     x = ad.ones(2)
-    assert x.memory is None
+    assert x.storage_ is None
     assert x._version == 0
 
 

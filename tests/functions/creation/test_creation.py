@@ -51,21 +51,24 @@ class _Raw:
         self.array = array
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.tensor([[1, 2], [3]])", "expected sequence of length 2 at dim 1 (got 1)"),
-    ("t.tensor(300, dtype=t.uint8)", "value cannot be converted to type uint8 without overflow"),
-    ("t.from_numpy([1])", "expected np.ndarray (got list)"),
-    ("t.arange(0, 1, 0)", "step must be nonzero"),
-    ("t.arange(0, 1, -1)", "upper bound and lower bound inconsistent with step sign"),
-    ("t.zeros(-1)", ""),
-    ("t.zeros(2.5)", ""),
-    ("t.linspace(0, 1, -1)", "number of steps must be non-negative"),
-    ("t.eye(-1)", "n must be greater or equal to 0, got -1"),
-    ("t.tensor([1], requires_grad=True)", "require gradients"),
-    ("t.zeros(2, dtype=t.int32, requires_grad=True)", "require gradients"),
-    ("t.tensor(1.0, device='nowhere')", ""),
-    ("t.scalar_tensor(1j)", "value cannot be converted to type float without overflow"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.tensor([[1, 2], [3]])", "expected sequence of length 2 at dim 1 (got 1)"),
+        ("t.tensor(300, dtype=t.uint8)", "value cannot be converted to type uint8 without overflow"),
+        ("t.from_numpy([1])", "expected np.ndarray (got list)"),
+        ("t.arange(0, 1, 0)", "step must be nonzero"),
+        ("t.arange(0, 1, -1)", "upper bound and lower bound inconsistent with step sign"),
+        ("t.zeros(-1)", ""),
+        ("t.zeros(2.5)", ""),
+        ("t.linspace(0, 1, -1)", "number of steps must be non-negative"),
+        ("t.eye(-1)", "n must be greater or equal to 0, got -1"),
+        ("t.tensor([1], requires_grad=True)", "require gradients"),
+        ("t.zeros(2, dtype=t.int32, requires_grad=True)", "require gradients"),
+        ("t.tensor(1.0, device='nowhere')", ""),
+        ("t.scalar_tensor(1j)", "value cannot be converted to type float without overflow"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head)
 

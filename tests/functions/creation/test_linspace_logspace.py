@@ -50,12 +50,15 @@ def test_values(expression: str) -> None:
     same(expression)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.logspace(0, 2, -1)", "number of steps must be non-negative"),
-    ("t.range(5)", 'range() missing 1 required positional arguments: "end"'),
-    ("t.range(3, 1)", "upper bound and lower bound inconsistent with step sign"),
-    ("t.range(1, 3, 0)", "step must be nonzero"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.logspace(0, 2, -1)", "number of steps must be non-negative"),
+        ("t.range(5)", 'range() missing 1 required positional arguments: "end"'),
+        ("t.range(3, 1)", "upper bound and lower bound inconsistent with step sign"),
+        ("t.range(1, 3, 0)", "step must be nonzero"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head)
 

@@ -72,11 +72,14 @@ def test_the_slope_of_a_distance_at_the_origin_is_zero() -> None:
     assert [g.tolist() for g in gradients] == [[0.0], [0.0]]
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.polygamma(-1, p)", "polygamma(n, x) does not support negative n."),
-    ("p.mvlgamma(0)", "p has to be greater than or equal to 1"),
-    ("t.positive(b)", "on a bool tensor is not supported."),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.polygamma(-1, p)", "polygamma(n, x) does not support negative n."),
+        ("p.mvlgamma(0)", "p has to be greater than or equal to 1"),
+        ("t.positive(b)", "on a bool tensor is not supported."),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -112,20 +112,26 @@ def test_integers(expression: str) -> None:
     same(expression, i=WHOLE, j=np.array([2, 3, 4]), b=B)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("i // z", "ZeroDivisionError"),
-    ("i % z", "ZeroDivisionError"),
-    ("t.fmod(i, z)", "ZeroDivisionError"),
-    ("i // 0", "ZeroDivisionError"),
-    ("i ** -1", "Integers to negative integer powers are not allowed."),
-    ("t.div(x, y, rounding_mode='up')", "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found"),
-    ("t.clamp(x)", "At least one of 'min' or 'max' must not be None"),
-    ("x + w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-    ("x * w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-    ("t.where(i, x, y)", "where expected condition to be a boolean tensor, but got a tensor with dtype"),
-    ("x.masked_fill(i, 1)", "only supports boolean masks"),
-    ("x.masked_fill(b, y)", "only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("i // z", "ZeroDivisionError"),
+        ("i % z", "ZeroDivisionError"),
+        ("t.fmod(i, z)", "ZeroDivisionError"),
+        ("i // 0", "ZeroDivisionError"),
+        ("i ** -1", "Integers to negative integer powers are not allowed."),
+        (
+            "t.div(x, y, rounding_mode='up')",
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found",
+        ),
+        ("t.clamp(x)", "At least one of 'min' or 'max' must not be None"),
+        ("x + w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
+        ("x * w", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
+        ("t.where(i, x, y)", "where expected condition to be a boolean tensor, but got a tensor with dtype"),
+        ("x.masked_fill(i, 1)", "only supports boolean masks"),
+        ("x.masked_fill(b, y)", "only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, y=Y, i=WHOLE, z=np.array([1, 0, 2]), w=np.ones(4, np.float32), b=B)
 

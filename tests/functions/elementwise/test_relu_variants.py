@@ -31,12 +31,15 @@ def test_same_seed_same_numbers(expression: str) -> None:
     same(f"t.manual_seed(7) and {expression}", **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.rrelu(x, 0.5, 0.3, True)", "Lower bound should be less than or equal to the upper bound"),
-    ("t.celu(x, 0)", "ZeroDivisionError: alpha cannot be 0 for CELU"),
-    ("t.alpha_dropout(x, 1.5, True)", "dropout probability has to be between 0 and 1, but got 1.5"),
-    ("t.dropout_(x * 1, -0.5, True)", "dropout probability has to be between 0 and 1, but got -0.5"),
-    ("t.feature_dropout(f, 0.5, True)", "Feature dropout requires at least 2 dimensions in the input"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.rrelu(x, 0.5, 0.3, True)", "Lower bound should be less than or equal to the upper bound"),
+        ("t.celu(x, 0)", "ZeroDivisionError: alpha cannot be 0 for CELU"),
+        ("t.alpha_dropout(x, 1.5, True)", "dropout probability has to be between 0 and 1, but got 1.5"),
+        ("t.dropout_(x * 1, -0.5, True)", "dropout probability has to be between 0 and 1, but got -0.5"),
+        ("t.feature_dropout(f, 0.5, True)", "Feature dropout requires at least 2 dimensions in the input"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)

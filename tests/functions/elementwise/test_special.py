@@ -111,12 +111,15 @@ def test_zeta() -> None:
     same("t.special.zeta(i, 2.5)", factor=5.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.frexp(i)", "torch.frexp() only supports floating-point dtypes"),
-    ("x << 1", " implemented for "),
-    ("b >> b", " implemented for "),
-    ("t.special.softmax(i, 0)", " implemented for "),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.frexp(i)", "torch.frexp() only supports floating-point dtypes"),
+        ("x << 1", " implemented for "),
+        ("b >> b", " implemented for "),
+        ("t.special.softmax(i, 0)", " implemented for "),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

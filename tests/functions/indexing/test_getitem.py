@@ -73,48 +73,51 @@ def test_assigned_values(expression: str) -> None:
     same(f"[{expression}, x, x._version][1:]", x=X, gradient=False, **BINDINGS)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("v[4]", "index 4 is out of bounds for dimension 0 with size 4"),
-    ("v[-5]", "index -5 is out of bounds for dimension 0 with size 4"),
-    ("x[0, 4]", "index 4 is out of bounds for dimension 1 with size 4"),
-    ("v[t.tensor([4])]", "index 4 is out of bounds"),
-    ("v[[0, -5]]", "is out of bounds"),
-    ("v[0, 0]", "too many indices for tensor of dimension 1"),
-    ("v[t.tensor([1.0])]", "tensors used as indices must be long, "),
-    ("v[::-1]", "step must be greater than zero"),
-    ("v[1.5]", "only integers, slices (`:`), ellipsis (`...`), None and long or"),
-    (
-        "v[t.tensor([True, False])]",
-        "The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [4] at index 0",
-    ),
-    ("x[:, t.tensor([True, False])]", "does not match the shape of the indexed tensor"),
-    (
-        "t.take_along_dim(x, g, 1)",
-        "The size of tensor a (5) must match the size of tensor b (4) at non-singleton dimension 2",
-    ),
-    ("x[[0, 1], [0, 1, 2]]", "shape mismatch: indexing"),
-    ("v.__setitem__(4, 1)", "index 4 is out of bounds for dimension 0 with size 4"),
-    ("v.__setitem__(t.tensor([0, 4]), 1)", "out of bounds"),
-    (
-        "v.__setitem__(t.tensor([0, 1]), t.ones(3, dtype=t.float64))",
-        "shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [2]",
-    ),
-    ("v.__setitem__(t.tensor([0, 1]), t.ones(2))", "Index put requires the source and destination dtypes match"),
-    ("t.tensor(1.0)[0]", ""),
-    ("t.gather(x, 0, i)", "Index tensor must have the same number of dimensions as input tensor"),
-    ("t.gather(v, 0, t.tensor([4]))", "index 4 is out of bounds for dimension 0 with size 4"),
-    ("t.gather(v, 0, t.tensor([-1]))", "index -1 is out of bounds for dimension 0 with size 4"),
-    ("t.gather(v, 0, v)", "Expected dtype int32/int64 for index"),
-    ("t.index_select(v, 0, t.tensor([4]))", "index out of range in self"),
-    ("t.index_select(v, 0, t.tensor([-1]))", "index out of range in self"),
-    ("t.index_select(x, 0, t.tensor([7]))", "index out of range in self"),
-    ("t.index_select(x, 1, t.tensor([7]))", "INDICES element is out of DATA bounds, id=7"),
-    ("t.index_select(x[:, :0], 1, t.tensor([0]))", "index_select(): self indexing axis dim should be positive"),
-    ("t.index_select(v, 0, t.tensor([[1]]))", "Index is supposed to be a vector"),
-    ("t.scatter_add(v, 0, t.tensor([7]), v)", "index 7 is out of bounds for dimension 0 with size 4"),
-    ("t.tril(v)", "must have at least 2 dimensions"),
-    ("t.masked_select(v, i)", "masked_select: expected BoolTensor"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("v[4]", "index 4 is out of bounds for dimension 0 with size 4"),
+        ("v[-5]", "index -5 is out of bounds for dimension 0 with size 4"),
+        ("x[0, 4]", "index 4 is out of bounds for dimension 1 with size 4"),
+        ("v[t.tensor([4])]", "index 4 is out of bounds"),
+        ("v[[0, -5]]", "is out of bounds"),
+        ("v[0, 0]", "too many indices for tensor of dimension 1"),
+        ("v[t.tensor([1.0])]", "tensors used as indices must be long, "),
+        ("v[::-1]", "step must be greater than zero"),
+        ("v[1.5]", "only integers, slices (`:`), ellipsis (`...`), None and long or"),
+        (
+            "v[t.tensor([True, False])]",
+            "The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [4] at index 0",
+        ),
+        ("x[:, t.tensor([True, False])]", "does not match the shape of the indexed tensor"),
+        (
+            "t.take_along_dim(x, g, 1)",
+            "The size of tensor a (5) must match the size of tensor b (4) at non-singleton dimension 2",
+        ),
+        ("x[[0, 1], [0, 1, 2]]", "shape mismatch: indexing"),
+        ("v.__setitem__(4, 1)", "index 4 is out of bounds for dimension 0 with size 4"),
+        ("v.__setitem__(t.tensor([0, 4]), 1)", "out of bounds"),
+        (
+            "v.__setitem__(t.tensor([0, 1]), t.ones(3, dtype=t.float64))",
+            "shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [2]",
+        ),
+        ("v.__setitem__(t.tensor([0, 1]), t.ones(2))", "Index put requires the source and destination dtypes match"),
+        ("t.tensor(1.0)[0]", ""),
+        ("t.gather(x, 0, i)", "Index tensor must have the same number of dimensions as input tensor"),
+        ("t.gather(v, 0, t.tensor([4]))", "index 4 is out of bounds for dimension 0 with size 4"),
+        ("t.gather(v, 0, t.tensor([-1]))", "index -1 is out of bounds for dimension 0 with size 4"),
+        ("t.gather(v, 0, v)", "Expected dtype int32/int64 for index"),
+        ("t.index_select(v, 0, t.tensor([4]))", "index out of range in self"),
+        ("t.index_select(v, 0, t.tensor([-1]))", "index out of range in self"),
+        ("t.index_select(x, 0, t.tensor([7]))", "index out of range in self"),
+        ("t.index_select(x, 1, t.tensor([7]))", "INDICES element is out of DATA bounds, id=7"),
+        ("t.index_select(x[:, :0], 1, t.tensor([0]))", "index_select(): self indexing axis dim should be positive"),
+        ("t.index_select(v, 0, t.tensor([[1]]))", "Index is supposed to be a vector"),
+        ("t.scatter_add(v, 0, t.tensor([7]), v)", "index 7 is out of bounds for dimension 0 with size 4"),
+        ("t.tril(v)", "must have at least 2 dimensions"),
+        ("t.masked_select(v, i)", "masked_select: expected BoolTensor"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, v=V, g=np.zeros((3, 3, 4), np.int64), **BINDINGS)
 
@@ -171,12 +174,15 @@ def test_places_of_an_expanded_tensor_are_written_with_a_warning() -> None:
     assert many.tolist() == [3.0, 3.0, 3.0]
 
 
-@pytest.mark.parametrize(("act", "error", "message"), [
-    (lambda x: x["a":], TypeError, "slice indices must be integers or None or have an __index__ method"),
-    (lambda x: x.sum()[0], IndexError, "invalid index of a 0-dim tensor"),
-    (lambda x: x.__delitem__(0), TypeError, "Tensor does not support deleting items"),
-    (lambda x: x[ad.tensor([99])], IndexError, "index 99 is out of bounds for dimension 0 with size"),
-])
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda x: x["a":], TypeError, "slice indices must be integers or None or have an __index__ method"),
+        (lambda x: x.sum()[0], IndexError, "invalid index of a 0-dim tensor"),
+        (lambda x: x.__delitem__(0), TypeError, "Tensor does not support deleting items"),
+        (lambda x: x[ad.tensor([99])], IndexError, "index 99 is out of bounds for dimension 0 with size"),
+    ],
+)
 def test_what_is_no_index_is_refused(act: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         act(ad.tensor(X))

@@ -20,12 +20,15 @@ def test_values(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.unravel_index(m, (3, 4))", "expected 'indices' to be integer dtype, but got"),
-    ("t.unravel_index(i, (3, -4))", "'shape' cannot have negative values, but got (3, -4)"),
-    ("t.unravel_index(i, (3.0, 4))", "expected 'shape' sequence to only contain ints, but got <class 'float'>"),
-    ("t.unravel_index(i, i)", "expected 'shape' to be int or sequence of ints, but got"),
-    ("i.nonzero_static(size=-2)", "nonzero_static: 'size' must be an non-negative integer"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.unravel_index(m, (3, 4))", "expected 'indices' to be integer dtype, but got"),
+        ("t.unravel_index(i, (3, -4))", "'shape' cannot have negative values, but got (3, -4)"),
+        ("t.unravel_index(i, (3.0, 4))", "expected 'shape' sequence to only contain ints, but got <class 'float'>"),
+        ("t.unravel_index(i, i)", "expected 'shape' to be int or sequence of ints, but got"),
+        ("i.nonzero_static(size=-2)", "nonzero_static: 'size' must be an non-negative integer"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)

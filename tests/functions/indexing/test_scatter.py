@@ -105,22 +105,25 @@ def test_names_of_nodes(expression: str) -> None:
     same_node(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.scatter(0, i + 5, y)", "is out of bounds for dimension 0 with size 3"),
-    ("x.scatter(0, j, y.to(t.float32))", "scatter(): Expected self.dtype to be equal to src.dtype"),
-    ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
-    ("x.index_add(0, i, y)", "Index"),
-    ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
-    ("v.index_add(0, r - 3, v[:2])", "index"),
-    ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
-    ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
-    ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),
-    ("x.masked_scatter(k.long(), y)", "masked_scatter_ only supports boolean masks"),
-    ("x.masked_scatter(k, v[:2])", "Number of elements of source < number of ones in mask"),
-    ("x.take(t.tensor([12]))", "out of range: tried to access index 12"),
-    ("x.put(r, v)", "Expected source and index to have the same number of elements"),
-    ("v.clone().detach().fill_diagonal_(1)", "dimensions must larger than 1"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.scatter(0, i + 5, y)", "is out of bounds for dimension 0 with size 3"),
+        ("x.scatter(0, j, y.to(t.float32))", "scatter(): Expected self.dtype to be equal to src.dtype"),
+        ("x.scatter(0, i, y, reduce='max')", "reduce argument must be either add or multiply."),
+        ("x.index_add(0, i, y)", "Index"),
+        ("x.index_add(0, r, y.to(t.float32)[:2])", "must have the same scalar type"),
+        ("v.index_add(0, r - 3, v[:2])", "index"),
+        ("x.index_copy(0, r - 3, y[:2])", "is out of bounds for dimension 0 with size 3"),
+        ("x.scatter_add(0, j, y.to(t.float32))", "Expected self.dtype to be equal to src.dtype"),
+        ("x.index_fill(0, r, v)", "index_fill_ only supports a 0-dimensional value tensor"),
+        ("x.masked_scatter(k.long(), y)", "masked_scatter_ only supports boolean masks"),
+        ("x.masked_scatter(k, v[:2])", "Number of elements of source < number of ones in mask"),
+        ("x.take(t.tensor([12]))", "out of range: tried to access index 12"),
+        ("x.put(r, v)", "Expected source and index to have the same number of elements"),
+        ("v.clone().detach().fill_diagonal_(1)", "dimensions must larger than 1"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -48,18 +48,24 @@ def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1e7 if "float()" in expression else 1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U', but got X"),
-    ("t.linalg.eigh(tall)", "linalg.eigh: A must be batches of square matrices, but they are 4 by 3 matrices"),
-    ("t.linalg.eig(wide)", "linalg.eig: A must be batches of square matrices, but they are 2 by 5 matrices"),
-    ("t.linalg.eig(bad)", "torch.linalg.eig: input tensor should not contain infs or NaNs."),
-    ("t.linalg.svd(bad)", "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin"),
-    ("t.linalg.svd(v)", "linalg.svd: The input tensor A must have at least 2 dimensions."),
-    ("t.linalg.svd(p, driver='gesvd')", "keyword argument `driver=` is only supported on CUDA inputs"),
-    ("t.lobpcg(p, 2)", "LOBPCG algorithm is not applicable when the number of A rows (=3) is smaller than 3 x"),
-    ("t.pca_lowrank(p, q=4)", "q(=4) must be non-negative integer and not greater than min(m, n)=3"),
-    ("t.pca_lowrank(p, niter=-1)", "niter(=-1) must be non-negative integer"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U', but got X"),
+        ("t.linalg.eigh(tall)", "linalg.eigh: A must be batches of square matrices, but they are 4 by 3 matrices"),
+        ("t.linalg.eig(wide)", "linalg.eig: A must be batches of square matrices, but they are 2 by 5 matrices"),
+        ("t.linalg.eig(bad)", "torch.linalg.eig: input tensor should not contain infs or NaNs."),
+        (
+            "t.linalg.svd(bad)",
+            "linalg.svd: The algorithm failed to converge because the input matrix contained non-fin",
+        ),
+        ("t.linalg.svd(v)", "linalg.svd: The input tensor A must have at least 2 dimensions."),
+        ("t.linalg.svd(p, driver='gesvd')", "keyword argument `driver=` is only supported on CUDA inputs"),
+        ("t.lobpcg(p, 2)", "LOBPCG algorithm is not applicable when the number of A rows (=3) is smaller than 3 x"),
+        ("t.pca_lowrank(p, q=4)", "q(=4) must be non-negative integer and not greater than min(m, n)=3"),
+        ("t.pca_lowrank(p, niter=-1)", "niter(=-1) must be non-negative integer"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -68,45 +68,60 @@ def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.linalg.cholesky(-p)", "linalg.cholesky: The factorization could not be completed because the input is not p"),
-    ("t.linalg.cholesky(s)", "(Batch element 1): The factorization could not be completed"),
-    ("t.linalg.cholesky(s)", "(the leading minor of order 3 is not positive-definite)"),
-    ("t.linalg.cholesky_ex(-p, check_errors=True)", "linalg.cholesky_ex: The factorization could not be completed"),
-    ("t.cholesky(-p)", "cholesky: The factorization could not be completed"),
-    ("t.linalg.lu(v)", "Expected tensor with 2 or more dimensions. Got size: [3] instead"),
-    ("t.linalg.lu(p.int())", '"lu_cpu" not implemented for'),
-    ("t.linalg.lu(p, pivot=False)", "LU without pivoting is not implemented on the CPU"),
-    ("t.linalg.lu_factor(z)", "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result"),
-    ("t.linalg.lu_factor_ex(z, check_errors=True)", "torch.linalg.lu_factor_ex: U[1,1] is zero"),
-    ("t.linalg.lu_solve(*t.lu(p), b[:, :2])", "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)"),
-    ("t.linalg.lu_solve(p, t.tensor([1, 2, 3]), p)", "pivots should be a Tensor of scalar type torch.int32"),
-    ("t.linalg.lu_solve(*t.lu(p), p.float())", "Expected LU and B to have the same dtype"),
-    ("t.lu_unpack(p, t.tensor([1, 2, 3]))", "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"),
-    ("t.linalg.ldl_factor(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-    ("t.linalg.ldl_solve(p, t.tensor([1, 2]).int(), p)", "Expected LD.shape[:-1] and pivots.shape to be the same"),
-    ("t.linalg.qr(p, 'most')", "qr received unrecognized mode 'most'"),
-    ("t.linalg.qr(v)", "The input tensor A must have at least 2 dimensions."),
-    ("t.linalg.householder_product(v, v)", "input must have at least 2 dimensions."),
-    ("t.linalg.householder_product(wide, tau)", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
-    ("t.linalg.householder_product(p, t.ones(4))", "input.shape[-1] must be greater than or equal to tau.shape[-1]"),
-    ("t.linalg.householder_product(tall, tau[0])", "Expected tau to have one dimension less than input"),
-    ("t.ormqr(a, tau, t.ones(2, 2, 3).double())", "other.shape[-2] must be equal to input.shape[-2]"),
-    ("t.cholesky_solve(v, p)", "b should have at least 2 dimensions, but has 1 dimensions instead"),
-    ("t.cholesky_solve(z, p)", "each A matrix is 3 by 3 but each b matrix is 2 by 2"),
-    ("t.cholesky_inverse(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-    ("t.geqrf(v)", "torch.geqrf: input must have at least 2 dimensions."),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        (
+            "t.linalg.cholesky(-p)",
+            "linalg.cholesky: The factorization could not be completed because the input is not p",
+        ),
+        ("t.linalg.cholesky(s)", "(Batch element 1): The factorization could not be completed"),
+        ("t.linalg.cholesky(s)", "(the leading minor of order 3 is not positive-definite)"),
+        ("t.linalg.cholesky_ex(-p, check_errors=True)", "linalg.cholesky_ex: The factorization could not be completed"),
+        ("t.cholesky(-p)", "cholesky: The factorization could not be completed"),
+        ("t.linalg.lu(v)", "Expected tensor with 2 or more dimensions. Got size: [3] instead"),
+        ("t.linalg.lu(p.int())", '"lu_cpu" not implemented for'),
+        ("t.linalg.lu(p, pivot=False)", "LU without pivoting is not implemented on the CPU"),
+        ("t.linalg.lu_factor(z)", "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result"),
+        ("t.linalg.lu_factor_ex(z, check_errors=True)", "torch.linalg.lu_factor_ex: U[1,1] is zero"),
+        (
+            "t.linalg.lu_solve(*t.lu(p), b[:, :2])",
+            "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x2)",
+        ),
+        ("t.linalg.lu_solve(p, t.tensor([1, 2, 3]), p)", "pivots should be a Tensor of scalar type torch.int32"),
+        ("t.linalg.lu_solve(*t.lu(p), p.float())", "Expected LU and B to have the same dtype"),
+        ("t.lu_unpack(p, t.tensor([1, 2, 3]))", "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"),
+        ("t.linalg.ldl_factor(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+        ("t.linalg.ldl_solve(p, t.tensor([1, 2]).int(), p)", "Expected LD.shape[:-1] and pivots.shape to be the same"),
+        ("t.linalg.qr(p, 'most')", "qr received unrecognized mode 'most'"),
+        ("t.linalg.qr(v)", "The input tensor A must have at least 2 dimensions."),
+        ("t.linalg.householder_product(v, v)", "input must have at least 2 dimensions."),
+        ("t.linalg.householder_product(wide, tau)", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
+        (
+            "t.linalg.householder_product(p, t.ones(4))",
+            "input.shape[-1] must be greater than or equal to tau.shape[-1]",
+        ),
+        ("t.linalg.householder_product(tall, tau[0])", "Expected tau to have one dimension less than input"),
+        ("t.ormqr(a, tau, t.ones(2, 2, 3).double())", "other.shape[-2] must be equal to input.shape[-2]"),
+        ("t.cholesky_solve(v, p)", "b should have at least 2 dimensions, but has 1 dimensions instead"),
+        ("t.cholesky_solve(z, p)", "each A matrix is 3 by 3 but each b matrix is 2 by 2"),
+        ("t.cholesky_inverse(tall)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+        ("t.geqrf(v)", "torch.geqrf: input must have at least 2 dimensions."),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 
 
-@pytest.mark.parametrize("message", [
-    "linalg.qr(tall, 'complete').Q: not differentiable when mode='complete' and nrows > ncols",
-    "linalg.qr(tall, 'r').R: depends on Q, which is not computed when mode='r'",
-    "geqrf(tall).a: derivative for geqrf is not implemented",
-    "linalg.ldl_factor(p).LD: derivative for ldl is not implemented",
-])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "linalg.qr(tall, 'complete').Q: not differentiable when mode='complete' and nrows > ncols",
+        "linalg.qr(tall, 'r').R: depends on Q, which is not computed when mode='r'",
+        "geqrf(tall).a: derivative for geqrf is not implemented",
+        "linalg.ldl_factor(p).LD: derivative for ldl is not implemented",
+    ],
+)
 def test_what_has_no_gradient_says_so(message: str) -> None:
     call, _, words = message.partition(": ")
     tensors = {name: ad.tensor(GIVEN[name], requires_grad=True) for name in ("tall", "p")}

@@ -72,32 +72,41 @@ def test_einsum(expression: str) -> None:
     same(expression, a=A, b=B, v=V, w=W, p=P, q=Q, factor=30, **operands)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("a @ a", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
-    ("a @ t.tensor(1.0, dtype=t.float64)", "both arguments to matmul need to be at least 1D, but they are 2D and 0D"),
-    ("t.mm(a, v)", "must be a matrix"),
-    ("t.dot(v, w)", "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements"),
-    ("t.dot(a, a)", "1D tensors expected, but got 2D and 2D tensors"),
-    ("t.outer(a, v)", "outer: Expected 1-D argument self, but got 2-D"),
-    ("a @ b.to(t.float32)", "to have the same dtype, but got: "),
-    ("t.nn.functional.linear(a, a[:, :2])", "mat1 and mat2 shapes cannot be multiplied"),
-    (
-        "t.einsum('ij,kj->ik', a, b)",
-        "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
-    ),
-    (
-        "t.einsum('ijk->i', a)",
-        "einsum(): the number of subscripts in the equation (3) does not match the number of dimensions (2)",
-    ),
-    ("t.einsum('ij->k', a)", "einsum(): output subscript k does not appear in the equation for any input operand"),
-    (
-        "t.einsum('i1->i', a)",
-        "einsum(): invalid subscript given at index 1 in the equation string, subscripts must be in [a-zA-Z]",
-    ),
-    ("t.einsum('ij,ij', a)", "einsum(): fewer operands were provided than specified in the equation"),
-    ("t.einsum('ij', a, a)", "einsum(): more operands were provided than specified in the equation"),
-    ("t.einsum('ij->ii', a)", "einsum(): output subscript i appears more than once in the output"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("a @ a", "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
+        (
+            "a @ t.tensor(1.0, dtype=t.float64)",
+            "both arguments to matmul need to be at least 1D, but they are 2D and 0D",
+        ),
+        ("t.mm(a, v)", "must be a matrix"),
+        (
+            "t.dot(v, w)",
+            "inconsistent tensor size, expected tensor [3] and src [2] to have the same number of elements",
+        ),
+        ("t.dot(a, a)", "1D tensors expected, but got 2D and 2D tensors"),
+        ("t.outer(a, v)", "outer: Expected 1-D argument self, but got 2-D"),
+        ("a @ b.to(t.float32)", "to have the same dtype, but got: "),
+        ("t.nn.functional.linear(a, a[:, :2])", "mat1 and mat2 shapes cannot be multiplied"),
+        (
+            "t.einsum('ij,kj->ik', a, b)",
+            "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
+        ),
+        (
+            "t.einsum('ijk->i', a)",
+            "einsum(): the number of subscripts in the equation (3) does not match the number of dimensions (2)",
+        ),
+        ("t.einsum('ij->k', a)", "einsum(): output subscript k does not appear in the equation for any input operand"),
+        (
+            "t.einsum('i1->i', a)",
+            "einsum(): invalid subscript given at index 1 in the equation string, subscripts must be in [a-zA-Z]",
+        ),
+        ("t.einsum('ij,ij', a)", "einsum(): fewer operands were provided than specified in the equation"),
+        ("t.einsum('ij', a, a)", "einsum(): more operands were provided than specified in the equation"),
+        ("t.einsum('ij->ii', a)", "einsum(): output subscript i appears more than once in the output"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, a=A, b=B, v=V, w=W)
 

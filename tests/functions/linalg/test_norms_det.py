@@ -70,41 +70,53 @@ def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.linalg.vector_norm(v, 'fro')", "argument 'ord' (position 2) must be Number, not str"),
-    ("t.linalg.vector_norm(empty, inf)", "cannot compute the inf norm on an empty tensor because the operation"),
-    ("t.linalg.vector_norm(i)", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got"),
-    ("t.linalg.vector_norm(v, dtype=t.float32)", "should be convertible without narrowing to the specified dtype"),
-    ("t.linalg.matrix_norm(v)", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."),
-    ("t.linalg.matrix_norm(w, 'x')", "linalg.matrix_norm: Order x not supported."),
-    ("t.linalg.matrix_norm(w, 3)", "linalg.matrix_norm: Order 3 not supported."),
-    ("t.linalg.matrix_norm(w, dim=(0, 0))", "linalg.matrix_norm: dims must be different. Got (0, 0)"),
-    ("t.linalg.matrix_norm(i)", "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got"),
-    ("t.linalg.matrix_norm(w, dim=0)", "linalg_matrix_norm()"),
-    ("t.linalg.norm(v, 'nuc')", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."),
-    (
-        "t.linalg.norm(four, 2, dim=(0, 1, 2))",
-        "linalg.norm: If dim is specified, it must be of length 1 or 2. Got [0, 1, 2]",
-    ),
-    ("t.linalg.cond(w, 1)", "linalg.cond(ord=1): A must be batches of square matrices, but they are 4 by 2 matrices"),
-    ("t.linalg.cond(p, 3)", "linalg.cond got an invalid norm type: 3"),
-    ("t.linalg.cond(v)", "linalg.cond: The input tensor must have at least 2 dimensions."),
-    ("t.frobenius_norm(four, (0, 1, 2))", "Expected at most 2 dimensions, but got 3 dimensions instead."),
-    ("t.linalg.det(i)", "linalg.det: Expected a floating point or complex tensor as input. Got"),
-    ("t.linalg.matrix_exp(w)", "linalg.matrix_exp: A must be batches of square matrices, but they are 4 by 2"),
-    ("t.linalg.matrix_power(w, 2)", "linalg.matrix_power: A must be batches of square matrices, but they are 4 by 2"),
-    ("t.linalg.matrix_power(p, 1.5)", "linalg_matrix_power(): argument 'n' (position 2) must be int, not float"),
-    ("t.linalg.matrix_power(z, -1)", "linalg.inv: The diagonal element 1 is zero"),
-    ("t.linalg.multi_dot([w])", "multi_dot(): expected at least 2 tensors but got 1"),
-    ("t.linalg.multi_dot([w, w])", "multi_dot(): tensors 0 and 1 with shapes [4, 2] and [4, 2] cannot be multiplied"),
-    ("t.linalg.multi_dot([w, a, v])", "multi_dot(): tensor 1 must be 2D but got 3D"),
-    ("t.chain_matmul()", "chain_matmul(): Expected one or more matrices"),
-    ("t.linalg.vecdot(x, x.float())", "Expected x and y to have the same dtype"),
-    ("t.linalg.vecdot(i, i)", "linalg.vecdot: Expected a floating point or complex tensor as input. Got"),
-    ("t.linalg.vecdot(x, u)", "The size of tensor a (3) must match the size of tensor b (2)"),
-    ("t.linalg.vander(v, N=1)", "N must be greater than 1."),
-    ("t.linalg.cross(w, w)", "must have length 3. Got 2 and 2"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.linalg.vector_norm(v, 'fro')", "argument 'ord' (position 2) must be Number, not str"),
+        ("t.linalg.vector_norm(empty, inf)", "cannot compute the inf norm on an empty tensor because the operation"),
+        ("t.linalg.vector_norm(i)", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got"),
+        ("t.linalg.vector_norm(v, dtype=t.float32)", "should be convertible without narrowing to the specified dtype"),
+        ("t.linalg.matrix_norm(v)", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."),
+        ("t.linalg.matrix_norm(w, 'x')", "linalg.matrix_norm: Order x not supported."),
+        ("t.linalg.matrix_norm(w, 3)", "linalg.matrix_norm: Order 3 not supported."),
+        ("t.linalg.matrix_norm(w, dim=(0, 0))", "linalg.matrix_norm: dims must be different. Got (0, 0)"),
+        ("t.linalg.matrix_norm(i)", "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got"),
+        ("t.linalg.matrix_norm(w, dim=0)", "linalg_matrix_norm()"),
+        ("t.linalg.norm(v, 'nuc')", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."),
+        (
+            "t.linalg.norm(four, 2, dim=(0, 1, 2))",
+            "linalg.norm: If dim is specified, it must be of length 1 or 2. Got [0, 1, 2]",
+        ),
+        (
+            "t.linalg.cond(w, 1)",
+            "linalg.cond(ord=1): A must be batches of square matrices, but they are 4 by 2 matrices",
+        ),
+        ("t.linalg.cond(p, 3)", "linalg.cond got an invalid norm type: 3"),
+        ("t.linalg.cond(v)", "linalg.cond: The input tensor must have at least 2 dimensions."),
+        ("t.frobenius_norm(four, (0, 1, 2))", "Expected at most 2 dimensions, but got 3 dimensions instead."),
+        ("t.linalg.det(i)", "linalg.det: Expected a floating point or complex tensor as input. Got"),
+        ("t.linalg.matrix_exp(w)", "linalg.matrix_exp: A must be batches of square matrices, but they are 4 by 2"),
+        (
+            "t.linalg.matrix_power(w, 2)",
+            "linalg.matrix_power: A must be batches of square matrices, but they are 4 by 2",
+        ),
+        ("t.linalg.matrix_power(p, 1.5)", "linalg_matrix_power(): argument 'n' (position 2) must be int, not float"),
+        ("t.linalg.matrix_power(z, -1)", "linalg.inv: The diagonal element 1 is zero"),
+        ("t.linalg.multi_dot([w])", "multi_dot(): expected at least 2 tensors but got 1"),
+        (
+            "t.linalg.multi_dot([w, w])",
+            "multi_dot(): tensors 0 and 1 with shapes [4, 2] and [4, 2] cannot be multiplied",
+        ),
+        ("t.linalg.multi_dot([w, a, v])", "multi_dot(): tensor 1 must be 2D but got 3D"),
+        ("t.chain_matmul()", "chain_matmul(): Expected one or more matrices"),
+        ("t.linalg.vecdot(x, x.float())", "Expected x and y to have the same dtype"),
+        ("t.linalg.vecdot(i, i)", "linalg.vecdot: Expected a floating point or complex tensor as input. Got"),
+        ("t.linalg.vecdot(x, u)", "The size of tensor a (3) must match the size of tensor b (2)"),
+        ("t.linalg.vander(v, N=1)", "N must be greater than 1."),
+        ("t.linalg.cross(w, w)", "must have length 3. Got 2 and 2"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

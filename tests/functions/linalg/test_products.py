@@ -42,19 +42,22 @@ def test_values_and_gradients(expression: str) -> None:
     same(expression, factor=100.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.addmv(v, q, q)", "vector"),
-    ("t.addr(c, v, v)", "expand"),
-    ("t.inner(a, w)", "the last dimension must match on both input tensors but got shapes [2, 3]"),
-    ("t.tensordot(a, w, 1)", "contracted dimensions need to match, but first has size 3 in dim -1"),
-    ("t.cross(a, b, dim=0)", "inputs dimension 0 must have length 3."),
-    ("t.cdist(v, q)", "cdist only supports at least 2D tensors, X1 got: 1D"),
-    ("t.cdist(a, c)", "X1 and X2 must have the same number of columns. X1: 3 X2: 4"),
-    ("t.pdist(c)", "pdist only supports 2D tensors, got: 3D"),
-    ("t.pdist(q, -1)", "pdist only supports non-negative p values"),
-    ("a.renorm(-1, 0, 1)", "non-positive-norm not supported"),
-    ("t.vander(a)", "x must be a one-dimensional"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.addmv(v, q, q)", "vector"),
+        ("t.addr(c, v, v)", "expand"),
+        ("t.inner(a, w)", "the last dimension must match on both input tensors but got shapes [2, 3]"),
+        ("t.tensordot(a, w, 1)", "contracted dimensions need to match, but first has size 3 in dim -1"),
+        ("t.cross(a, b, dim=0)", "inputs dimension 0 must have length 3."),
+        ("t.cdist(v, q)", "cdist only supports at least 2D tensors, X1 got: 1D"),
+        ("t.cdist(a, c)", "X1 and X2 must have the same number of columns. X1: 3 X2: 4"),
+        ("t.pdist(c)", "pdist only supports 2D tensors, got: 3D"),
+        ("t.pdist(q, -1)", "pdist only supports non-negative p values"),
+        ("a.renorm(-1, 0, 1)", "non-positive-norm not supported"),
+        ("t.vander(a)", "x must be a one-dimensional"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

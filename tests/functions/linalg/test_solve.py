@@ -76,33 +76,36 @@ def test_values(expression: str) -> None:
     same(expression, gradient=False, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.linalg.inv(z)", "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because"),
-    ("t.linalg.inv(mixed)", "linalg.inv: (Batch element 1): The diagonal element 2 is zero"),
-    ("t.linalg.inv_ex(z, check_errors=True)", "linalg.inv_ex: The diagonal element 1 is zero"),
-    ("t.linalg.solve(z, v)", "torch.linalg.solve: The solver failed because the input matrix is singular."),
-    ("t.linalg.solve(mixed, b)", "torch.linalg.solve: (Batch element 1): The solver failed because the input"),
-    ("t.linalg.solve_ex(z, v, check_errors=True)", "torch.linalg.solve_ex: The solver failed because the input"),
-    ("t.linalg.solve(a, b.float())", "linalg.solve: Expected A and B to have the same dtype"),
-    ("t.linalg.solve(a, a[:, 0], left=False)", "for the equation XA = B (3x3 and 3x1)"),
-    ("t.linalg.solve(tall, b)", "linalg.solve: A must be batches of square matrices, but they are 4 by 3 matrices"),
-    ("t.linalg.inv(p.half())", "linalg.inv: Low precision dtypes not supported. Got"),
-    ("t.linalg.inv(p.int())", "linalg.inv: Expected a floating point or complex tensor as input. Got"),
-    ("t.linalg.solve_triangular(tall, b, upper=True)", "A must be batches of square matrices, but they are 4 by 3"),
-    ("t.linalg.solve_triangular(p, v, upper=True)", "The input tensor B must have at least 2 dimensions."),
-    ("t.linalg.solve_triangular(p, tall, upper=True)", "for the equation AX = B (3x3 and 4x3)"),
-    ("t.triangular_solve(v, p)", "Expected b to have at least 2 dimensions, but it has 1 dimensions instead"),
-    ("t.linalg.pinv(v)", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
-    ("t.linalg.pinv(tall, hermitian=True)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
-    ("t.linalg.matrix_rank(v)", "The input tensor input must have at least 2 dimensions."),
-    ("t.linalg.lstsq(v, c)", "torch.linalg.lstsq: input must have at least 2 dimensions."),
-    ("t.linalg.lstsq(tall, b)", "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"),
-    ("t.linalg.lstsq(tall, c, driver='x')", "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"),
-    ("t.linalg.tensorinv(cube, ind=0)", "Expected a strictly positive integer for 'ind', but got 0"),
-    ("t.linalg.tensorinv(cube, ind=1)", "prod(self.shape[ind:]) == prod(self.shape[:ind]), but got 18 != 2"),
-    ("t.linalg.tensorsolve(mid, face)", "Expected self to satisfy the requirement prod(self.shape[other.ndim:])"),
-    ("t.linalg.inv(a.requires_grad_(), out=a * 1)", "functions with out=... arguments don't support automatic"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.linalg.inv(z)", "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because"),
+        ("t.linalg.inv(mixed)", "linalg.inv: (Batch element 1): The diagonal element 2 is zero"),
+        ("t.linalg.inv_ex(z, check_errors=True)", "linalg.inv_ex: The diagonal element 1 is zero"),
+        ("t.linalg.solve(z, v)", "torch.linalg.solve: The solver failed because the input matrix is singular."),
+        ("t.linalg.solve(mixed, b)", "torch.linalg.solve: (Batch element 1): The solver failed because the input"),
+        ("t.linalg.solve_ex(z, v, check_errors=True)", "torch.linalg.solve_ex: The solver failed because the input"),
+        ("t.linalg.solve(a, b.float())", "linalg.solve: Expected A and B to have the same dtype"),
+        ("t.linalg.solve(a, a[:, 0], left=False)", "for the equation XA = B (3x3 and 3x1)"),
+        ("t.linalg.solve(tall, b)", "linalg.solve: A must be batches of square matrices, but they are 4 by 3 matrices"),
+        ("t.linalg.inv(p.half())", "linalg.inv: Low precision dtypes not supported. Got"),
+        ("t.linalg.inv(p.int())", "linalg.inv: Expected a floating point or complex tensor as input. Got"),
+        ("t.linalg.solve_triangular(tall, b, upper=True)", "A must be batches of square matrices, but they are 4 by 3"),
+        ("t.linalg.solve_triangular(p, v, upper=True)", "The input tensor B must have at least 2 dimensions."),
+        ("t.linalg.solve_triangular(p, tall, upper=True)", "for the equation AX = B (3x3 and 4x3)"),
+        ("t.triangular_solve(v, p)", "Expected b to have at least 2 dimensions, but it has 1 dimensions instead"),
+        ("t.linalg.pinv(v)", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
+        ("t.linalg.pinv(tall, hermitian=True)", "A must be batches of square matrices, but they are 4 by 3 matrices"),
+        ("t.linalg.matrix_rank(v)", "The input tensor input must have at least 2 dimensions."),
+        ("t.linalg.lstsq(v, c)", "torch.linalg.lstsq: input must have at least 2 dimensions."),
+        ("t.linalg.lstsq(tall, b)", "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"),
+        ("t.linalg.lstsq(tall, c, driver='x')", "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"),
+        ("t.linalg.tensorinv(cube, ind=0)", "Expected a strictly positive integer for 'ind', but got 0"),
+        ("t.linalg.tensorinv(cube, ind=1)", "prod(self.shape[ind:]) == prod(self.shape[:ind]), but got 18 != 2"),
+        ("t.linalg.tensorsolve(mid, face)", "Expected self to satisfy the requirement prod(self.shape[other.ndim:])"),
+        ("t.linalg.inv(a.requires_grad_(), out=a * 1)", "functions with out=... arguments don't support automatic"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -39,16 +39,19 @@ def test_values_and_gradients(expression: str) -> None:
     same(expression, factor=1000.0, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.linalg.inv(v)", "The input tensor A must have at least 2 dimensions."),
-    ("t.linalg.det(w)", "A must be batches of square matrices, but they are 4 by 2 matrices"),
-    ("t.linalg.solve(p, w)", "linalg.solve: Incompatible shapes of A and B for the equation AX = B"),
-    ("t.linalg.qr(a, 'most')", "qr received unrecognized mode 'most'"),
-    ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U'"),
-    ("t.linalg.norm(a, 2)", "If dim is not specified but ord is, the input must be 1D or 2D. Got 3D."),
-    ("t.linalg.cross(p, v)", "inputs must have the same number of dimensions"),
-    ("t.linalg.matrix_norm(w, 3)", "linalg.matrix_norm: Order 3 not supported."),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.linalg.inv(v)", "The input tensor A must have at least 2 dimensions."),
+        ("t.linalg.det(w)", "A must be batches of square matrices, but they are 4 by 2 matrices"),
+        ("t.linalg.solve(p, w)", "linalg.solve: Incompatible shapes of A and B for the equation AX = B"),
+        ("t.linalg.qr(a, 'most')", "qr received unrecognized mode 'most'"),
+        ("t.linalg.eigh(p, 'X')", "Expected UPLO argument to be 'L' or 'U'"),
+        ("t.linalg.norm(a, 2)", "If dim is not specified but ord is, the input must be 1D or 2D. Got 3D."),
+        ("t.linalg.cross(p, v)", "inputs must have the same number of dimensions"),
+        ("t.linalg.matrix_norm(w, 3)", "linalg.matrix_norm: Order 3 not supported."),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

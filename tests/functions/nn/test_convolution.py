@@ -75,7 +75,12 @@ def test_errors() -> None:
     same_error("t.nn.functional.conv2d(x, w, stride=2, padding='same')", head, x=x, w=w)
     same_error("t.nn.functional.conv2d(x, w, padding='full')", "nvalid padding string", x=x, w=w)
     for call in (
-        "x, w, v", "x, w.float()", "x, w, b, groups=0", "x, w, b, 0", "x, w, b, 1, -1", "x, w, b, dilation=0",
+        "x, w, v",
+        "x, w.float()",
+        "x, w, b, groups=0",
+        "x, w, b, 0",
+        "x, w, b, 1, -1",
+        "x, w, b, dilation=0",
         "x, w, b, (1, 1, 1)",
     ):
         same(f"t.nn.functional.conv2d({call})", x=x, w=w, b=b, v=normal(3))

@@ -32,24 +32,27 @@ def test_values_and_gradients(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.gradient(x, spacing=(2.0,), dim=(0, 1))", "spacing argument of length 1 and a dim argument of length 2."),
-    ("t.gradient(x, edge_order=3)", "only supports edge_order=1 and edge_order=2."),
-    ("t.gradient(v[:1])", "expected each dimension size to be at least edge_order+1"),
-    ("t.gradient(v[:2], edge_order=2)", "expected each dimension size to be at least edge_order+1"),
-    ("t.gradient(x, dim=(0, 0))", "dim 0 appears multiple times in the list of dims"),
-    ("t.gradient(x, spacing=(1.0, 2.0, 3.0))", "but got a list of length 3"),
-    ("t.gradient(x, dim=5)", "Dimension out of range (expected to be in range of [-2, 1], but got 5)"),
-    ("t.gradient(u)", "torch.gradient does not support uint8 input."),
-    ("t.gradient(x, spacing=(x,), dim=0)", "to have one dimension, but got an element with 2 dimensions!"),
-    ("t.gradient(b)", "bool"),
-    ("t.trapezoid(x, p)", "trapezoid: There must be one `x` value for each sample point"),
-    ("t.trapezoid(b)", "trapezoid: received a bool input for `y`, but bool is not supported"),
-    ("t.trapezoid(x, q, dx=2)", "trapezoid() received an invalid combination of arguments"),
-    ("t.trapezoid(s)", "Dimension specified as -1 but tensor has no dimensions"),
-    ("s.diff()", "diff expects input to be at least one-dimensional"),
-    ("t.cumulative_trapezoid(x, p)", "There must be one `x` value for each sample point"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.gradient(x, spacing=(2.0,), dim=(0, 1))", "spacing argument of length 1 and a dim argument of length 2."),
+        ("t.gradient(x, edge_order=3)", "only supports edge_order=1 and edge_order=2."),
+        ("t.gradient(v[:1])", "expected each dimension size to be at least edge_order+1"),
+        ("t.gradient(v[:2], edge_order=2)", "expected each dimension size to be at least edge_order+1"),
+        ("t.gradient(x, dim=(0, 0))", "dim 0 appears multiple times in the list of dims"),
+        ("t.gradient(x, spacing=(1.0, 2.0, 3.0))", "but got a list of length 3"),
+        ("t.gradient(x, dim=5)", "Dimension out of range (expected to be in range of [-2, 1], but got 5)"),
+        ("t.gradient(u)", "torch.gradient does not support uint8 input."),
+        ("t.gradient(x, spacing=(x,), dim=0)", "to have one dimension, but got an element with 2 dimensions!"),
+        ("t.gradient(b)", "bool"),
+        ("t.trapezoid(x, p)", "trapezoid: There must be one `x` value for each sample point"),
+        ("t.trapezoid(b)", "trapezoid: received a bool input for `y`, but bool is not supported"),
+        ("t.trapezoid(x, q, dx=2)", "trapezoid() received an invalid combination of arguments"),
+        ("t.trapezoid(s)", "Dimension specified as -1 but tensor has no dimensions"),
+        ("s.diff()", "diff expects input to be at least one-dimensional"),
+        ("t.cumulative_trapezoid(x, p)", "There must be one `x` value for each sample point"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -120,22 +120,25 @@ def test_forms(expression: str) -> None:
     same(expression, x=X, s=np.array(1.5), factor=10)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("t.sum(x, 3)", "Dimension out of range (expected to be in range of [-3, 2], but got 3)"),
-    ("t.max(x, -4)", "Dimension out of range (expected to be in range of [-3, 2], but got -4)"),
-    ("t.sum(x, (0, 0))", "dim 0 appears multiple times in the list of dims"),
-    ("t.sum(x, (1, -2))", "dim 1 appears multiple times in the list of dims"),
-    ("t.mean(i)", "mean(): could not infer output dtype."),
-    ("t.std(i)", "std and var only support floating point and complex dtypes"),
-    ("t.norm(i)", "Expected a floating point or complex tensor as input."),
-    ("t.amax(e)", "amax(): Expected reduction dim to be specified for input.numel() == 0."),
-    ("t.max(e)", "max(): Expected reduction dim to be specified for input.numel() == 0."),
-    ("t.max(e, 1)", "max(): Expected reduction dim 1 to have non-zero size."),
-    ("t.amin(e, 1)", "amin(): Expected reduction dim 1 to have non-zero size."),
-    ("t.argmax(e)", "argmax(): Expected reduction dim to be specified for input.numel() == 0."),
-    ("t.argmin(b)", "does not support bool input"),
-    ("t.topk(x, 5)", "selected index k out of range"),
-    ("t.cumsum(x, 5)", "Dimension out of range"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("t.sum(x, 3)", "Dimension out of range (expected to be in range of [-3, 2], but got 3)"),
+        ("t.max(x, -4)", "Dimension out of range (expected to be in range of [-3, 2], but got -4)"),
+        ("t.sum(x, (0, 0))", "dim 0 appears multiple times in the list of dims"),
+        ("t.sum(x, (1, -2))", "dim 1 appears multiple times in the list of dims"),
+        ("t.mean(i)", "mean(): could not infer output dtype."),
+        ("t.std(i)", "std and var only support floating point and complex dtypes"),
+        ("t.norm(i)", "Expected a floating point or complex tensor as input."),
+        ("t.amax(e)", "amax(): Expected reduction dim to be specified for input.numel() == 0."),
+        ("t.max(e)", "max(): Expected reduction dim to be specified for input.numel() == 0."),
+        ("t.max(e, 1)", "max(): Expected reduction dim 1 to have non-zero size."),
+        ("t.amin(e, 1)", "amin(): Expected reduction dim 1 to have non-zero size."),
+        ("t.argmax(e)", "argmax(): Expected reduction dim to be specified for input.numel() == 0."),
+        ("t.argmin(b)", "does not support bool input"),
+        ("t.topk(x, 5)", "selected index k out of range"),
+        ("t.cumsum(x, 5)", "Dimension out of range"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, i=WHOLE, b=B, e=np.zeros((2, 0)))

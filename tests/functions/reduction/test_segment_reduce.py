@@ -29,16 +29,22 @@ def test_values_and_gradients(how: str, call: str) -> None:
     same(f"t.segment_reduce({call.format(how)})", **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("d, 'sum', lengths=short", "Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)"),
-    ("d, 'sum', lengths=short * -1 + 5", "Expected all rows of lengths along axis to sum to data.size"),
-    ("d, 'sum', lengths=l - 1", "lengths contains negative value!"),
-    ("d, 'sum'", "segment_reduce(): Either lengths or offsets must be defined."),
-    ("d, 'middle', lengths=l", "reduce argument must be either sum, prod, mean, amax or amin, got middle"),
-    ("d, 'sum', lengths=l, axis=1", "segment_reduce(): Expected axis to be the last dimension of lengths but got 1."),
-    ("d, 'sum', indices=l", "segment_reduce(): indices based reduction is not supported yet."),
-    ("ints, 'sum', lengths=l", " not implemented for "),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("d, 'sum', lengths=short", "Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)"),
+        ("d, 'sum', lengths=short * -1 + 5", "Expected all rows of lengths along axis to sum to data.size"),
+        ("d, 'sum', lengths=l - 1", "lengths contains negative value!"),
+        ("d, 'sum'", "segment_reduce(): Either lengths or offsets must be defined."),
+        ("d, 'middle', lengths=l", "reduce argument must be either sum, prod, mean, amax or amin, got middle"),
+        (
+            "d, 'sum', lengths=l, axis=1",
+            "segment_reduce(): Expected axis to be the last dimension of lengths but got 1.",
+        ),
+        ("d, 'sum', indices=l", "segment_reduce(): indices based reduction is not supported yet."),
+        ("ints, 'sum', lengths=l", " not implemented for "),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(f"t.segment_reduce({expression})", head, **GIVEN)
 

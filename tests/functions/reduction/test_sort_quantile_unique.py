@@ -45,18 +45,21 @@ def test_values(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.kthvalue(9)", "selected number k out of range for dimension 2"),
-    ("i.quantile(0.5)", "quantile() input tensor must be either float or double dtype"),
-    ("x.quantile(0.5, interpolation='most')", "quantile() interpolation must be one of linear, lower, higher"),
-    ("t.searchsorted(b, v, side='middle')", "side can only be 'left' or 'right' but got middle"),
-    ("t.bucketize(v, x)", "boundaries tensor must be 1 dimension, but got dim(3)"),
-    ("v.quantile(t.tensor([0.5], dtype=t.float32))", "q tensor must be same dtype as the input tensor"),
-    ("v[:0].mode()", "Expected reduction dim 0 to have non-zero size"),
-    ("m[:, :0].mode(1)", "Expected reduction dim 1 to have non-zero size"),
-    ("t.searchsorted(b, v, right=True, side='left')", "side and right can't be set to opposites"),
-    ("t.searchsorted(s, s)", "boundaries tensor"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.kthvalue(9)", "selected number k out of range for dimension 2"),
+        ("i.quantile(0.5)", "quantile() input tensor must be either float or double dtype"),
+        ("x.quantile(0.5, interpolation='most')", "quantile() interpolation must be one of linear, lower, higher"),
+        ("t.searchsorted(b, v, side='middle')", "side can only be 'left' or 'right' but got middle"),
+        ("t.bucketize(v, x)", "boundaries tensor must be 1 dimension, but got dim(3)"),
+        ("v.quantile(t.tensor([0.5], dtype=t.float32))", "q tensor must be same dtype as the input tensor"),
+        ("v[:0].mode()", "Expected reduction dim 0 to have non-zero size"),
+        ("m[:, :0].mode(1)", "Expected reduction dim 1 to have non-zero size"),
+        ("t.searchsorted(b, v, right=True, side='left')", "side and right can't be set to opposites"),
+        ("t.searchsorted(s, s)", "boundaries tensor"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

@@ -32,16 +32,19 @@ def test_views(expression: str) -> None:
     same(expression, x=X, m=M, v=V, s=S)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.as_strided((2,), (1, 1))", "mismatch in length of strides and shape"),
-    ("x.as_strided((2,), (-1,))", "as_strided: Negative strides are not supported"),
-    ("x.as_strided((30,), (1,))", "are out of bounds for storage of size 192"),
-    ("x.diagonal(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
-    ("v.unfold(0, 9, 1)", "maximum size for tensor at dimension 0 is 7 but size is 9"),
-    ("v.unfold(0, 2, 0)", "step is 0 but must be > 0"),
-    ("v.unfold(0, -1, 1)", "size is -1 but must be >= 0"),
-    ("m.requires_grad_().resize_(2)", "cannot resize variables that require grad"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.as_strided((2,), (1, 1))", "mismatch in length of strides and shape"),
+        ("x.as_strided((2,), (-1,))", "as_strided: Negative strides are not supported"),
+        ("x.as_strided((30,), (1,))", "are out of bounds for storage of size 192"),
+        ("x.diagonal(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
+        ("v.unfold(0, 9, 1)", "maximum size for tensor at dimension 0 is 7 but size is 9"),
+        ("v.unfold(0, 2, 0)", "step is 0 but must be > 0"),
+        ("v.unfold(0, -1, 1)", "size is -1 but must be >= 0"),
+        ("m.requires_grad_().resize_(2)", "cannot resize variables that require grad"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, m=M, v=V)
 

@@ -42,24 +42,27 @@ def test_arrangement(expression: str) -> None:
     same(expression, **GIVEN)
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.diag()", "Supports 1D or 2D tensors"),
-    ("m.diag_embed(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
-    ("x.trace()", "expected a matrix"),
-    ("x.roll((1, 2), (0,))", "shifts and dimensions must align. shifts: 2, dims:1"),
-    ("v.rot90()", "expected total dims >= 2, but got total dims = 1"),
-    ("x.rot90(1, (0, 0))", "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0"),
-    ("x.rot90(1, (0,))", "expected total rotation dims == 2, but got dims = 1"),
-    ("v.fliplr()", "Input must be >= 2-d."),
-    ("t.meshgrid(m, v)", "Expected 0D or 1D tensor in the tensor list but got"),
-    ("t.broadcast_tensors(m, v)", "The size of tensor a (4) must match the size of tensor b (5)"),
-    ("t.combinations(m)", "Expect a 1D vector, but got shape"),
-    ("v.tensor_split(0)", "number of sections must be larger than 0"),
-    ("s.tensor_split(1)", "tensor_split expected at least a 1-dimensional tensor"),
-    ("v.hsplit(2)", "attempted to split along dimension 0, but the size of the dimension 5 is not divisible by"),
-    ("v.vsplit(2)", "requires a tensor with at least 2 dimension, but got a tensor with 1 dimensions!"),
-    ("m.select_scatter(v, 0, 1)", "expected src to have a size equal to"),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.diag()", "Supports 1D or 2D tensors"),
+        ("m.diag_embed(0, 1, 1)", "diagonal dimensions cannot be identical 1, 1"),
+        ("x.trace()", "expected a matrix"),
+        ("x.roll((1, 2), (0,))", "shifts and dimensions must align. shifts: 2, dims:1"),
+        ("v.rot90()", "expected total dims >= 2, but got total dims = 1"),
+        ("x.rot90(1, (0, 0))", "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0"),
+        ("x.rot90(1, (0,))", "expected total rotation dims == 2, but got dims = 1"),
+        ("v.fliplr()", "Input must be >= 2-d."),
+        ("t.meshgrid(m, v)", "Expected 0D or 1D tensor in the tensor list but got"),
+        ("t.broadcast_tensors(m, v)", "The size of tensor a (4) must match the size of tensor b (5)"),
+        ("t.combinations(m)", "Expect a 1D vector, but got shape"),
+        ("v.tensor_split(0)", "number of sections must be larger than 0"),
+        ("s.tensor_split(1)", "tensor_split expected at least a 1-dimensional tensor"),
+        ("v.hsplit(2)", "attempted to split along dimension 0, but the size of the dimension 5 is not divisible by"),
+        ("v.vsplit(2)", "requires a tensor with at least 2 dimension, but got a tensor with 1 dimensions!"),
+        ("m.select_scatter(v, 0, 1)", "expected src to have a size equal to"),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, **GIVEN)
 

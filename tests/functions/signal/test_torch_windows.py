@@ -37,17 +37,20 @@ def test_type_is_the_default_of_floats() -> None:
     assert windows.hann(4, dtype=ad.float64, requires_grad=True).requires_grad
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: windows.hann(-1), ValueError, "requires non-negative window length, got M=-1"),
-    (lambda: windows.gaussian(3, dtype=ad.float16), ValueError, "gaussian expects float32 or float64 dtypes"),
-    (lambda: windows.cosine(3, layout=ad.preserve_format), ValueError, "implemented for strided tensors only"),
-    (lambda: windows.exponential(3, tau=0), ValueError, "Tau must be positive, got: 0 instead."),
-    (lambda: windows.exponential(3, center=1), ValueError, "Center must be None for symmetric windows"),
-    (lambda: windows.gaussian(3, std=-1), ValueError, "Standard deviation must be positive, got: -1 instead."),
-    (lambda: windows.kaiser(3, beta=-1), ValueError, "beta must be non-negative, got: -1 instead."),
-    (lambda: windows.general_cosine(3, a=[]), ValueError, "Coefficients cannot be empty"),
-    (lambda: windows.general_cosine(3, a=0.5), TypeError, "Coefficients must be a list/tuple"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: windows.hann(-1), ValueError, "requires non-negative window length, got M=-1"),
+        (lambda: windows.gaussian(3, dtype=ad.float16), ValueError, "gaussian expects float32 or float64 dtypes"),
+        (lambda: windows.cosine(3, layout=ad.preserve_format), ValueError, "implemented for strided tensors only"),
+        (lambda: windows.exponential(3, tau=0), ValueError, "Tau must be positive, got: 0 instead."),
+        (lambda: windows.exponential(3, center=1), ValueError, "Center must be None for symmetric windows"),
+        (lambda: windows.gaussian(3, std=-1), ValueError, "Standard deviation must be positive, got: -1 instead."),
+        (lambda: windows.kaiser(3, beta=-1), ValueError, "beta must be non-negative, got: -1 instead."),
+        (lambda: windows.general_cosine(3, a=[]), ValueError, "Coefficients cannot be empty"),
+        (lambda: windows.general_cosine(3, a=0.5), TypeError, "Coefficients must be a list/tuple"),
+    ],
+)
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

@@ -21,7 +21,6 @@ class Scale(nn.Module):
         return x * 2 * scale
 
 
-
 def doubled(module: Any, args: Any) -> Any:
     return args[0] * 2
 
@@ -363,7 +362,7 @@ def test_always_call_hooks_are_given_keywords_and_the_arguments_as_they_were_the
     module.register_forward_pre_hook(lambda m, a, k: ((5,), {"scale": "wrong"}), with_kwargs=True)
     module.register_forward_pre_hook(lambda m, a: 1 / 0)
     module.register_forward_hook(note, with_kwargs=True, always_call=True)
-    with (nn.register_module_forward_hook(note, with_kwargs=True, always_call=True), pytest.raises(ZeroDivisionError)):
+    with nn.register_module_forward_hook(note, with_kwargs=True, always_call=True), pytest.raises(ZeroDivisionError):
         module(1, scale=2)
     assert seen == [((5,), {"scale": "wrong"}, None)] * 2
 

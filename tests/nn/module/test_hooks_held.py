@@ -26,7 +26,6 @@ class Scale(nn.Module):
         return x * 2 * scale
 
 
-
 def doubled(module: Any, args: Any) -> Any:
     return args[0] * 2
 

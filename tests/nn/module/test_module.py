@@ -238,11 +238,14 @@ def test_copies(twin: Any) -> None:
     assert isinstance(other.head.weight, nn.Parameter)
 
 
-@pytest.mark.parametrize("name", [
-    name
-    for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
-    if isinstance(kind, type) and FunctionModule in kind.__mro__ and name.endswith(("LU", "Loss"))
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
+        if isinstance(kind, type) and FunctionModule in kind.__mro__ and name.endswith(("LU", "Loss"))
+    ],
+)
 def test_modules_made_from_functions_are_classes_like_others(name: str) -> None:
     module = getattr(nn, name)()
     assert pickle.loads(pickle.dumps(module)).__class__ is module.__class__

@@ -116,7 +116,7 @@ class Recorder:
 @contextmanager
 def tracing() -> Iterator[Recorder]:
     recorder = Recorder()
-    with ModeScope(tracer=recorder):
+    with ModeScope(interpreter=recorder):
         yield recorder
     assert not recorder.path
 

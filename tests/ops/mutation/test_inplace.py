@@ -46,15 +46,24 @@ def test_augmented_assignment(operator: str) -> None:
     assert ad.equal(x, eval(f"a {operator[:-1]} 2", {"a": ad.tensor(np.abs(X))}))
 
 
-@pytest.mark.parametrize(("expression", "head"), [
-    ("x.add_(t.ones(4, 2, 3))", "doesn't match the broadcast shape [4, 2, 3]"),
-    ("x.add_(t.ones(4))", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-    ("i.add_(1.5)", "can't be cast to the desired output type"),
-    ("i.div_(2)", "can't be cast to the desired output type"),
-    ("x[0].expand(2, 3).add_(1)", "more than one element of the written-to tensor refers to a single memory location"),
-    ("x.requires_grad_().add_(1)", "a leaf Variable that requires grad is being used in an in-place operation."),
-    ("x.requires_grad_().zero_()", "a leaf Variable that requires grad is being used in an in-place operation."),
-])
+@pytest.mark.parametrize(
+    ("expression", "head"),
+    [
+        ("x.add_(t.ones(4, 2, 3))", "doesn't match the broadcast shape [4, 2, 3]"),
+        (
+            "x.add_(t.ones(4))",
+            "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
+        ),
+        ("i.add_(1.5)", "can't be cast to the desired output type"),
+        ("i.div_(2)", "can't be cast to the desired output type"),
+        (
+            "x[0].expand(2, 3).add_(1)",
+            "more than one element of the written-to tensor refers to a single memory location",
+        ),
+        ("x.requires_grad_().add_(1)", "a leaf Variable that requires grad is being used in an in-place operation."),
+        ("x.requires_grad_().zero_()", "a leaf Variable that requires grad is being used in an in-place operation."),
+    ],
+)
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, i=np.array([1, 2]))
 

@@ -126,29 +126,32 @@ def test_warnings() -> None:
     assert str(told[0].message) == lr_scheduler.EPOCH_DEPRECATION_WARNING
 
 
-@pytest.mark.parametrize(("name", "options", "error", "message"), [
-    ("LambdaLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
-    ("LinearLR", {"start_factor": 0}, ValueError, "Starting multiplicative factor"),
-    ("LinearLR", {"end_factor": 1.5}, ValueError, "Ending multiplicative factor"),
-    ("MultiplicativeLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
-    ("MultiplicativeLR", {"lr_lambda": 3}, TypeError, "lr_lambda should be a function, but got int"),
-    ("ConstantLR", {"factor": 1.1}, ValueError, "Constant multiplicative factor expected to be between 0 and 1"),
-    ("CosineAnnealingWarmRestarts", {"T_0": 0}, ValueError, "Expected positive integer T_0, but got 0"),
-    ("CosineAnnealingWarmRestarts", {"T_0": 1, "T_mult": 0.5}, ValueError, "Expected integer T_mult >= 1"),
-    ("CosineAnnealingWarmRestarts", {"T_0": 1, "eta_min": "0"}, ValueError, "Expected float or int eta_min"),
-    ("CyclicLR", {"base_lr": [1], "max_lr": 2}, ValueError, "base_lr has 1 values, param_groups has 2"),
-    ("CyclicLR", {"base_lr": 1, "max_lr": 2, "mode": "square"}, ValueError, "mode is invalid and scale_fn is None"),
-    ("ReduceLROnPlateau", {"factor": 1.0}, ValueError, "Factor should be < 1.0"),
-    ("ReduceLROnPlateau", {"mode": "mean"}, ValueError, "mode mean is unknown!"),
-    ("ReduceLROnPlateau", {"threshold_mode": "both"}, ValueError, "threshold mode both is unknown!"),
-    ("ReduceLROnPlateau", {"min_lr": [0.1]}, ValueError, "expected 2 min_lrs, got 1"),
-    ("OneCycleLR", {"max_lr": 1}, ValueError, "You must define either total_steps OR"),
-    ("OneCycleLR", {"max_lr": 1, "total_steps": 0}, ValueError, "Expected positive integer total_steps, but got 0"),
-    ("OneCycleLR", {"max_lr": 1, "epochs": 2, "steps_per_epoch": 1.5}, ValueError, "integer steps_per_epoch"),
-    ("OneCycleLR", {"max_lr": [1], "total_steps": 5}, ValueError, "max_lr has 1 values, param_groups has 2"),
-    ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "pct_start": 2}, ValueError, "Expected float between 0 and 1"),
-    ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "anneal_strategy": "x"}, ValueError, "'cos' or 'linear'"),
-])
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("LambdaLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
+        ("LinearLR", {"start_factor": 0}, ValueError, "Starting multiplicative factor"),
+        ("LinearLR", {"end_factor": 1.5}, ValueError, "Ending multiplicative factor"),
+        ("MultiplicativeLR", {"lr_lambda": [lambda _: 1]}, ValueError, "Expected 2 lr_lambdas, but got 1"),
+        ("MultiplicativeLR", {"lr_lambda": 3}, TypeError, "lr_lambda should be a function, but got int"),
+        ("ConstantLR", {"factor": 1.1}, ValueError, "Constant multiplicative factor expected to be between 0 and 1"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 0}, ValueError, "Expected positive integer T_0, but got 0"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 1, "T_mult": 0.5}, ValueError, "Expected integer T_mult >= 1"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 1, "eta_min": "0"}, ValueError, "Expected float or int eta_min"),
+        ("CyclicLR", {"base_lr": [1], "max_lr": 2}, ValueError, "base_lr has 1 values, param_groups has 2"),
+        ("CyclicLR", {"base_lr": 1, "max_lr": 2, "mode": "square"}, ValueError, "mode is invalid and scale_fn is None"),
+        ("ReduceLROnPlateau", {"factor": 1.0}, ValueError, "Factor should be < 1.0"),
+        ("ReduceLROnPlateau", {"mode": "mean"}, ValueError, "mode mean is unknown!"),
+        ("ReduceLROnPlateau", {"threshold_mode": "both"}, ValueError, "threshold mode both is unknown!"),
+        ("ReduceLROnPlateau", {"min_lr": [0.1]}, ValueError, "expected 2 min_lrs, got 1"),
+        ("OneCycleLR", {"max_lr": 1}, ValueError, "You must define either total_steps OR"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 0}, ValueError, "Expected positive integer total_steps, but got 0"),
+        ("OneCycleLR", {"max_lr": 1, "epochs": 2, "steps_per_epoch": 1.5}, ValueError, "integer steps_per_epoch"),
+        ("OneCycleLR", {"max_lr": [1], "total_steps": 5}, ValueError, "max_lr has 1 values, param_groups has 2"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "pct_start": 2}, ValueError, "Expected float between 0 and 1"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 5, "anneal_strategy": "x"}, ValueError, "'cos' or 'linear'"),
+    ],
+)
 def test_refusals_change_nothing(name: str, options: dict[str, Any], error: type[Exception], message: str) -> None:
     ours = optimizer(ad)
     before = [dict(group) for group in ours.param_groups]

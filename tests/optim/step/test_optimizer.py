@@ -17,18 +17,21 @@ def one(value: float = 1.0) -> ad.Tensor:
     return ad.tensor([value], requires_grad=True)
 
 
-@pytest.mark.parametrize(("kind", "options", "message"), [
-    *((kind, {"lr": -1}, "Invalid learning rate: -1") for kind in OPTIMIZERS),
-    *((kind, {"lr": ad.ones(2)}, "Tensor lr must be 1-element") for kind in OPTIMIZERS),
-    *((kind, {"weight_decay": -0.5}, "Invalid weight_decay value: -0.5") for kind in OPTIMIZERS),
-    (ad.optim.SGD, {"momentum": -0.1}, "Invalid momentum value: -0.1"),
-    (ad.optim.SGD, {"nesterov": True}, "Nesterov momentum requires a momentum and zero dampening"),
-    (ad.optim.SGD, {"nesterov": True, "momentum": 0.9, "dampening": 0.1}, "Nesterov momentum requires"),
-    (ad.optim.Adam, {"eps": -1e-8}, "Invalid epsilon value: -1e-08"),
-    (ad.optim.Adam, {"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
-    (ad.optim.AdamW, {"betas": (0.9, -0.1)}, "Invalid beta parameter at index 1: -0.1"),
-    (ad.optim.Adam, {"lr": ad.tensor(0.1), "foreach": True}, "lr as a Tensor is not supported"),
-])
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        *((kind, {"lr": -1}, "Invalid learning rate: -1") for kind in OPTIMIZERS),
+        *((kind, {"lr": ad.ones(2)}, "Tensor lr must be 1-element") for kind in OPTIMIZERS),
+        *((kind, {"weight_decay": -0.5}, "Invalid weight_decay value: -0.5") for kind in OPTIMIZERS),
+        (ad.optim.SGD, {"momentum": -0.1}, "Invalid momentum value: -0.1"),
+        (ad.optim.SGD, {"nesterov": True}, "Nesterov momentum requires a momentum and zero dampening"),
+        (ad.optim.SGD, {"nesterov": True, "momentum": 0.9, "dampening": 0.1}, "Nesterov momentum requires"),
+        (ad.optim.Adam, {"eps": -1e-8}, "Invalid epsilon value: -1e-08"),
+        (ad.optim.Adam, {"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
+        (ad.optim.AdamW, {"betas": (0.9, -0.1)}, "Invalid beta parameter at index 1: -0.1"),
+        (ad.optim.Adam, {"lr": ad.tensor(0.1), "foreach": True}, "lr as a Tensor is not supported"),
+    ],
+)
 def test_options_refused(kind: Any, options: dict[str, Any], message: str) -> None:
     assert_raises(ValueError, message, lambda: kind([one()], **options))
 
@@ -43,18 +46,21 @@ def test_choices_of_implementation(kind: Any) -> None:
         kind([one()], fused=True, foreach=True)
 
 
-@pytest.mark.parametrize(("params", "error", "message"), [
-    (one(), TypeError, "should be an iterable of Tensors or dicts, but got Tensor"),
-    ([], ValueError, "optimizer got an empty parameter list"),
-    ([1.0], TypeError, "optimizer can only optimize Tensors, but one of the params is float"),
-    ([{"params": {one()}}], TypeError, "ordered collections"),
-    ([{"lr": 0.1}], KeyError, "'params'"),
-    ([{"params": [one()]}, one()], TypeError, "param_group must be a dict"),
-    ([one() * 2], ValueError, r"can't optimize a non-leaf Tensor: parameter 0 of its group, shape \[1\]"),
-    ([("a", one()), ("b", one() * 2)], ValueError, "can't optimize a non-leaf Tensor: parameter 'b'"),
-    ([("a", one()), one()], ValueError, "Some param names are missing"),
-    ([{"params": [one()], "lr": -2}], ValueError, "Invalid learning rate: -2 in parameter group 0"),
-])
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        (one(), TypeError, "should be an iterable of Tensors or dicts, but got Tensor"),
+        ([], ValueError, "optimizer got an empty parameter list"),
+        ([1.0], TypeError, "optimizer can only optimize Tensors, but one of the params is float"),
+        ([{"params": {one()}}], TypeError, "ordered collections"),
+        ([{"lr": 0.1}], KeyError, "'params'"),
+        ([{"params": [one()]}, one()], TypeError, "param_group must be a dict"),
+        ([one() * 2], ValueError, r"can't optimize a non-leaf Tensor: parameter 0 of its group, shape \[1\]"),
+        ([("a", one()), ("b", one() * 2)], ValueError, "can't optimize a non-leaf Tensor: parameter 'b'"),
+        ([("a", one()), one()], ValueError, "Some param names are missing"),
+        ([{"params": [one()], "lr": -2}], ValueError, "Invalid learning rate: -2 in parameter group 0"),
+    ],
+)
 def test_parameters_refused(params: Any, error: type[Exception], message: str) -> None:
     assert_raises(error, message, ad.optim.SGD, params)
 

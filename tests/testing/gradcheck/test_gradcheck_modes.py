@@ -82,11 +82,14 @@ def test_ops_in_forward_mode_pass_as_in_torch(build: Build, fast_mode: bool) -> 
     assert assert_as_torch("gradgradcheck", build, check_fwd_over_rev=True, fast_mode=fast_mode) is True
 
 
-@pytest.mark.parametrize(("options", "calls"), [
-    ({"check_undefined_grad": False}, 2),
-    ({"check_undefined_grad": True}, 6),
-    ({"check_undefined_grad": True, "check_batched_forward_grad": True}, 12),
-])
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        ({"check_undefined_grad": False}, 2),
+        ({"check_undefined_grad": True}, 6),
+        ({"check_undefined_grad": True, "check_batched_forward_grad": True}, 12),
+    ],
+)
 def test_the_jvp_is_called_as_often_as_in_torch(options: dict[str, Any], calls: int) -> None:
     for t in (ad, pytest.importorskip("torch")):
         count: list[int] = []

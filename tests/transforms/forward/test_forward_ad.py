@@ -394,15 +394,15 @@ def test_what_is_older_than_all_that_is_wanted_is_not_searched() -> None:
     """A transposed rule asks for one gradient through a new node: that must not cost a search of the whole history."""
 
     class Old:
-        order = 1
+        sequence_nr = 1
 
         @property
         def parents(self) -> Any:
             raise AssertionError("searched")
 
     class New:
-        def __init__(self, order: int, *parents: Any) -> None:
-            self.order, self.parents = order, parents
+        def __init__(self, sequence_nr: int, *parents: Any) -> None:
+            self.sequence_nr, self.parents = sequence_nr, parents
 
     wanted = New(2)
     between = New(3, Old(), wanted)

@@ -45,7 +45,7 @@ class detect_anomaly:
             UserWarning,
             stacklevel=2,
         )
-        self.scope = ModeScope(watcher=AnomalyDetector(check_nan))
+        self.scope = ModeScope(anomaly_detector=AnomalyDetector(check_nan))
 
     def __enter__(self) -> None:
         self.scope.__enter__()
@@ -59,13 +59,13 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.before = _current_detector()
-        set_modes(watcher=AnomalyDetector(check_nan) if mode else None)
+        set_modes(anomaly_detector=AnomalyDetector(check_nan) if mode else None)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: object) -> None:
-        set_modes(watcher=self.before)
+        set_modes(anomaly_detector=self.before)
 
 
 def is_anomaly_enabled() -> bool:
@@ -80,7 +80,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _current_detector() -> AnomalyDetector | None:
-    watcher = mode.watcher
+    watcher = mode.anomaly_detector
     while watcher is not None and not isinstance(watcher, AnomalyDetector):
         watcher = getattr(watcher, "other", None)  # one of another kind, which passes on what it sees
     return watcher
@@ -96,14 +96,16 @@ class NamedOp(Protocol):
 
 
 class AnomalyDetector:
-    """The value of `mode.watcher`: sees the results of ops, and runs the nodes of the walk."""
+    """The value of `mode.anomaly_detector`: sees the results of ops, and runs the nodes of the walk."""
 
-    __slots__ = ("check_nan", "first_infinity", "running")
+    __slots__ = ("check_nan", "first_infinity", "current_node")
 
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
         self.first_infinity: str | None = None
-        self.running: GraphNode | OutputSlot | None = None  # the node whose rules run: the ops called now are its own
+        self.current_node: GraphNode | OutputSlot | None = (
+            None  # the node whose rules run: the ops called now are its own
+        )
 
     def observe_op(self, op: NamedOp, inputs: Sequence[Operand], out: Operand) -> None:
         """See what an op, or a Function, made. Raises RuntimeError for the first NaN."""
@@ -111,7 +113,7 @@ class AnomalyDetector:
             return
         if out.node is not None:
             self._attach_traceback(out.node)
-        if not self.check_nan or self.running is not None or _is_finite(out.array):
+        if not self.check_nan or self.current_node is not None or _is_finite(out.array):
             return
         operands = {given: value for given, value in _name_operands(op, inputs) if _is_number(value)}
         if not operands:
@@ -138,14 +140,14 @@ class AnomalyDetector:
             stack = traceback.extract_stack(user_frame(sys._getframe()))
             calls = (frame for frame in stack if not frame.filename.startswith(PACKAGE))
             node.metadata["traceback_"] = traceback.StackSummary.from_list(calls).format()
-            if self.running is not None and self.running is not node:
-                node.metadata["parent_"] = self.running
+            if self.current_node is not None and self.current_node is not node:
+                node.metadata["parent_"] = self.current_node
 
     def pull(
         self, gradients: GraphTask, node: GraphNode | OutputSlot, g: Operand, mask: Operand = None
     ) -> Sequence[Operand]:
         """Return what `call_node` does. Raises RuntimeError for a NaN in it."""
-        before, self.running = self.running, node
+        before, self.current_node = self.current_node, node
         try:
             pulled = call_node(gradients, node, g, mask)
             if self.check_nan and type(node) is not OutputSlot:
@@ -156,7 +158,7 @@ class AnomalyDetector:
             _warn_with_forward_trace(node)
             raise
         finally:
-            self.running = before
+            self.current_node = before
         return pulled
 
 

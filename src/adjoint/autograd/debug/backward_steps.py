@@ -56,7 +56,7 @@ def backward_steps(root: Tensor, gradient: Tensor | None = None, retain_graph: b
             break
         node, g = running
         del counts[node]
-        queue = tuple(sorted((n for n, count in counts.items() if count == 0), key=lambda n: -n.order))
+        queue = tuple(sorted((n for n, count in counts.items() if count == 0), key=lambda n: -n.sequence_nr))
         arrived = {other: _snapshot_gradient(gradients, value) for other, value in gradients.input_buffers.items()}
         yield Step(node, _snapshot_gradient(gradients, g), {node: 0, **counts}, queue, arrived)
         for parent in node.parents:
@@ -82,7 +82,7 @@ def dependencies(root: Tensor) -> dict[Vertex, int]:
                 counts[parent] = 0
                 stack.append(parent)
             counts[parent] += 1
-    return {node: counts[node] for node in sorted(counts, key=lambda node: -node.order)}
+    return {node: counts[node] for node in sorted(counts, key=lambda node: -node.sequence_nr)}
 
 
 def _snapshot_gradient(gradients: GraphTask, g: Array | OutputGrads | None) -> Tensor | tuple[Operand, ...] | None:

@@ -73,7 +73,7 @@ def memory_report(root: Tensor) -> MemoryReport:
     tensors = [node.variable for node in nodes if type(node) is Leaf]
     of_leaves = {id(owner(tensor.array)) for tensor in tensors if tensor is not None}
     values, seen = [], set()
-    for node in sorted((n for n in nodes if isinstance(n, GraphNode)), key=lambda n: n.order):
+    for node in sorted((n for n in nodes if isinstance(n, GraphNode)), key=lambda n: n.sequence_nr):
         site = getattr(node, "site", None)
         for what, array in _iter_saved_arrays(node):
             memory = owner(array)
@@ -87,12 +87,12 @@ def _iter_saved_arrays(node: GraphNode) -> Iterator[tuple[str, Array]]:
     """Yield the arrays that a node saved, each with its role in the node."""
     if isinstance(node, Node):
         last = len(node.op.inputs) - 1
-        for i, value in enumerate(node.saved or ()):
-            name = "out" if i == len(node.saved) - 1 else node.op.inputs[min(i, last)]
+        for i, value in enumerate(node.saved_values or ()):
+            name = "out" if i == len(node.saved_values) - 1 else node.op.inputs[min(i, last)]
             yield from ((name, array) for array in _arrays(value))
         return
     state = getattr(node, "context", None)
-    kept = getattr(state, "kept", None)
+    kept = getattr(state, "saved_tensors", None)
     for i, value in enumerate(kept if type(kept) is tuple else ()):
         yield from ((f"saved_tensors[{i}]", array) for array in _arrays(value))
     for holder in (getattr(state, "own", {}), getattr(state, "attributes", {})):

@@ -28,7 +28,7 @@ def why_no_grad(tensor: Tensor) -> Reason:
 
     It looks through all living objects for those who used the tensor, so it takes its time.
     """
-    leaf = tensor.memory.leaf if type(tensor.memory) is InferenceLeaf else tensor.node
+    leaf = tensor.storage_.leaf if type(tensor.storage_) is InferenceLeaf else tensor.node
     if tensor._grad is not None:
         return Reason(f"It has a gradient: .grad has shape {list(tensor._grad.shape)}.")
     if leaf is None:
@@ -62,12 +62,12 @@ def _why_not_required(tensor: Tensor) -> str:
 
 
 def _why_not_reached(node: Vertex) -> str:
-    if last_pass.order < node.order:
+    if last_pass.order < node.sequence_nr:
         return "No backward() has run since it began to require grad."
     users = _users_by_node()
     roots = [root for root in (reference() for reference in last_pass.roots) if root is not None]
     start = " and ".join(map(describe_node, roots))
-    uses = sorted(users.get(node, ()), key=lambda n: n.order)
+    uses = sorted(users.get(node, ()), key=lambda n: n.sequence_nr)
     reached = reachable(roots, lambda user: user.parents)
     through = [use for use in uses if use in reached]
     if last_pass.limited and (through or not roots):
@@ -91,10 +91,10 @@ def _why_not_reached(node: Vertex) -> str:
 def _describe_branch_end(use: Vertex, users: Users) -> str:
     """Return where the branch above a node ends: its newest node, and where a tensor of the branch was detached."""
     branch = reachable([use], lambda node: users.get(node, ()))
-    last = max(branch, key=lambda node: node.order)
+    last = max(branch, key=lambda node: node.sequence_nr)
     told = "" if owning_node(last) is owning_node(use) else f" The branch ends with {describe_node(last)}."
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
-    memory = {id(storage_of(t)) for t in tensors if t.memory is not None and t.node in branch}
+    memory = {id(storage_of(t)) for t in tensors if t.storage_ is not None and t.node in branch}
     cuts = {
         str(detach_record_of(t)) for t in tensors if detach_record_of(t) is not None and id(storage_of(t)) in memory
     }

@@ -155,16 +155,16 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
     if not gradients.on_arrays:
-        dual = not gradients.create_graph and mode.tracer is None
+        dual = not gradients.create_graph and mode.interpreter is None
         if have is None:
             g = copy(g) if dual else _as_grad(g) if gradients.create_graph else _own_symbol(gradients, g, tensor, key)
             return partial(_set_grad, tensor, g)
         total = add(have, g)
         if dual:
             return partial(write_in_place, have, total, "accumulation")
-        tracer = mode.tracer
-        if tracer is not None and tracer.writes_symbols and have.node is None and not gradients.create_graph:
-            return partial(tracer.rebind, have, total, "accumulation", None)
+        interpreter = mode.interpreter
+        if interpreter is not None and interpreter.writes_symbols and have.node is None and not gradients.create_graph:
+            return partial(interpreter.write_symbol, have, total, "accumulation", None)
         return partial(_set_grad, tensor, total) if gradients.create_graph else partial(_set_array, have, total.array)
     if have is None:
         del g
@@ -178,9 +178,9 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: object = None) -> Tensor:
     """Return the gradient; in a traced step, in a symbol of its own, so that no other leaf's is written with it."""
-    if gradients.create_graph or mode.tracer is None:
+    if gradients.create_graph or mode.interpreter is None:
         return g
-    own: Tensor = mode.tracer.own_gradient(g, tensor if type(key) is Leaf else None)
+    own: Tensor = mode.interpreter.own_gradient(g, tensor if type(key) is Leaf else None)
     return own
 
 

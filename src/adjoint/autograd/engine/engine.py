@@ -150,16 +150,16 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
         gradients.input_buffers,
         gradients.owned_buffers,
         gradients.needed_nodes,
-        gradients.running,
+        gradients.exec_nodes,
     )
     watched = stepwise or useful is not None
     free, bare, where_masks = not gradients.retain_graph, gradients.on_arrays, gradients.where_masks
     pending = gradients.pending_edges
-    watcher = mode.watcher if nondefault.count else None
+    watcher = mode.anomaly_detector if nondefault.count else None
     run = getattr(watcher, "pull", call_node)
     plain = bare and run is call_node
     complex64, complex128 = COMPLEX_DTYPES
-    ready = [(-node.order, node) for node in arrived if type(node) is not Leaf]
+    ready = [(-node.sequence_nr, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
     node: Any = heappop(ready)[1] if ready else None
     while node is not None:
@@ -181,17 +181,17 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
         if (
             plain
             and op is not None
-            and op.plain
+            and op.fast_backward
             and node.hooks is None
             and mask is None
             and g is not UNDEFINED
             and dtype is not complex64
             and dtype is not complex128
         ):
-            rules, positions, saved = op.rules, op.saved_slots, node.saved
+            rules, positions, saved = op.rules, op.saved_slots, node.saved_values
             # Plain code: `saved = saved_arrays(gradients, node)`. Skipped if nothing was packed and no array written
             # since the node was made.
-            if saved is not None and (type(saved) is not tuple or node.order < mutation_log.last):
+            if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
                 saved = saved_arrays(gradients, node)
             i = -1
             for parent in node.parents:
@@ -202,12 +202,12 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 if rule is None:
                     refuse_gradient(parent)
                 # Plain code: `d = rule(g, *rule_arguments(node, rule, saved, i))`. `saved_slots` tells where the
-                # rule's arguments stand in `saved`: an int for one, a tuple for several, None for any others.
+                # rule's arguments stand in `saved_values`: an int for one, a tuple for several, None for any others.
                 slots = positions[i]
                 if type(slots) is int:
                     d = rule(g, saved[slots])
                 elif slots is None:
-                    if op.part is not None and parent in arrived:
+                    if op.grad_slice is not None and parent in arrived:
                         gradients.add_slice_gradient(node, parent, g)
                         continue
                     d = rule(g, *rule_arguments(node, rule, saved))
@@ -217,8 +217,8 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                     d = recompute_typed(gradients, node, rule, d, g, i)
                 if d.shape != parent.shape or parent.dtype is not dtype:
                     d = sum_to_input(gradients, d, parent)
-                # Plain code: `if gradients.add_gradient(parent, d): heappush(ready, (-parent.order, parent))`. The
-                # first new parent is held back in `newest`: a chain then never touches the heap.
+                # Plain code: `if gradients.add_gradient(parent, d): heappush(ready, (-parent.sequence_nr, parent))`.
+                # The first new parent is held back in `newest`: a chain then never touches the heap.
                 have = arrived.get(parent)
                 if have is None:
                     arrived[parent] = d
@@ -227,19 +227,19 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                     if newest is None:
                         newest = parent
                     else:
-                        heappush(ready, (-parent.order, parent))
+                        heappush(ready, (-parent.sequence_nr, parent))
                 elif parent in owned:
                     have += d
                 else:
                     gradients.add_gradient(parent, d)
             if free and saved is not None:
-                node.saved = FREED
+                node.saved_values = FREED
         else:
             if not bare:
                 set_backward_origin(node)
             masks = (
                 propagate_where_mask(gradients, node, mask)
-                if mask is not None or (op is not None and op.blocks)
+                if mask is not None or (op is not None and op.where_mask)
                 else None
             )
             for i, (parent, d) in enumerate(zip(node.parents, run(gradients, node, g, mask), strict=True)):
@@ -250,12 +250,12 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 if masks is not None and masks[i] is not None:
                     gradients.block(parent, masks[i], before)
                 if first and type(parent) is not Leaf:
-                    heappush(ready, (-parent.order, parent))
-            if free and type(node) is not OutputSlot and node.saved is not None:
-                saved = node.saved
+                    heappush(ready, (-parent.sequence_nr, parent))
+            if free and type(node) is not OutputSlot and node.saved_values is not None:
+                saved = node.saved_values
                 # a recorded pass keeps numbers: a composite saves them where the op that it stands for saves nothing
                 if bare or type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved):
-                    node.saved = FREED
+                    node.saved_values = FREED
         if pending:
             for parent in node.parents:
                 if parent in pending:
@@ -266,6 +266,6 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
         if newest is None:
             node = heappop(ready)[1] if ready else None
         else:
-            node = heappushpop(ready, (-newest.order, newest))[1] if ready else newest
+            node = heappushpop(ready, (-newest.sequence_nr, newest))[1] if ready else newest
     if not bare:
         set_backward_origin(None)

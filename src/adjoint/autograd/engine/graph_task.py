@@ -40,14 +40,16 @@ class GraphTask:
 
     __slots__ = (
         "__weakref__", "callbacks", "capture_nodes", "capture_only", "captured_grads", "create_graph", "input_buffers",
-        "needed_nodes", "on_arrays", "owned_buffers", "pending_edges", "retain_graph", "retained_grads", "running",
+        "needed_nodes", "on_arrays", "owned_buffers", "pending_edges", "retain_graph", "retained_grads", "exec_nodes",
         "unpacked_values", "where_masks",
     )  # fmt: skip
 
     def __init__(
         self, roots: Sequence[Root], retain_graph: bool, create_graph: bool, targets: Iterable[Vertex] | None = None
     ) -> None:
-        lifted = nondefault.count and (nondefault.absent or mode.tracer is not None or mode.duals is not None)
+        lifted = nondefault.count and (
+            nondefault.meta_tensors or mode.interpreter is not None or mode.forward_levels is not None
+        )
         self.on_arrays = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
         self.input_buffers: dict[Vertex, Operand] = {}
@@ -56,13 +58,13 @@ class GraphTask:
         self.unpacked_values: tuple[Node | None, Operand] = (None, None)  # of the last node that saved packed values
         self.owned_buffers: set[Vertex] = set()
         self.capture_nodes: set[Vertex] | None = None if targets is None else set(targets)
-        self.running = (
+        self.exec_nodes = (
             None if self.capture_nodes is None else nodes_leading_to(self.capture_nodes, [node for node, _ in roots])
         )
         self.pending_edges = self._count_pending_edges(roots) if hooked_leaves else {}
         self.capture_only = False
         self.needed_nodes = (
-            None if self.capture_nodes is None or self.running is None else self.running | self.capture_nodes
+            None if self.capture_nodes is None or self.exec_nodes is None else self.exec_nodes | self.capture_nodes
         )
         self.captured_grads: dict[Vertex, Operand] = {}
         self.retained_grads: list[tuple[Tensor, Operand]] = []
@@ -71,9 +73,9 @@ class GraphTask:
                 self.add_gradient(node, g.array if self.on_arrays else g)
 
     def _count_pending_edges(self, roots: Sequence[Root]) -> dict[Leaf, int]:
-        if self.running is None or self.capture_nodes is None:
+        if self.exec_nodes is None or self.capture_nodes is None:
             return count_leaf_edges(node for node, _ in roots)
-        parents = (parent for node in self.running for parent in node.parents)
+        parents = (parent for node in self.exec_nodes for parent in node.parents)
         wanted = self.capture_nodes
         return Counter(p for p in parents if type(p) is Leaf and p.hooks is not None and p in wanted)
 
@@ -101,8 +103,8 @@ class GraphTask:
         for node in targets:
             hooks = node.hooks
             hooked = type(node) is not Leaf and hooks is not None and (hooks.before or hooks.after)
-            if hooked and self.running is not None:
-                self.running.add(node)
+            if hooked and self.exec_nodes is not None:
+                self.exec_nodes.add(node)
 
     def add_slice_gradient(self, node: Any, parent: Vertex, g: Array) -> None:
         """Add `g`, the gradient of a part of what `parent` made, into what has arrived there.
@@ -115,7 +117,7 @@ class GraphTask:
             have = np.zeros(parent.shape, dtype) if have is UNDEFINED else have.copy()
             self.input_buffers[parent] = have
             self.owned_buffers.add(parent)
-        part = node.op.part(have, **node.params)
+        part = node.op.grad_slice(have, **node.params)
         np.add(part, g, out=part, casting="same_kind")
 
     def block(self, node: Vertex, mask: Operand, before: Operand) -> None:
@@ -185,16 +187,23 @@ def count_leaf_edges(roots: Iterable[Vertex]) -> dict[Leaf, int]:
 
 def nodes_leading_to(wanted: set[Vertex], roots: Iterable[Vertex]) -> set[Vertex]:
     """Return the nodes below the roots from which a path leads to a wanted one."""
-    oldest = min((node.order for node in wanted), default=0)  # what is older cannot lead to any of them
+    oldest = min((node.sequence_nr for node in wanted), default=0)  # what is older cannot lead to any of them
     reached = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)
     while stack:
         for parent in stack.pop().parents:
-            if parent is not None and type(parent) is not Leaf and parent.order >= oldest and parent not in reached:
+            if (
+                parent is not None
+                and type(parent) is not Leaf
+                and parent.sequence_nr >= oldest
+                and parent not in reached
+            ):
                 reached.add(parent)
                 stack.append(parent)
     leading: set[Vertex] = set()
-    for node in sorted(reached, key=lambda node: node.order):  # the oldest first: parents before those made from them
+    for node in sorted(
+        reached, key=lambda node: node.sequence_nr
+    ):  # the oldest first: parents before those made from them
         for parent in node.parents:
             if parent in wanted or parent in leading:
                 leading.add(node)

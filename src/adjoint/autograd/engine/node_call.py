@@ -115,7 +115,9 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g:
     if type(d) is not ndarray:
         d = d.array if isinstance(d, Tensor) else np.asarray(d)
     if d.dtype != node.dtype:
-        saved = None if node.saved is None else saved_as_tensors(node, unpack_node_values(gradients, node), False)
+        saved = (
+            None if node.saved_values is None else saved_as_tensors(node, unpack_node_values(gradients, node), False)
+        )
         d = call_gradient_rule(node.op, i, node.dtype, wrap(g), rule_arguments(node, rule, saved, i)).array
     return d
 

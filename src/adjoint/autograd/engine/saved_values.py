@@ -21,7 +21,7 @@ def saved_arrays(gradients: GraphTask, node: Node) -> Any:
     """Return the arrays and numbers that the node saved. Raises as `check_saved` does."""
     saved = unpack_node_values(gradients, node)
     if type(saved) is SavedValues:
-        return tuple(value.open().array if isinstance(value, PackedValue) else value for value in saved)
+        return tuple(value.unpack().array if isinstance(value, PackedValue) else value for value in saved)
     return saved
 
 
@@ -47,23 +47,23 @@ class CachedUnpack(PackedValue):
         self.packed = packed
         self.tensor: TensorLike | None = None
 
-    def open(self) -> TensorLike:
+    def unpack(self) -> TensorLike:
         """Return the tensor that was saved."""
         if self.tensor is None:
-            self.tensor = self.packed.open()
+            self.tensor = self.packed.unpack()
         return self.tensor
 
 
 def check_saved(node: Node) -> tuple[Operand, ...] | SavedValues | None:
     """Return the saved values. Raises RuntimeError if they were freed, or written in place since."""
-    if node.saved is FREED:
+    if node.saved_values is FREED:
         raise freed_error(node, "recorded")
-    if node.order < mutation_log.last:
-        for value in node.saved or ():
+    if node.sequence_nr < mutation_log.last:
+        for value in node.saved_values or ():
             for array in value.arrays() if isinstance(value, PackedValue) else (value,):
                 if hasattr(array, "dtype"):
                     check_version(array, node)
-    return node.saved
+    return node.saved_values
 
 
 def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[Operand, ...]:

@@ -42,10 +42,10 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
     if not isinstance(node, Node):
         return None
     op = node.op
-    if op.blocks is not None:
+    if op.where_mask is not None:
         condition = restore_saved(unpack_node_values(gradients, node)[0], None)
         condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
-        masks = list(op.blocks(condition.array if gradients.on_arrays else condition))
+        masks = list(op.where_mask(condition.array if gradients.on_arrays else condition))
         if mask is not None:
             masks = [None if m is None else m | mask for m in masks]
     elif op.family in ELEMENTWISE_FAMILIES:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Context:
     """Flags, saved tensors, and any attribute that users set: all of it stays with the node.
 
-    A node has attributes of its own (`shape`, `order`); in here the names are the users'. Each call gets a new Context,
-    equal to the node and to the others: the node never refers to one, which would be a reference cycle. Without a node
-    it takes what `forward` does to it, for those who try a `forward` by hand.
+    A node has attributes of its own (`shape`, `sequence_nr`); in here the names are the users'. Each call gets a new
+    Context, equal to the node and to the others: the node never refers to one, which would be a reference cycle.
+    Without a node it takes what `forward` does to it, for those who try a `forward` by hand.
     """
 
     __slots__ = ("__dict__", "__node", "__weakref__")

@@ -139,13 +139,17 @@ class Function(metaclass=FunctionMeta):
         separate = has_setup_context(cls)
         if kwargs or (separate and getattr(cls.forward, "__defaults__", True)):
             args = _bind_positionally(cls, separate, args, kwargs)
-        special = nondefault.count and mode.special
-        duals = mode.duals if special else None
+        special = nondefault.count and mode.is_intercepted
+        duals = mode.forward_levels if special else None
         levels = () if duals is None else duals.levels_with_tangents(args)
         node = cls._backward_cls(args)
         ctx = Context(node)
         with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():
-            result = mode.tracer.apply_function(cls, args) if special and mode.tracer is not None else NotImplemented
+            result = (
+                mode.interpreter.apply_function(cls, args)
+                if special and mode.interpreter is not None
+                else NotImplemented
+            )
             if result is NotImplemented:
                 result = cls.forward(*args) if separate else cls.forward(ctx, *args)
             if separate:
@@ -162,10 +166,10 @@ class Function(metaclass=FunctionMeta):
         attributes.pop("saved_for_forward", None)
         if any(node.parents):
             keep_for_backward(node, outputs, saved)
-        if special and mode.watcher is not None:
+        if special and mode.anomaly_detector is not None:
             for out in outputs:
                 if isinstance(out, Tensor):
-                    mode.watcher.observe_op(_Call(cls.__name__, ()), args, out)
+                    mode.anomaly_detector.observe_op(_Call(cls.__name__, ()), args, out)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 

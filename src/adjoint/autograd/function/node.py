@@ -34,13 +34,13 @@ class UserFunction(Protocol):
 
 
 class FunctionNodeState:
-    """User state of a node: `attributes` of the ctx, `kept` tensors, `own` outputs set as attributes."""
+    """User state of a node: `attributes` of the ctx, `saved_tensors`, `own` outputs set as attributes."""
 
-    __slots__ = ("attributes", "kept", "own")
+    __slots__ = ("attributes", "saved_tensors", "own")
 
     def __init__(self, attributes: dict[str, Any]) -> None:
         self.attributes = attributes
-        self.kept: Any = None
+        self.saved_tensors: Any = None
         self.own: dict[str, Any] = {}
 
 
@@ -54,25 +54,25 @@ class BackwardCFunction(GraphNode):
     op = None
     _forward_cls: UserFunction
     __slots__ = (
-        "__weakref__", "_output_nodes", "_specs", "at", "code", "context", "dtype", "hooks", "no_grad_outputs", "order",
-        "outputs", "parents", "shape", "tensor_args",
+        "__weakref__", "_output_nodes", "_specs", "instruction_offset", "code", "context", "dtype", "hooks",
+        "no_grad_outputs", "sequence_nr", "outputs", "parents", "shape", "tensor_args",
     )  # fmt: skip
     code: CodeType
     outputs: int
     hooks: NodeHooks | None
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        floor = mode.floor if nondefault.count else -1
+        floor = mode.level_floor if nondefault.count else -1
         self.tensor_args = tuple(isinstance(a, Tensor) for a in args)
         parents = tuple(a.node if given else None for a, given in zip(args, self.tensor_args, strict=True))
         if floor >= 0:
-            parents = tuple(None if p is None or p.order < floor else p for p in parents)
+            parents = tuple(None if p is None or p.sequence_nr < floor else p for p in parents)
         needed = tuple(p is not None for p in parents)
         self.parents = parents if not nondefault.count or mode.recording else (None,) * len(args)
         self.context = FunctionNodeState({"needs_input_grad": needed})
         self.hooks = None
-        self.code, self.at = user_instruction()
-        self.order = -1
+        self.code, self.instruction_offset = user_instruction()
+        self.sequence_nr = -1
         self.outputs = 0
         self._specs: list[tuple[Any, Any] | None] = []
         self.no_grad_outputs: frozenset[int] = frozenset()
@@ -84,7 +84,7 @@ class BackwardCFunction(GraphNode):
         """Take the place in the graph that the node of these outputs has; those numbered in `no_grad_outputs` get no
         gradient.
         """
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
         self.outputs = len(returned)
         self.no_grad_outputs = no_grad_outputs
         self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
@@ -92,14 +92,14 @@ class BackwardCFunction(GraphNode):
             self.shape, self.dtype = self._specs[0]
 
     @property
-    def saved(self) -> Any:
+    def saved_values(self) -> Any:
         """The tensors of `save_for_backward`; the walk sets it to FREED."""
-        return self.context.kept
+        return self.context.saved_tensors
 
-    @saved.setter
-    def saved(self, value: FreedMarker) -> None:
-        if self.context.kept is not CLEARED:
-            self.context.kept = value
+    @saved_values.setter
+    def saved_values(self, value: FreedMarker) -> None:
+        if self.context.saved_tensors is not CLEARED:
+            self.context.saved_tensors = value
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -191,4 +191,4 @@ class BackwardCFunction(GraphNode):
 
 
 # names of the node itself; all others are the users'
-NODE_ATTRIBUTES = frozenset({*BackwardCFunction.__slots__, "saved"})
+NODE_ATTRIBUTES = frozenset({*BackwardCFunction.__slots__, "saved_values"})

@@ -42,7 +42,18 @@ def once_differentiable(backward: Function) -> Function:
 class NonDifferentiableBackward(GraphNode):
     """The node of a gradient that was computed by a once-differentiable backward: it cannot be walked."""
 
-    __slots__ = ("__weakref__", "at", "code", "dtype", "hooks", "order", "parents", "pattern", "saved", "shape")
+    __slots__ = (
+        "__weakref__",
+        "instruction_offset",
+        "code",
+        "dtype",
+        "hooks",
+        "sequence_nr",
+        "parents",
+        "pattern",
+        "saved_values",
+        "shape",
+    )
     op = None
     code: CodeType
     hooks: NodeHooks | None
@@ -50,9 +61,9 @@ class NonDifferentiableBackward(GraphNode):
     def __init__(self, parents: Parents, pattern: tuple[bool, ...], g: Tensor) -> None:
         self.parents, self.pattern = parents, pattern
         self.shape, self.dtype = g.array.shape, g.array.dtype
-        self.saved = self.hooks = None
-        self.code, self.at = user_instruction()
-        self.order = next_sequence_nr()
+        self.saved_values = self.hooks = None
+        self.code, self.instruction_offset = user_instruction()
+        self.sequence_nr = next_sequence_nr()
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:

@@ -67,10 +67,10 @@ def keep_for_backward(
 ) -> None:
     """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
     state = node.context
-    if not mode.transformed and any(tensor is not None and tensor.is_inference() for tensor in saved):
+    if not mode.in_transform and any(tensor is not None and tensor.is_inference() for tensor in saved):
         raise RuntimeError(INFERENCE_SAVED_ERROR)
-    if state.kept is not CLEARED:
-        state.kept = tuple(save_variable(tensor, outputs) for tensor in saved)
+    if state.saved_tensors is not CLEARED:
+        state.saved_tensors = tuple(save_variable(tensor, outputs) for tensor in saved)
     for name, value in list(state.attributes.items()):
         if isinstance(value, Tensor) and (number := output_number(value, outputs)) is not None:
             state.own[name] = SavedVariable(state.attributes.pop(name), number)
@@ -151,7 +151,7 @@ def _view_as_self(x: Tensor) -> Tensor:
 def _set_creation_meta(out: Tensor, made: CreationMeta) -> None:
     view = view_of(out)
     if view is not None:
-        out.memory = make_view(view.memory, view.base, view.path, made)
+        out.storage_ = make_view(view.storage, view.base, view.path, made)
 
 
 def _view_creation_meta(args: tuple[Any, ...], pure: bool) -> CreationMeta:
@@ -161,4 +161,4 @@ def _view_creation_meta(args: tuple[Any, ...], pure: bool) -> CreationMeta:
     if not pure:
         return CreationMeta.IN_CUSTOM_FUNCTION
     source = view_of(next(a for a in args if isinstance(a, Tensor)))
-    return CreationMeta.NORMALLY if source is None else source.made
+    return CreationMeta.NORMALLY if source is None else source.creation_meta

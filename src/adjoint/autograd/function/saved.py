@@ -32,13 +32,15 @@ class SavedVariable:
 
     def __init__(self, tensor: Tensor, number: int | None) -> None:
         self.array, self.number = copy_if_aliased(tensor.array), number
-        memory = tensor.memory.memory if type(tensor.memory) is View else tensor.memory  # a base may lead to the node
+        memory = (
+            tensor.storage_.storage if type(tensor.storage_) is View else tensor.storage_
+        )  # a base may lead to the node
         self.memory = memory if self.array is tensor.array else None
         self.node = None if number is not None else tensor.node
         self.reference: Callable[[], Tensor | None]
         self.reference = (lambda: tensor) if type(self.node) is Leaf else weakref.ref(tensor)
 
-    def open(self, owner: Any) -> Tensor:
+    def unpack(self, owner: Any) -> Tensor:
         """Return the tensor with its history: itself unless it is an output. Raises RuntimeError if written since."""
         if type(self.array) is np.ndarray:
             check_version(self.array, owner)
@@ -47,7 +49,7 @@ class SavedVariable:
             if alive is not None and alive.array is self.array and alive.node is self.node:
                 return alive
         tensor = wrap(self.array)
-        tensor.memory = self.memory
+        tensor.storage_ = self.memory
         tensor.node = self.node if self.number is None else owner.output_node(self.number)
         return tensor
 
@@ -57,7 +59,7 @@ class SavedVariable:
         if alive is not None:
             return alive
         tensor = wrap(self.array)
-        tensor.memory, tensor.node = self.memory, owner.output_node(self.number)
+        tensor.storage_, tensor.node = self.memory, owner.output_node(self.number)
         return tensor
 
 
@@ -69,9 +71,9 @@ class PackedVariable:
     def __init__(self, packed: PackedValue, node: Any, number: int | None) -> None:
         self.packed, self.node, self.number = packed, node, number
 
-    def open(self, owner: Any) -> Tensor:
+    def unpack(self, owner: Any) -> Tensor:
         """Return what the hook unpacks, with the history of the tensor that it packed."""
-        return with_node(self.packed.open(), self.node if self.number is None else owner.output_node(self.number))
+        return with_node(self.packed.unpack(), self.node if self.number is None else owner.output_node(self.number))
 
 
 def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariable | PackedVariable | None:
@@ -79,8 +81,8 @@ def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariabl
     if tensor is None:
         return None
     number = output_number(tensor, outputs)
-    if nondefault.count and mode.packers:
-        packed = mode.packers[-1].pack(tensor if number is None else detach(tensor))
+    if nondefault.count and mode.saved_tensor_hooks:
+        packed = mode.saved_tensor_hooks[-1].pack(tensor if number is None else detach(tensor))
         return PackedVariable(packed, None if number is not None else tensor.node, number)
     return SavedVariable(tensor, number)
 
@@ -95,21 +97,21 @@ def output_number(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
 def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
     """Return the tensors that `node` saved. Raises RuntimeError once they were freed, or are no longer accessible."""
     kept = _saved_variables(node)
-    tensors = tuple(None if one is None else one.open(node) for one in kept)
+    tensors = tuple(None if one is None else one.unpack(node) for one in kept)
     if kept and node._forward_cls.clear_saved_tensors_on_access:
-        node.context.kept = CLEARED
+        node.context.saved_tensors = CLEARED
     return tensors
 
 
 def raw_saved_tensors(node: Any) -> tuple[SavedTensor, ...]:
     """Return the slots in which `node` saves tensors, for hooks of their own."""
-    if node.context.kept is CLEARED:
+    if node.context.saved_tensors is CLEARED:
         return ()
     return tuple(saved_tensor(node, i, _FunctionSavedTensor) for i in range(len(_saved_variables(node))))
 
 
 def _saved_variables(node: Any) -> tuple[Any, ...]:
-    kept = None if node.context is None else node.context.kept
+    kept = None if node.context is None else node.context.saved_tensors
     if kept is CLEARED:
         raise RuntimeError(
             "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
@@ -126,14 +128,14 @@ class _FunctionSavedTensor(SavedTensor):
 
     def unpack(self) -> Operand:
         value = _saved_variables(self.node)[self.place]
-        return None if value is None else value.open(self.node)
+        return None if value is None else value.unpack(self.node)
 
     def _stored_value(self) -> Any:
         value = _saved_variables(self.node)[self.place]
         return value.packed if type(value) is PackedVariable else value
 
     def _pack(self, value: SavedVariable, packer: SavedTensorPacker) -> None:
-        plain = shallow_copy(value.open(self.node))  # without its history: what the hook returns may not lead here
+        plain = shallow_copy(value.unpack(self.node))  # without its history: what the hook returns may not lead here
         packed = PackedVariable(packer.pack(plain), value.node, value.number)
         kept, place = _saved_variables(self.node), self.place
-        self.node.context.kept = (*kept[:place], packed, *kept[place + 1 :])
+        self.node.context.saved_tensors = (*kept[:place], packed, *kept[place + 1 :])

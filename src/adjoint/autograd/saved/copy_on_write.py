@@ -22,7 +22,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[CopyOnWriteRecord]:
     Forward and backward must both run in the block. Yields the record of what is kept: `cloned` holds the copies that
     writes made necessary. Raises RuntimeError inside another such block.
     """
-    if any(isinstance(packer, _CopyOnWritePacker) for packer in mode.packers):
+    if any(isinstance(packer, _CopyOnWritePacker) for packer in mode.saved_tensor_hooks):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     kept = CopyOnWriteRecord()
     push_packer(_CopyOnWritePacker(kept))
@@ -62,7 +62,7 @@ class _CopyOnWritePacker(SavedTensorPacker):
         super().__init__(partial(_pack_to_handle, kept), partial(_unpack_handle, kept))
         self.kept = kept
 
-    def spare(self, tensor: Tensor) -> None:
+    def before_write(self, tensor: Tensor) -> None:
         kept = self.kept
         for handle in list(kept.by_memory.get(id(owner(tensor.array)), ())):
             original = kept.original.get(handle)

@@ -43,7 +43,7 @@ class save_on_cpu(saved_tensors_hooks):
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Within the block, hooks on saved tensors raise RuntimeError(error_message); so does the block inside of hooks."""
-    if mode.packers:
+    if mode.saved_tensor_hooks:
         raise RuntimeError(error_message)
     before, thread_state.refusal_message = thread_state.refusal_message, error_message
     try:
@@ -53,7 +53,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class SavedTensorPacker:
-    """A pair of hooks in `mode.packers`."""
+    """A pair of hooks in `mode.saved_tensor_hooks`."""
 
     __slots__ = ("pack_hook", "unpack_hook")
 
@@ -73,7 +73,7 @@ class SavedTensorPacker:
             )
         return PackedByHook(packed, self.unpack_hook)
 
-    def spare(self, tensor: Tensor) -> None:
+    def before_write(self, tensor: Tensor) -> None:
         """Copy packed values that share the memory of `tensor`, which is about to be written in place."""
 
 
@@ -86,14 +86,14 @@ class PackedByHook(PackedValue):
         self.data = data
         self.unpack_hook = unpack_hook
 
-    def open(self) -> Tensor:
+    def unpack(self) -> Tensor:
         """Return the result of `unpack_hook`. Raises TypeError if that is no tensor."""
-        before = mode.packers
+        before = mode.saved_tensor_hooks
         try:
             tensor = self.unpack_hook(self.data)
         finally:
-            if mode.packers is not before:  # a block that the hook enters or leaves ends with the hook
-                set_modes(packers=before)
+            if mode.saved_tensor_hooks is not before:  # a block that the hook enters or leaves ends with the hook
+                set_modes(saved_tensor_hooks=before)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
@@ -115,12 +115,12 @@ def push_packer(packer: Any) -> None:
     """Make `packer` the innermost. Raises RuntimeError within `disable_saved_tensors_hooks`."""
     if thread_state.refusal_message is not None:
         raise RuntimeError(thread_state.refusal_message)
-    set_modes(packers=(*mode.packers, packer))
+    set_modes(saved_tensor_hooks=(*mode.saved_tensor_hooks, packer))
 
 
 def pop_packer() -> None:
     """Take the innermost packer off, if there is one."""
-    set_modes(packers=mode.packers[:-1])
+    set_modes(saved_tensor_hooks=mode.saved_tensor_hooks[:-1])
 
 
 def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
@@ -128,9 +128,9 @@ def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
 
     That raises RuntimeError if the tensor was written in place since, where there are no hooks.
     """
-    if mode.packers:
-        packed, maker = mode.packers[-1].pack(tensor), tensor.node
-        return lambda: with_node(packed.open(), maker)
+    if mode.saved_tensor_hooks:
+        packed, maker = mode.saved_tensor_hooks[-1].pack(tensor), tensor.node
+        return lambda: with_node(packed.unpack(), maker)
     before = version_of(tensor)
 
     def unpack_checked() -> Tensor:
@@ -147,4 +147,4 @@ def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
 
 def version_of(tensor: Tensor) -> int:
     """Return how often the tensor's memory was written in place; 0 where nobody counts."""
-    return 0 if isinstance(tensor.memory, InferenceStorage) else tensor._version
+    return 0 if isinstance(tensor.storage_, InferenceStorage) else tensor._version

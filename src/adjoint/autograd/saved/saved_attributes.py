@@ -209,12 +209,12 @@ def _unwrap_single(pulled: list[Tensor | None]) -> Tensor | tuple[Tensor | None,
 
 def sequence_number(self: GraphNode | Leaf) -> int:
     """Return the node's place in the order in which nodes were made."""
-    return self.order
+    return self.sequence_nr
 
 
-def set_sequence_number(self: GraphNode | Leaf, order: int) -> None:
+def set_sequence_number(self: GraphNode | Leaf, sequence_nr: int) -> None:
     """Move the node in the order in which a backward pass runs those that are ready: the highest first."""
-    self.order = order
+    self.sequence_nr = sequence_nr
 
 
 def input_metadata(self: GraphNode | Leaf) -> list[InputMetadata]:

@@ -73,7 +73,7 @@ class SavedTensor:
         unless there are two functions.
         """
         pack_hook, unpack_hook = check_hook_pair(hooks)
-        if self.node.saved is FREED:
+        if self.node.saved_values is FREED:
             raise RuntimeError(
                 f"Calling register_hooks on a saved tensor after it has been freed: {self.node.name()} let its values "
                 "go in backward(). Specify retain_graph=True to keep them."
@@ -90,18 +90,18 @@ class SavedTensor:
 
     def _pack(self, value: Operand, packer: SavedTensorPacker) -> None:
         packed = packer.pack(shallow_copy(restore_saved(value, None)))
-        saved, place = self.node.saved, self.place
-        self.node.saved = SavedValues((*saved[:place], packed, *saved[place + 1 :]))
+        saved, place = self.node.saved_values, self.place
+        self.node.saved_values = SavedValues((*saved[:place], packed, *saved[place + 1 :]))
 
     def _stored_value(self) -> Any:
         """Return the value, or what hooks made of it."""
-        if self.node.saved is FREED:
+        if self.node.saved_values is FREED:
             raise RuntimeError(
                 f"{self.node.name()}: its saved values were freed by backward(). Trying to backward through the graph "
                 "a second time (or directly access saved tensors after they have already been freed) needs "
                 "retain_graph=True."
             )
-        return None if self.node.saved is None else self.node.saved[self.place]
+        return None if self.node.saved_values is None else self.node.saved_values[self.place]
 
     def __repr__(self) -> str:
         return f"<SavedTensor {self.place} of {self.node!r}>"

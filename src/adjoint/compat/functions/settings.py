@@ -33,15 +33,15 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 def get_default_device() -> Any:
     """Return the CPU, or "meta" in a block of that device."""
-    return META if mode.tracer is META_INTERPRETER else Device("cpu")
+    return META if mode.interpreter is META_INTERPRETER else Device("cpu")
 
 
 def set_default_device(device: Any) -> None:
     """Create tensors on this device by default: the CPU, or "meta". Raises DeviceError for another device."""
     if is_meta(device):
-        set_modes(tracer=META_INTERPRETER)
-    elif mode.tracer is META_INTERPRETER:
-        set_modes(tracer=None)
+        set_modes(interpreter=META_INTERPRETER)
+    elif mode.interpreter is META_INTERPRETER:
+        set_modes(interpreter=None)
 
 
 def set_default_tensor_type(t: Any) -> None:

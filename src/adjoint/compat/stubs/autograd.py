@@ -54,12 +54,12 @@ def _unsafe_preserve_version_counter(tensors: Tensor | Iterable[Tensor]) -> Iter
     """Context in which writes into these tensors do not count: backward takes the new values for the saved ones."""
     given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     before = [(storage_of(t), storage_of(t).version, mutation_log.of(t.array)) for t in given]
-    stamps = [(write.order, write.site) for _, _, write in before]
+    stamps = [(write.sequence_nr, write.site) for _, _, write in before]
     try:
         yield
     finally:
         for (storage, version, write), (order, site) in zip(before, stamps, strict=True):
-            storage.version, write.order, write.site = version, order, site
+            storage.version, write.sequence_nr, write.site = version, order, site
 
 
 class _force_original_view_tracking:

@@ -21,7 +21,7 @@ globals().update(constant_functions("adjoint._C", _ANSWERS))
 
 def _are_functorch_transforms_active() -> bool:
     """Return whether vmap, a derivative of a function, or a tracer is active."""
-    return mode.tracer is not None or mode.duals is not None or mode.transformed
+    return mode.interpreter is not None or mode.forward_levels is not None or mode.in_transform
 
 
 _TensorBase = Tensor

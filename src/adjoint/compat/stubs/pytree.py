@@ -169,9 +169,7 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(
-    func: Function, tree: PyTree, *rests: PyTree, is_leaf: Callable[[Any], bool] | None = None
-) -> PyTree:
+def tree_map(func: Function, tree: PyTree, *rests: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> PyTree:
     """Return the tree with func(leaf) for each leaf; `rests` are trees like it, whose leaves are further arguments."""
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [_leaves_like(spec, rest) for rest in rests]

@@ -89,7 +89,8 @@ def _recipe_key(native: KernelFunction, arguments: KernelArguments, params: Para
         return None
     told = [(f.__module__, f.__qualname__, f.__code__.co_firstlineno) for f in (function, *called)]
     given = [
-        (x.shape, x.dtype.str, x.order) if type(x) is KernelOperand else (type(x).__name__, repr(x)) for x in arguments
+        (x.shape, x.dtype.str, x.dim_order) if type(x) is KernelOperand else (type(x).__name__, repr(x))
+        for x in arguments
     ]
     machine = (source_fingerprint(*DECLARING_LAYERS), host().fingerprint(), sys.version, np.__version__)
     facts = (*machine, str(get_default_dtype()), native.name, native.written, told, given, params)

@@ -56,7 +56,9 @@ def _trace_function(native: KernelFunction, arguments: KernelArguments, params: 
     """The function's graph: outputs are its results, then what it wrote; and whether there are several results."""
     tracer = Tracer(native.name)
     given: list[Any] = []
-    with ModeScope(tracer=tracer, duals=None, watcher=None, packers=(), recording=False):
+    with ModeScope(
+        interpreter=tracer, forward_levels=None, anomaly_detector=None, saved_tensor_hooks=(), recording=False
+    ):
         number = 0
         for x in arguments:
             if type(x) is KernelOperand:
@@ -73,11 +75,11 @@ def _trace_function(native: KernelFunction, arguments: KernelArguments, params: 
 
 
 def _make_operand(tracer: Tracer, x: KernelOperand, number: int) -> Tensor:
-    shape = x.shape if x.order is None else tuple(x.shape[d] for d in x.order)
+    shape = x.shape if x.dim_order is None else tuple(x.shape[d] for d in x.dim_order)
     tensor: Tensor = wrap(tracer.graph.input(Spec(shape, x.dtype), Argument(number, f"{number}")))
-    if x.order is None:
+    if x.dim_order is None:
         return tensor
-    moved: Tensor = permute(tensor, axes=tuple(x.order.index(d) for d in range(len(shape))))
+    moved: Tensor = permute(tensor, axes=tuple(x.dim_order.index(d) for d in range(len(shape))))
     return moved
 
 

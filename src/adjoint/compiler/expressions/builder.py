@@ -47,12 +47,12 @@ def symbolic() -> Iterator[Expressions]:
     was written, or got a gradient, for neither is carried out; for a custom Function, whose backward the graph would
     not know; within a compiled step.
     """
-    if mode.tracer is not None:
+    if mode.interpreter is not None:
         raise RuntimeError("symbolic() cannot be used while a step is traced, nor within itself or vmap")
     tracer = SymbolicTracer()
     graph = tracer.expressions
     try:
-        with ModeScope(tracer=tracer):
+        with ModeScope(interpreter=tracer):
             yield graph
         lost = tracer.find_lost_update()
     finally:
@@ -60,7 +60,7 @@ def symbolic() -> Iterator[Expressions]:
         tracer.restore()
         for tensor, g in inner:
             tensor._grad = g
-        graph.take(tracer, copied=True)
+        graph.import_graph(tracer, copied=True)
     if lost is not None:
         raise RuntimeError(
             f"a tensor from outside of symbolic(), of shape {list(lost.array.shape)}, was written within it, or got a "
@@ -103,7 +103,7 @@ class Expressions(Graph):
         self.equations.append(value)
         return value
 
-    def take(self, tracer: Tracer, copied: bool) -> None:
+    def import_graph(self, tracer: Tracer, copied: bool) -> None:
         """Know the arrays of the tensors from outside; `copied`: apart from these, which may change from now on."""
         for tensor, array, symbol in tracer.state:
             self.arrays[symbol] = np.array(array) if copied else array
@@ -114,7 +114,7 @@ class Expressions(Graph):
     def value_of(self, tensor: Tensor) -> Value | None:
         """Return the value that a tensor stands for in the graph; None if it has no part in it."""
         if self._tracer is not None:
-            self.take(self._tracer, copied=False)
+            self.import_graph(self._tracer, copied=False)
         held = tensor.array
         if isinstance(held, Expression):
             return held if held.graph is self else None
@@ -123,9 +123,9 @@ class Expressions(Graph):
     def compute_value(self, value: Value) -> Array:
         """The array of a value: equation by equation on NumPy, those that lead to it and did not run yet."""
         if self._tracer is not None:
-            self.take(self._tracer, copied=False)
+            self.import_graph(self._tracer, copied=False)
         known = self.arrays
-        with ModeScope(tracer=None, recording=False):
+        with ModeScope(interpreter=None, recording=False):
             for v in equations_to([value], stop=known):
                 known[v] = v.source.array if isinstance(v.source, Constant) else evaluate_equation(v, known)
         return known[value]
@@ -144,17 +144,17 @@ class SymbolicTracer(Tracer):
     def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; one that nobody records is cut off."""
         value = super().emit(op, inputs, params)
-        return value if mode.recording or mode.deferred else self._cut(value)
+        return value if mode.recording or mode.recorded_by_caller else self._detach_value(value)
 
     def detach_array(self, tensor: Tensor) -> Value:
         """The value, cut off from its history."""
-        return self._cut(self.adopt(tensor))
+        return self._detach_value(self.adopt(tensor))
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
         """Return the array for a written tensor: where nobody records, it is cut off from its history."""
-        if mode.recording or mode.deferred:
+        if mode.recording or mode.recorded_by_caller:
             return out
-        return wrap(self._cut(self.adopt(out)))
+        return wrap(self._detach_value(self.adopt(out)))
 
     def apply_function(self, function: type, args: tuple[object, ...]) -> NoReturn:
         """Raise RuntimeError: the graph has the forward of a custom Function only."""
@@ -163,7 +163,7 @@ class SymbolicTracer(Tracer):
             "written in Python. Write it with the library's ops, or differentiate it eagerly or in a compiled step"
         )
 
-    def _cut(self, value: Value) -> Value:
+    def _detach_value(self, value: Value) -> Value:
         if value.op is DETACH:
             return value
         return self.graph.add(DETACH, (value,), {}, Spec(value.shape, value.dtype), value.origin)

@@ -77,7 +77,7 @@ def append_gradients(graph: Graph, seeds: dict[Value, Value], targets: Iterable[
         return {}
     tracer = _GradientTracer(graph)
     try:
-        with ModeScope(tracer=tracer, recording=False):
+        with ModeScope(interpreter=tracer, recording=False):
             found = run_grad(roots, retain_graph=False, create_graph=False, targets=list(wanted))
     finally:
         tracer.restore()
@@ -114,9 +114,9 @@ class _EquationNode(Node):
         )
         self.shape, self.dtype = value.shape, value.dtype
         self.shapes = tuple(x.shape if isinstance(x, Value) else () for x in value.inputs)
-        self.saved = (*value.inputs, value)
+        self.saved_values = (*value.inputs, value)
         self.hooks = None
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
 
     @property
     def site(self) -> Site:

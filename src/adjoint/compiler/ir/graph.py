@@ -57,8 +57,8 @@ class ValueOrigin(NamedTuple):
     """The user's line that an equation comes from, the module that ran, and whether it is that line's gradient.
 
     `of`, where it is known: the op whose gradient it is. `merged_origins`: where else an equation comes from that
-    several share. `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `again` if it is computed
-    once more for the gradient of that.
+    several share. `checkpoint` numbers the call of `checkpoint` it was in, outermost, from 1; `rematerialized` if it
+    is computed once more for the gradient of that.
     """
 
     site: Site
@@ -67,12 +67,12 @@ class ValueOrigin(NamedTuple):
     of: str = ""
     merged_origins: tuple[ValueOrigin, ...] = ()
     checkpoint: int = 0
-    again: bool = False
+    rematerialized: bool = False
 
     def __str__(self) -> str:
         place = f"{os.path.basename(self.site.file)}:{self.site.line} in {self.site.function}"
         place += f" · {self.module}" if self.module else ""
-        return place + (" · again" if self.again else " · backward" if self.backward else "")
+        return place + (" · again" if self.rematerialized else " · backward" if self.backward else "")
 
 
 class Value:
@@ -234,7 +234,9 @@ class Graph:
         if name not in ops:
             raise GraphSyntaxError(f"there is no op {name!r}")
         params |= {key: value for key, value in PARAM_DEFAULTS.items() if key in ops[name].params}
-        origin = None if line.origin is None else ValueOrigin(*line.origin[:3], again=line.origin.again)
+        origin = (
+            None if line.origin is None else ValueOrigin(*line.origin[:3], rematerialized=line.origin.rematerialized)
+        )
         values[line.name] = self.add(ops[name], inputs, params, line.spec, origin)
 
     def input(self, spec: Operand, source: Source) -> Value:
@@ -248,17 +250,13 @@ class Graph:
         copy = np.array(array)
         return self.input(copy, Constant(copy))
 
-    def add(
-        self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None
-    ) -> Value:
+    def add(self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None) -> Value:
         """Append an equation."""
         value = Value(op, inputs, params, spec, origin)
         self.equations.append(value)
         return value
 
-    def add_like(
-        self, like: Value, rename: Callable[[Value], Value], origin: ValueOrigin | None = None
-    ) -> Value:
+    def add_like(self, like: Value, rename: Callable[[Value], Value], origin: ValueOrigin | None = None) -> Value:
         """Append the equation `like`, of what `rename` makes of its operands; `origin`: if not its own."""
         inputs = tuple([rename(i) if isinstance(i, Value) else i for i in like.inputs])
         return self.add(like.op, inputs, like.params, Spec(like.shape, like.dtype), origin or like.origin)

@@ -40,7 +40,7 @@ class OriginText(NamedTuple):
     site: Site
     module: str
     backward: bool
-    again: bool
+    rematerialized: bool
 
 
 class TextLine(NamedTuple):

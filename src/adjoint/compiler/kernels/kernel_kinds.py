@@ -78,7 +78,12 @@ _ROOTS_BY_KIND = {
     READING: ("cat", "gather", "index"),
     WRITING: ("index_add", "pad", "put_index", "put_slice", "scatter", "scatter_add", "scatter_reduce", "unslice"),
     SPATIAL: (
-        "convolution", "convolution_input", "convolution_weight", "max_pool", "max_pool_input", "window_sum",
+        "convolution",
+        "convolution_input",
+        "convolution_weight",
+        "max_pool",
+        "max_pool_input",
+        "window_sum",
         "window_sum_input",
     ),
     DRAW: ("coin", "dropout_factor", "exponential", "normal", "randint", "uniform"),

@@ -49,6 +49,6 @@ def _add_copies(value: Value, number: int, again: dict[Value, Value], renamed: d
         if missing:
             stack.extend(missing)
             continue
-        origin = v.origin and v.origin._replace(backward=True, again=True)
+        origin = v.origin and v.origin._replace(backward=True, rematerialized=True)
         again[v] = out.add_like(v, lambda x: again[x] if x in again else renamed[x], origin)
         stack.pop()

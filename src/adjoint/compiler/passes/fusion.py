@@ -29,14 +29,14 @@ STORE_ALIGNMENT_BYTES = 64
 class Fusion(GroupMap):
     """The plan of a graph's kernels: its groups, in `order` of execution.
 
-    `inside`: values stored in the memory of a concatenation, each with that and its first element there.
+    `placed_in_concat`: values stored in the memory of a concatenation, each with that and its first element there.
     `elided_concats`: the groups that have nothing left to copy for that reason. `spaces` and `memo` cache what is asked
     of a group; `memo` is kept on disk with the plan.
     """
 
     graph: Graph
     order: list[Group]
-    inside: dict[Value, tuple[Value, int]]
+    placed_in_concat: dict[Value, tuple[Value, int]]
     elided_concats: set[Group]
     spaces: dict[Group, Any] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Grouping:
     """The groups of the equations seen so far."""
 
     def __init__(self, graph: Graph, late: Set[Value], precision: str) -> None:
-        self.late = late
+        self.inlined = late
         self.values = GroupMap(precision, {v: StridedView.whole(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
         self.groups: list[Group] = []
@@ -78,10 +78,10 @@ class _Grouping:
                 group.axes = value.params["axes"]
                 group.reductions.append(value)
             elif is_reduced_shape(group, value.shape):
-                group.kept.add(value)
+                group.reduced_values.add(value)
         group.equations.append(value)
         again, backward = pass_flags(value)
-        group.again |= again
+        group.rematerialized |= again
         group.backward &= backward
         makers = {self.maker[b] for b in self.values.bases_of(value) if b in self.maker} - {group}
         group.require(makers)
@@ -92,7 +92,7 @@ class _Grouping:
             self.last_draw = group
         self.maker[value] = group
         for other in sorted(makers, key=lambda g: g.first):
-            if value in self.late and not self.late >= set(other.equations):
+            if value in self.inlined and not self.inlined >= set(other.equations):
                 continue  # not to where its operands are made
             if self._can_be_prologue(group, other):
                 reason = group.reason
@@ -118,7 +118,7 @@ class _Grouping:
             return source
         if kind is not None:
             shape, reason = value.shape, f"{value.op.name} has a kernel of its own kind"
-        elif value in self.late:
+        elif value in self.inlined:
             shape, reason = value.shape, f"{value.op.name} takes less time where it is read than to store"
         elif is_kernel_op(value):
             shape = value.operands[0].shape if value.op.combine else value.shape
@@ -141,7 +141,7 @@ class _Grouping:
         """The kernel of a product which makes all that `value` joins, and can store it where that has it."""
         groups = {self.maker.get(self.views[o].base) for o in value.operands}
         group = groups.pop() if len(groups) == 1 else None
-        if group is None or group.root is None or group.closed or group.unit:
+        if group is None or group.root is None or group.rejects_epilogue or group.gate_width:
             return None
         whole = all(
             self.views[o] == StridedView.whole(o) and o.shape == group.shape and o.dtype == value.dtype
@@ -153,24 +153,26 @@ class _Grouping:
     def _can_be_prologue(self, group: Group, other: Group) -> bool:
         """True if a product just begun can compute an operand as it packs it: all that another group makes."""
         root = group.root
-        if root is None or group.equations[-1] is not root or other.call or not self.late >= set(other.equations):
+        if root is None or group.equations[-1] is not root or other.call or not self.inlined >= set(other.equations):
             return False
         sides = [i for i, o in enumerate(root.operands) if self.maker.get(self.views[o].base) is other]
         alone = len(sides) == 1 and other.equations[-1] is self.views[root.operands[sides[0]]].base
-        agrees = alone and group.is_same_pass(other.again, other.backward)
+        agrees = alone and group.is_same_pass(other.rematerialized, other.backward)
         return agrees and self.values.times_packed(root, sides[0], other.equations) > 0
 
     def _merge(self, group: Group, other: Group) -> None:
         """Make `other` a part of `group`."""
         for value in other.equations:
             self.maker[value] = group
-        group.kept |= set(other.equations) if is_reduced_shape(group, other.shape or ()) else other.kept
+        group.reduced_values |= (
+            set(other.equations) if is_reduced_shape(group, other.shape or ()) else other.reduced_values
+        )
         group.equations = sorted([*group.equations, *other.equations], key=self.position.__getitem__)
         group.reductions = [v for v in group.equations if v.op.combine]
         group.axes = other.axes if group.axes is None else group.axes
         if other.first < group.first:
             group.first, group.reason = other.first, other.reason
-        group.again |= other.again
+        group.rematerialized |= other.rematerialized
         group.backward &= other.backward
         group.absorb(other)
         self.groups.remove(other)
@@ -206,7 +208,7 @@ def _mark_stored(graph: Graph, order: list[Group], values: GroupMap) -> None:
         for value in group.equations:
             read_elsewhere |= {b for b in values.bases_of(value) if values.maker.get(b) not in (None, group)}
     for group in order:
-        stores_all = group.call or group.closed
+        stores_all = group.call or group.rejects_epilogue
         group.stored.extend(v for v in group.equations if v in outputs or v in read_elsewhere or stores_all)
 
 

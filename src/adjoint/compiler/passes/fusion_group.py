@@ -16,16 +16,16 @@ class Group:
 
     A kernel of a `kind` has a `root`, a matrix product for instance, and computes that and what follows it elementwise.
     One with folds runs over the dimensions it keeps, and inside over the folded `axes`, as many times as folds wait
-    for one another; `kept` are the equations that have one element for each fold.
+    for one another; `reduced_values` are the equations that have one element for each fold.
 
     Sets of groups are kept as bits of an integer too: `ids` are those of this group and of what was merged into it,
     `ancestors` the marks of all that it needs, directly or not.
     """
 
     __slots__ = (
-        "again", "axes", "backward", "ancestors", "call", "closed", "equations", "first", "concatenations", "kept",
-        "ids",
-        "needs", "prologue", "reason", "reductions", "root", "shape", "stored", "unit", "users",
+        "rematerialized", "axes", "backward", "ancestors", "call", "rejects_epilogue", "equations", "first",
+        "concatenations", "reduced_values", "ids", "needs", "prologue", "reason", "reductions", "root", "shape",
+        "stored", "gate_width", "users",
     )  # fmt: skip
     TRANSIENT_SLOTS = ("needs", "users")  # of what only the making of the groups asks
 
@@ -34,12 +34,14 @@ class Group:
     ) -> None:
         self.shape = shape
         self.root = root
-        self.unit: int = root.params.get("unit", 0) if root is not None else 0  # columns of a part, if it has parts
-        self.closed = closed  # nothing joins
+        self.gate_width: int = (
+            root.params.get("unit", 0) if root is not None else 0
+        )  # columns of a part, if it has parts
+        self.rejects_epilogue = closed  # nothing joins
         self.axes: Shape | None = None  # the folded dimensions, if there is a fold
         self.equations: list[Value] = []
         self.reductions: list[Value] = []
-        self.kept: set[Value] = set()
+        self.reduced_values: set[Value] = set()
         self.concatenations: list[
             Value
         ] = []  # what joins the group's values to one: each of these is stored at its place
@@ -52,7 +54,7 @@ class Group:
         self.reason = reason
         self.stored: list[Value] = []
         self.call = shape is None
-        self.again = False  # if any equation is computed again after the forward pass
+        self.rematerialized = False  # if any equation is computed again after the forward pass
         self.backward = True  # if all belong to the backward pass
 
     def __repr__(self) -> str:
@@ -69,11 +71,11 @@ class Group:
         """True if a value of this shape is one part of the root's columns, or several that follow one another."""
         own = self.shape
         return (
-            self.unit > 0
+            self.gate_width > 0
             and own is not None
             and shape[:-1] == own[:-1]
             and 0 < shape[-1] <= own[-1]
-            and shape[-1] % self.unit == 0
+            and shape[-1] % self.gate_width == 0
         )
 
     def require(self, others: Iterable[Group]) -> None:
@@ -110,7 +112,7 @@ class Group:
 
     def is_same_pass(self, again: bool, backward: bool) -> bool:
         """False if equations of the forward pass would come together with such as are computed again after it."""
-        return not (self.again or again) or (self.backward and backward)
+        return not (self.rematerialized or again) or (self.backward and backward)
 
 
 def topological_order(groups: list[Group]) -> list[Group]:

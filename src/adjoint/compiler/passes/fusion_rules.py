@@ -57,11 +57,16 @@ class GroupMap:
 
     def can_merge(self, group: Group, other: Group) -> bool:
         """True if a kernel can take in another, with which an equation has brought it together."""
-        if group.call or other.call or other.root is not None or not group.is_same_pass(other.again, other.backward):
+        if (
+            group.call
+            or other.call
+            or other.root is not None
+            or not group.is_same_pass(other.rematerialized, other.backward)
+        ):
             return False
         assert group.shape is not None
         assert other.shape is not None
-        if group.closed or group.unit or group.concatenations or other.concatenations:
+        if group.rejects_epilogue or group.gate_width or group.concatenations or other.concatenations:
             return False
         root = group.root
         if root is not None and (other.axes is not None or other in map(self.maker.get, self.bases_of(root))):
@@ -77,7 +82,7 @@ class GroupMap:
         if any(g.is_downstream_of(group) or g.is_downstream_of(other) for g in between):
             return False
         axes = group.axes if other.axes is None else other.axes
-        kept = group.kept | other.kept | (set(other.equations) if small else set())
+        kept = group.reduced_values | other.reduced_values | (set(other.equations) if small else set())
         apart = {group.root, *group.prologue}
         return all(
             _access_mismatch(view, value, group.shape, axes, value in kept, view.base in kept or view.base.op.combine)
@@ -102,7 +107,7 @@ class GroupMap:
         name, axes = value.op.name, group.axes
         if not group.is_same_pass(*pass_flags(value)):
             return f"{name} is computed again for the gradient, which the forward pass is to be over for"
-        if group.closed:
+        if group.rejects_epilogue:
             return f"{name} reads what {group.equations[0].op.name} has stored"
         kept = not value.op.combine and is_reduced_shape(group, shape)
         parts = group.has_gate_slices(shape)
@@ -124,11 +129,11 @@ class GroupMap:
             maker = self.maker.get(view.base)
             if view.base in group.concatenations or view.base in group.prologue:
                 return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
-            if maker is group and group.unit:
-                if not (parts and _are_gate_slices(view.expand(shape), group.unit)):
+            if maker is group and group.gate_width:
+                if not (parts and _are_gate_slices(view.expand(shape), group.gate_width)):
                     return f"{name} reads other elements of {view.base.op.name} than the ones being computed"
             elif maker is group:
-                folded = view.base in group.kept or view.base.op.combine
+                folded = view.base in group.reduced_values or view.base.op.combine
                 misread = _access_mismatch(view, value, group.shape, axes, kept, folded)
                 if misread:
                     return misread
@@ -179,4 +184,4 @@ def _access_mismatch(
 
 def pass_flags(value: Value) -> tuple[bool, bool]:
     """Return whether an equation is computed again after the forward pass, and whether in the backward pass."""
-    return (False, False) if value.origin is None else (value.origin.again, value.origin.backward)
+    return (False, False) if value.origin is None else (value.origin.rematerialized, value.origin.backward)

@@ -27,7 +27,7 @@ class InlinedGraph(NamedTuple):
     """A graph with copies of equations for their readers, and which these are."""
 
     graph: Graph
-    late: set[Value]
+    inlined: set[Value]
 
 
 def inline_producers(graph: Graph, written: Iterable[Value], precision: str = "highest") -> InlinedGraph:
@@ -85,10 +85,14 @@ class _InlineChooser:
 
     def _can_compute(self, reader: Group, value: Value) -> bool:
         """True if a group reads a value element by element where it computes."""
-        if reader.call or reader.shape is None or (reader.again and not (value.origin and value.origin.backward)):
+        if (
+            reader.call
+            or reader.shape is None
+            or (reader.rematerialized and not (value.origin and value.origin.backward))
+        ):
             return False
         views = self.readers[value][reader]
-        if reader.unit:
+        if reader.gate_width:
             return False
         if self._operand_index(reader, value) is not None:
             return len(views) == 1

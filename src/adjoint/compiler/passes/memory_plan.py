@@ -32,14 +32,14 @@ class Span(NamedTuple):
 class MemoryPlan(NamedTuple):
     """The place of each value, in bytes from the arena's start, and the size of the arena.
 
-    `late`: where, in a block of memory of their own, lie the values that were given as such; and `lent`: what lies in
-    that block before they are made. Empty both if nothing does.
+    `lent_offsets`: where, in a block of memory of their own, lie the values that were given as such; and
+    `lent`: what lies in that block before they are made. Empty both if nothing does.
     """
 
     offsets: dict[Value, int]
     size: int
     unshared: int  # the size it would have without reuse
-    late: dict[Value, int]
+    lent_offsets: dict[Value, int]
     lent: dict[Value, int]
 
     def __str__(self) -> str:

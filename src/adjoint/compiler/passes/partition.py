@@ -51,7 +51,7 @@ class BackwardGraph(NamedTuple):
 def trace_backward(tracer: Tracer, results: list[Tensor]) -> TracedBackward:
     """The gradient of those results whose history is still there, and which these are; or why there is none."""
     nodes = {i: _reachable_nodes([r.node]) for i, r in enumerate(results) if r.node is not None}
-    wanted = [i for i, before in nodes.items() if all(getattr(n, "saved", None) is not FREED for n in before)]
+    wanted = [i for i, before in nodes.items() if all(getattr(n, "saved_values", None) is not FREED for n in before)]
     try:
         return TracedBackward(*_trace_gradient(tracer, results, wanted), {})
     except RuntimeError:
@@ -85,7 +85,7 @@ def _trace_gradient(tracer: Tracer, results: list[Tensor], wanted: list[int]) ->
     try:
         for leaf in leaves:
             leaf.hooks = None
-        with ModeScope(tracer=tracer, recording=False):
+        with ModeScope(interpreter=tracer, recording=False):
             seeds: list[Any] = [(results[i].node, wrap(g)) for i, g in zip(wanted, incoming, strict=True)]
             found = engine.run_grad(seeds, retain_graph=True, create_graph=False, targets=leaves)
     except RuntimeError:
@@ -123,7 +123,7 @@ def partition(graph: Graph, incoming: list[Value], gradients: list[Value]) -> Ba
     """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there."""
     late = set(incoming)
     for v in graph.equations:
-        if any(x in late for x in v.operands) or (v.origin is not None and v.origin.again):
+        if any(x in late for x in v.operands) or (v.origin is not None and v.origin.rematerialized):
             late.add(v)
     needed: list[Value] = []  # what the backward half reads of the forward one
     seen: set[Value] = set()

@@ -91,7 +91,7 @@ def _make_rule(function: Rewrite, fixed: Params) -> Rule:
     names = parameters_of(function)
     params = {name: Hole(name) for name in names.keyword}
     holes = tuple(Value(None, (), {}, ANY_SPEC) for _ in names.positional)
-    with ModeScope(recording=False, tracer=PatternTracer(typed=False)):
+    with ModeScope(recording=False, interpreter=PatternTracer(typed=False)):
         before = next(function(*map(wrap, holes), **{**params, **fixed}))
     name = "_".join([function.__name__, *(getattr(choice, "__name__", str(choice)) for choice in fixed.values())])
     inputs = enumerate(before.array.inputs)
@@ -134,7 +134,7 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
         return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
     author = PatternTracer(typed=False)
-    with ModeScope(recording=False, tracer=author):
+    with ModeScope(recording=False, interpreter=author):
         expressions = rule.function(
             *(wrap(x) if isinstance(x, Value) else x for x in found), **params, **rule.fixed_params
         )

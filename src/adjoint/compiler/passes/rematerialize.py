@@ -29,7 +29,7 @@ class RematChain(NamedTuple):
 def rematerialize(graph: Graph, written: Iterable[Value]) -> Graph:
     """The graph in which backward reads copies of equations, made right before. `written`: inputs that are overwritten.
 
-    The copies have an origin that says `again`, so that no kernel of the forward pass takes them in.
+    The copies have an origin that says so, so that no kernel of the forward pass takes them in.
     """
     again = plan_rematerialization(graph, written)
     if not again:
@@ -43,7 +43,7 @@ def rematerialize(graph: Graph, written: Iterable[Value]) -> Graph:
         if value not in again:
             return renamed[value]
         if value not in copies:
-            origin = value.origin and value.origin._replace(backward=True, again=True)
+            origin = value.origin and value.origin._replace(backward=True, rematerialized=True)
             copies[value] = out.add_like(value, copy, origin)
         return copies[value]
 
@@ -71,8 +71,8 @@ class _RematChooser:
         self.last: dict[Value, int] = {}
         self._find_readers(graph)
         outputs = set(graph.outputs)
-        self.wanted = {v for v in self.first if self._is_candidate(v) and v not in outputs}
-        self.kept = self.first.keys() - self.wanted
+        self.candidates = {v for v in self.first if self._is_candidate(v) and v not in outputs}
+        self.saved_values = self.first.keys() - self.candidates
 
     def _find_readers(self, graph: Graph) -> None:
         for i, v in enumerate(graph.equations):
@@ -88,7 +88,7 @@ class _RematChooser:
             v.nbytes < cost_model.MIN_REMAT_BYTES
             or is_view_or_generated(v)
             or not can_rematerialize(v)
-            or (v.origin is not None and v.origin.again)
+            or (v.origin is not None and v.origin.rematerialized)
         ):
             return False
         matmuls = self.heavy_before[self.last[v]] - self.heavy_before[self.first[v]]
@@ -97,11 +97,11 @@ class _RematChooser:
     def choose(self) -> set[Value]:
         """Keep, again and again, the value that frees most; what is kept may make others at no cost."""
         gained, again = 0, set[Value]()
-        if sum(v.nbytes for v in self.wanted) < cost_model.MIN_TOTAL_SAVING_BYTES:
+        if sum(v.nbytes for v in self.candidates) < cost_model.MIN_TOTAL_SAVING_BYTES:
             return again
         while True:
             covers: dict[Value | None, list[tuple[Value, RematChain]]] = {}
-            for value in self.wanted:
+            for value in self.candidates:
                 for chain in self._chains(value):
                     covers.setdefault(chain.anchor, []).append((value, chain))
             gains = {a: self._saved_bytes(a, (v for v, _ in found)) for a, found in covers.items()}
@@ -115,15 +115,15 @@ class _RematChooser:
                 again.update(e for _, chain in found for e in chain.equations)
                 done.update(v for v, _ in found)
                 if anchor is not None:
-                    self.kept.add(anchor)
+                    self.saved_values.add(anchor)
                     done.add(anchor)
             if not done:
                 break
-            self.wanted -= done
-        return again - self.kept if gained >= cost_model.MIN_TOTAL_SAVING_BYTES else set()
+            self.candidates -= done
+        return again - self.saved_values if gained >= cost_model.MIN_TOTAL_SAVING_BYTES else set()
 
     def _saved_bytes(self, anchor: Value | None, made: Iterable[Value]) -> int:
-        kept = 0 if anchor is None or anchor in self.wanted else anchor.nbytes
+        kept = 0 if anchor is None or anchor in self.candidates else anchor.nbytes
         return sum(v.nbytes for v in made if v is not anchor) - kept
 
     def _chains(self, value: Value) -> list[RematChain]:
@@ -146,7 +146,7 @@ class _RematChooser:
                 return found
             _, v = heapq.heappop(heap)
             cost += recompute_cost(v)
-            is_copy = v.origin is not None and v.origin.again
+            is_copy = v.origin is not None and v.origin.rematerialized
             if is_copy or not can_rematerialize(v) or cost > cost_model.MAX_REMAT_COST:
                 return found
             equations.append(v)
@@ -157,7 +157,9 @@ class _RematChooser:
                 if operand.op is None:
                     if operand in self.written and not is_much_smaller(operand, value):
                         return found
-                elif operand in self.kept or (not is_view_or_generated(operand) and is_much_smaller(operand, value)):
+                elif operand in self.saved_values or (
+                    not is_view_or_generated(operand) and is_much_smaller(operand, value)
+                ):
                     start = max(start, self.position[operand])
                 else:
                     heapq.heappush(heap, (-self.position[operand], operand))
@@ -168,7 +170,7 @@ def _gradient_free_equations(graph: Graph) -> set[Value]:
     found: set[Value] = set()
     for v in graph.equations:
         early = all(x.op is None or not _is_backward(x) or x in found for x in v.operands)
-        if early and _is_backward(v) and can_rematerialize(v) and not (v.origin and v.origin.again):
+        if early and _is_backward(v) and can_rematerialize(v) and not (v.origin and v.origin.rematerialized):
             found.add(v)
     return found
 

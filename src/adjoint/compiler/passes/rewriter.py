@@ -41,14 +41,14 @@ class Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.out = Graph(graph.name)
         self.new_values: set[Value] = set()
-        self.made: dict[Hashable, Value] = {}
+        self.value_table: dict[Hashable, Value] = {}
 
     def input(self, value: Value) -> Value:
         """The input, or an equal constant that the graph has already."""
         if isinstance(value.source, Constant) and value.nbytes <= MAX_INTERNED_CONSTANT_BYTES:
             array = value.source.array
             key = array.dtype, array.shape, np.ascontiguousarray(array).tobytes()
-            known = self.made.setdefault(key, value)
+            known = self.value_table.setdefault(key, value)
             if known is not value:
                 return known
         self.out.inputs.append(value)
@@ -76,21 +76,21 @@ class Rewriter:
         if value.op.effect:
             return self._add(value)
         key = _equation_key(value)
-        known = self.made.get(key)
+        known = self.value_table.get(key)
         if known is None:
-            self.made[key] = self._add(value)
+            self.value_table[key] = self._add(value)
             return value
         known.origin = _merge_origins(known.origin, value.origin)
         return known
 
-    def again(self, v: Value, renamed: dict[Value, Value]) -> Value:
+    def rebuild(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of another graph, of what has become of its operands."""
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
 
     def rebuild_if_changed(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of a graph that the rules have seen, of what has become of its operands."""
-        return self.intern(v) if all(renamed[i] is i for i in v.operands) else self.again(v, renamed)
+        return self.intern(v) if all(renamed[i] is i for i in v.operands) else self.rebuild(v, renamed)
 
     def _adopt_replacement(self, value: Value, like: Value) -> Value:
         """Add a rule's replacement to the graph, with the origin of the replaced equation."""

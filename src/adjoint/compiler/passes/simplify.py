@@ -14,7 +14,7 @@ def apply_rules(graph: Graph) -> Graph:
     rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
-        renamed[v] = rewriter.again(v, renamed)
+        renamed[v] = rewriter.rebuild(v, renamed)
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 

@@ -95,8 +95,8 @@ class CompiledBackward(GraphNode):
 
     op = None
     __slots__ = (
-        "__weakref__", "at", "backward", "code", "dtype", "hooks", "made", "order", "outputs", "parents", "saved",
-        "shape",
+        "__weakref__", "instruction_offset", "backward", "code", "dtype", "hooks", "output_nodes", "sequence_nr",
+        "outputs", "parents", "saved_values", "shape",
     )  # fmt: skip
     code: CodeType
     outputs: int
@@ -104,16 +104,18 @@ class CompiledBackward(GraphNode):
 
     def __init__(self, backward: BackwardProgram[Any], saved: Operands, parents: tuple[Any, ...]) -> None:
         self.backward = backward
-        self.saved: Any = saved
+        self.saved_values: Any = saved
         self.parents = parents
         self.hooks = None
-        self.code, self.at = user_instruction()
-        self.order = next_sequence_nr()
+        self.code, self.instruction_offset = user_instruction()
+        self.sequence_nr = next_sequence_nr()
         specs = backward.specs
         self.outputs = len(specs)
         self.shape = specs[0].shape
         self.dtype = specs[0].dtype
-        self.made = [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
+        self.output_nodes = (
+            [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
+        )
 
     def name(self) -> str:
         """`CompiledBackward`."""
@@ -124,14 +126,14 @@ class CompiledBackward(GraphNode):
 
         Raises RuntimeError if the saved values were freed by an earlier pass, or written in place since.
         """
-        if self.saved is FREED:
+        if self.saved_values is FREED:
             raise RuntimeError(
                 "Trying to backward through the graph a second time: the values which the compiled step "
                 f"{self.backward.step!r} saved were freed. Specify retain_graph=True in the first backward(). (At "
                 f"{self.name()}, called at {self.site}.)"
             )
-        again = mode.recording or (nondefault.count and mode.special)
-        for array in self.saved if again else self.saved[: len(self.backward.half.saved)]:
+        again = mode.recording or (nondefault.count and mode.is_intercepted)
+        for array in self.saved_values if again else self.saved_values[: len(self.backward.half.saved)]:
             check_version(array, self)
         incoming = [
             wrap(np.zeros(spec.shape, spec.dtype)) if g is None else g
@@ -139,12 +141,12 @@ class CompiledBackward(GraphNode):
         ]
         if again:
             return self.backward.replay(self._saved_tensors(), incoming)
-        return list(self.backward.run(self.saved, [wrap(g.array) for g in incoming]))
+        return list(self.backward.run(self.saved_values, [wrap(g.array) for g in incoming]))
 
     def _saved_tensors(self) -> list[Tensor]:
         """Return the saved tensors, with their history."""
         tensors: list[Operand] = []
-        for i, array in enumerate(self.saved):
+        for i, array in enumerate(self.saved_values):
             parent = self.parents[self.backward.leaves[i]] if i in self.backward.leaves else None
             leaf = parent.reference() if type(parent) is Leaf else None
             if leaf is not None and leaf.array is array:
@@ -159,7 +161,7 @@ class CompiledBackward(GraphNode):
 class ConsumedHistory:
     """The node of a result whose history was used up inside a compiled step; or `why` else it has no gradient."""
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "order", "parents", "saved", "shape", "step", "why")
+    __slots__ = ("__weakref__", "dtype", "hooks", "sequence_nr", "parents", "saved_values", "shape", "step", "why")
     next_functions = ()
     op = None
     parents: tuple[Any, ...]
@@ -167,7 +169,7 @@ class ConsumedHistory:
     def __init__(self, step: str, tensor: Operand, why: RuntimeError | None = None) -> None:
         self.why = why
         self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
-        self.parents, self.hooks, self.saved, self.order = (), None, None, next_sequence_nr()
+        self.parents, self.hooks, self.saved_values, self.sequence_nr = (), None, None, next_sequence_nr()
 
     def name(self) -> str:
         """`CompiledBackward`."""

@@ -51,7 +51,7 @@ class GradientSlot:
         self.tensor: Tensor = wrap(aligned_array(value))
         self.buffer = BoundBuffer(self.tensor.array)
 
-    def renew(self, array: Array | None = None) -> None:
+    def replace_gradient(self, array: Array | None = None) -> None:
         """New memory: the old belongs to the user now."""
         self.tensor = wrap(aligned_array(self.value) if array is None else array)
         self.buffer.array = self.tensor.array
@@ -168,7 +168,7 @@ class Binding:
         last = {base: max(self.step[group] for group, _ in reads) for base, reads in readers.items()}
         for _, v in self.copies_out:
             last[v] = len(self.fusion.order)
-        inside = self.fusion.inside
+        inside = self.fusion.placed_in_concat
         first = {v: self.step[group] for group in self.fusion.order for v in group.stored}
         for v, (whole, _) in inside.items():
             first[whole] = min(first[whole], first[v])
@@ -195,33 +195,33 @@ class Binding:
         if any(isinstance(s.source, StateInput) and s.source.expression is not None for _, _, s in self.outcome.state):
             return []  # what a step finds in `.grad` it may read
         own = [s.value for s in self.gradients if self.buffers.get(s.value) is s.buffer]
-        return [v for v in own if v in self.fusion.maker and v not in self.fusion.inside]
+        return [v for v in own if v in self.fusion.maker and v not in self.fusion.placed_in_concat]
 
     def _bind_lent_memory(self, made: MemoryPlan) -> None:
         """Put gradients into one block of memory, and with them what lies there before they are made."""
-        block: Any = aligned_bytes(max((at + v.nbytes for v, at in made.late.items()), default=0))
+        block: Any = aligned_bytes(max((at + v.nbytes for v, at in made.lent_offsets.items()), default=0))
         for slot in self.gradients:
-            if slot.value in made.late:
-                at = made.late[slot.value]
+            if slot.value in made.lent_offsets:
+                at = made.lent_offsets[slot.value]
                 # over no array, so that it is the owner of its memory for whoever asks
                 memory: Any = (ctypes.c_ubyte * slot.value.nbytes).from_buffer(block, at)
-                slot.renew(np.ndarray(slot.value.shape, slot.value.dtype, memory))
+                slot.replace_gradient(np.ndarray(slot.value.shape, slot.value.dtype, memory))
         for v, at in made.lent.items():
             self.buffers[v] = BoundBuffer(_array_at(block, at, v))
         self.lends_gradient_memory = bool(made.lent)
 
-    def renew(self, k: int) -> list[int]:
+    def renew_gradient(self, k: int) -> list[int]:
         """New memory for a gradient that somebody keeps; which gradients have new memory.
 
         A block of gradients ends then: each has memory of its own from now on, and so has what lay there before them.
         """
-        late = self.plan.late if self.lends_gradient_memory else {}
+        late = self.plan.lent_offsets if self.lends_gradient_memory else {}
         if self.gradients[k].value not in late:
-            self.gradients[k].renew()
+            self.gradients[k].replace_gradient()
             return [k]
         renewed = [i for i, slot in enumerate(self.gradients) if slot.value in late]
         for i in renewed:
-            self.gradients[i].renew()
+            self.gradients[i].replace_gradient()
         own = aligned_bytes(max(at + v.nbytes for v, at in self.plan.lent.items()))
         for v, at in self.plan.lent.items():
             self.buffers[v].array = _array_at(own, at, v)
@@ -308,10 +308,10 @@ class Binding:
                 if tensor.array.shape != symbol.shape or tensor.array.dtype != symbol.dtype:
                     return False
                 self.buffers[symbol].array = tensor.array
-        self.rebind(names)
+        self.rebind_storage(names)
         return True
 
-    def rebind(self, names: dict[str, object]) -> None:
+    def rebind_storage(self, names: dict[str, object]) -> None:
         """Bring tables and operands up to date with the buffers."""
         self._fill_tables()
         for name, view in self._views.items():

@@ -38,7 +38,7 @@ class BoundStep(NamedTuple):
     fusion: Fusion
     binding: Binding
     outcome: StepEffects
-    survey: GuardChecks
+    guard_checks: GuardChecks
     half: BackwardGraph | None
     is_one_call: bool
     located: dict[int, Callable[[], Operand]]
@@ -72,7 +72,7 @@ class EntryCodegen:
     def write(self, parents: list[Tensor | int]) -> str:
         """The function as text. `parents`: the tensors whose gradients the backward half gives."""
         taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
-        self._lines.append(f"def run({taken}fresh=False):")
+        self._lines.append(f"def run({taken}first_call=False):")
         self._check()
         self._numbers()
         if self.step.is_one_call:
@@ -92,30 +92,30 @@ class EntryCodegen:
         """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
         # while no thread has left the default modes, this one records, traces nothing and casts nothing
         default = mode.recording and mode.autocast is None
-        usual, join = ("unusual.count", "and") if default else ("not unusual.count", "or")
+        usual, join = ("nondefault.count", "and") if default else ("not nondefault.count", "or")
         other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
-        odd = f"(m := mode.__dict__)['special'] or {other}"
-        self._emit_line(f"if {usual} {join} ({odd}): return MISS")
-        survey = self.step.survey
+        odd = f"(m := mode.__dict__)['is_intercepted'] or {other}"
+        self._emit_line(f"if {usual} {join} ({odd}): return GUARD_FAILED")
+        guard_checks = self.step.guard_checks
         facts, tests = self._tests()
-        if not survey.possible:
+        if not guard_checks.possible:
             self._check_arguments()
             self._check_state([*facts.values(), *tests.values()])
         else:
             taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
-            self._emit_line(f"if fresh or not unchanged({taken}):")
+            self._emit_line(f"if first_call or not unchanged({taken}):")
             self._depth = 1
-            self._emit_line("looks = None if fresh else survey()")
+            self._emit_line("checks = None if first_call else take_checks()")
             self._check_arguments()
             self._check_state([*facts.values(), *tests.values()])
-            self._emit_line(f"if looks is not None: adopt(looks, ({taken}))")
+            self._emit_line(f"if checks is not None: install_checks(checks, ({taken}))")
             self._depth = 0
             self._emit_line("else:")
             self._depth = 1
             arguments = [v.source.number for v in self.graph.inputs_of_kind(Argument)]
             self._emit_line("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
-            unseen = [test for k, test in facts.items() if k not in survey.facts]
-            self._check_state(unseen + [test for k, test in tests.items() if k not in survey.state])
+            unseen = [test for k, test in facts.items() if k not in guard_checks.facts]
+            self._check_state(unseen + [test for k, test in tests.items() if k not in guard_checks.state])
             self._depth = 0
         self._check_memory()
 
@@ -131,20 +131,20 @@ class EntryCodegen:
                 if type(tensor) in (Tensor, type(None)) and not hooked
                 else f"x{{}} is not {self.name(tensor, 't')}"
             )
-            self._emit_line(f"if {own.format(i)}: return MISS")
+            self._emit_line(f"if {own.format(i)}: return GUARD_FAILED")
             self._emit_line(f"a{i} = x{i}.array")
             dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
             differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
-            self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return MISS")
-            self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return MISS")
+            self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return GUARD_FAILED")
+            self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return GUARD_FAILED")
             if type(node) is AccumulateGrad and node.hooks is None:
-                self._emit_line(f"if x{i}.node.hooks is not None: return MISS")
+                self._emit_line(f"if x{i}.node.hooks is not None: return GUARD_FAILED")
             if v.shape and v.source.strides is None:
-                self._emit_line(f"if not a{i}.flags.c_contiguous: return MISS")
+                self._emit_line(f"if not a{i}.flags.c_contiguous: return GUARD_FAILED")
             elif v.shape:
                 if v.source.strides != "any":
                     strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
-                    self._emit_line(f"if a{i}.strides != {strides}: return MISS")
+                    self._emit_line(f"if a{i}.strides != {strides}: return GUARD_FAILED")
                 self._emit_line(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
 
     def _check_memory(self) -> None:
@@ -155,7 +155,8 @@ class EntryCodegen:
             for v in arguments:  # memory of its own needs no further look
                 i = v.source.number
                 self._emit_line(
-                    f"if x{i}.memory is not None and overlaps({i}, x{i}, ({every}), {written}): return MISS"
+                    f"if x{i}.storage_ is not None and is_memory_shared({i}, x{i}, ({every}), {written}): "
+                    "return GUARD_FAILED"
                 )
 
     def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
@@ -185,11 +186,11 @@ class EntryCodegen:
     def _check_state(self, tests: list[str]) -> None:
         # a gradient must exist before its memory is looked at: guards come first
         if tests:
-            self._emit_line("if not fresh:")
+            self._emit_line("if not first_call:")
             self._emit_line("try:", 2)
             for test in tests:
-                self._emit_line(f"if not {test}: return MISS", 3)
-            self._emit_line("except GONE: return MISS", 2)
+                self._emit_line(f"if not {test}: return GUARD_FAILED", 3)
+            self._emit_line("except LOOKUP_ERRORS: return GUARD_FAILED", 2)
 
     def _numbers(self) -> None:
         """The step's arithmetic on Python numbers, and what it relies on."""
@@ -197,20 +198,20 @@ class EntryCodegen:
         wanted = [v.source.name for v in self.graph.inputs_of_kind(ScalarInput)]
         wanted += [leaf.of for leaf in self.outcome.all_output_refs() if leaf.kind == "number"]
         needed = arithmetic.required_lines(wanted)
-        lines = [line for line in needed if line.name not in arithmetic.late]
-        self._late_exprs = [line for line in needed if line.name in arithmetic.late]
+        lines = [line for line in needed if line.name not in arithmetic.late_names]
+        self._late_exprs = [line for line in needed if line.name in arithmetic.late_names]
         if not lines and not arithmetic.sources:
             return
         self._emit_line("try:")
         for source in arithmetic.sources:
             self._emit_line(f"{source.name} = {source.code(self.name)}", 2)
-            self._emit_line(f"if type({source.name}) is not {source.kind.__name__}: return MISS", 2)
+            self._emit_line(f"if type({source.name}) is not {source.kind.__name__}: return GUARD_FAILED", 2)
         for line in lines:
             if line.name:
                 self._emit_line(f"{line.name} = {line.code}", 2)
             else:
-                self._emit_line(f"if not ({guard_code(line)}): return MISS", 2)
-        self._emit_line("except (*GONE, ArithmeticError): return MISS")
+                self._emit_line(f"if not ({guard_code(line)}): return GUARD_FAILED", 2)
+        self._emit_line("except (*LOOKUP_ERRORS, ArithmeticError): return GUARD_FAILED")
 
     def _inputs(self) -> None:
         """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""
@@ -230,14 +231,15 @@ class EntryCodegen:
             new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
             if v.nbytes >= MIN_REUSED_BYTES:
                 new = f"({self.name(list[object](), 'kept')}, {new[1:]}"
-            self._emit_line(f"{name} = {'reused' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}", 2)
+            self._emit_line(f"{name} = {'take_reusable_result' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}", 2)
         if self.binding.gradients:
-            self._emit_line("steady = undisturbed()", 2)
-            self._emit_line("if not steady:", 2)
+            self._emit_line("untouched = gradients_untouched()", 2)
+            self._emit_line("if not untouched:", 2)
         for k, slot in enumerate(self.binding.gradients):
             self.names[f"G{k}"] = slot.tensor
             self._emit_line(
-                f"if getrefcount(G{k}) > {GradientSlot.OWN_REFCOUNT} or getrefcount(G{k}.array) > held{k}: renew({k})",
+                f"if getrefcount(G{k}) > {GradientSlot.OWN_REFCOUNT} or getrefcount(G{k}.array) > held{k}: "
+                f"renew_gradient({k})",
                 3,
             )
 
@@ -299,36 +301,36 @@ class EntryCodegen:
             if isinstance(symbol.source, Argument):
                 i = symbol.source.number
                 self._emit_line(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
-                self._emit_line(f"wrote(x{i}, HERE)", 2)
+                self._emit_line(f"mark_written(x{i}, PROGRAM_SITE)", 2)
         self.names["written"], self.names["storages"] = self.step.written
         if self.names["written"]:
-            self._emit_line("order = tick()", 2)
+            self._emit_line("order = next_sequence_nr()", 2)
             self._emit_line("if order > writes.last: writes.last = order", 2)
             self._emit_line("mark(order)", 2)
         slots = iter(range(len(gradients)))
         if gradients:
-            self._emit_line("if not steady:", 2)
+            self._emit_line("if not untouched:", 2)
         for place, v in self.outcome.gradients:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             self._emit_line(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
             if any(place is x for x in self.outcome.lost):
                 self._emit_line(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
         if gradients:
-            self._emit_line("settle()", 3)
+            self._emit_line("watch_gradients()", 3)
 
     def _results(self, parents: list[Tensor | int]) -> None:
         for i, history in enumerate(self.outcome.history):
             array = self.binding.result_names[i]
             if i in self.outcome.result_permutations:
                 array += f".transpose({self.name(self.outcome.result_permutations[i], 'order')})"
-            self._emit_line(f"r{i} = fill(new(Tensor), {array})", 2)
+            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})", 2)
             if history == "lost":
                 self._emit_line(f"r{i}.node = lost(r{i})", 2)
             elif isinstance(history, RuntimeError):
                 self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
         if not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._emit_line(f"if m['inference']: inferred(({made}))", 2)
+            self._emit_line(f"if m['inference']: mark_inference_results(({made}))", 2)
         if self.step.half is not None:
             self._history(self.step.half, parents)
         for name, number in self.outcome.pending.items():
@@ -352,7 +354,7 @@ class EntryCodegen:
         self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
         for i, history in enumerate(self.outcome.history):
             if isinstance(history, int):
-                self._emit_line(f"r{i}.node = past.made[{history}]", 2)
+                self._emit_line(f"r{i}.node = past.output_nodes[{history}]", 2)
 
     def _input_array(self, v: Value) -> str:
         """The array of an input, as the call found it; a number is copied out of the memory it shares."""

@@ -54,11 +54,11 @@ LOOKUP_ERRORS = (
 
 
 class Program:
-    """One signature of a compiled function: `run(*arguments)` gives a tuple of leaves, or MISS if made for others.
+    """One signature of a compiled function.
 
-    `run(…, fresh=True)`, right after the trace, takes the Python state as it was when the trace began. `backward` is
-    the half that runs when `backward()` is called outside; `lost(tensor)` gives the node of a result whose history was
-    used up inside.
+    `run(*arguments)` gives a tuple of leaves, or GUARD_FAILED if it was made for others. `run(…, first_call=True)`,
+    right after the trace, takes the Python state as it was when the trace began. `backward` is the half that runs when
+    `backward()` is called outside; `lost(tensor)` gives the node of a result whose history was used up inside.
     """
 
     def __init__(
@@ -75,22 +75,21 @@ class Program:
         self.backward = backward
         self.binding = Binding(graph, fusion, kernels, outcome)
         self._names: dict[str, Any] = {
-            "MISS": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul, "copyto": np.copyto,
-            "empty": np.empty, "unusual": nondefault, "mode": mode, "new": object.__new__, "fill": init_slots,
-            "lock": reset_after_fork(threading.Lock()), "lost": lost, "getrefcount": getrefcount,
-            "renew": self._renew_gradient,
-            "wrote": mark_written, "HERE": PROGRAM_SITE, "writes": mutation_log, "tick": next_sequence_nr,
-            "mark": self._count_writes,
-            "undisturbed": always_stale, "settle": self._watch_gradients, "settings": self.binding.settings,
-            "integers": self.binding.integers, "GONE": LOOKUP_ERRORS, "unflatten": pytree.unflatten,
-            "CompiledBackward": CompiledBackward, "half": backward, "array": np.array, "overlaps": is_memory_shared,
-            "inferred": mark_inference_results, "reused": take_reusable_result, "unchanged": always_stale,
-            "adopt": self._install_checks, "autocast": mode.autocast,
-            **GUARD_NAMES,
+            "GUARD_FAILED": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
+            "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
+            "init_slots": init_slots, "lock": reset_after_fork(threading.Lock()), "lost": lost,
+            "getrefcount": getrefcount, "renew_gradient": self._renew_gradient, "mark_written": mark_written,
+            "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log, "next_sequence_nr": next_sequence_nr,
+            "mark": self._count_writes, "gradients_untouched": always_stale, "watch_gradients": self._watch_gradients,
+            "settings": self.binding.settings, "integers": self.binding.integers, "LOOKUP_ERRORS": LOOKUP_ERRORS,
+            "unflatten": pytree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
+            "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
+            "take_reusable_result": take_reusable_result, "unchanged": always_stale,
+            "install_checks": self._install_checks, "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip
         self._gradient_change_count = 0
-        self.survey = GuardChecks(outcome, graph.inputs_of_kind(Argument), {k for k, _ in self.state_locators()})
-        self._names["survey"] = self.survey.retake
+        self.guard_checks = GuardChecks(outcome, graph.inputs_of_kind(Argument), {k for k, _ in self.state_locators()})
+        self._names["take_checks"] = self.guard_checks.retake
         self._writer = EntryCodegen(self._bound_step(), self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
@@ -103,7 +102,15 @@ class Program:
         half = None if self.backward is None else self.backward.half
         states, counters = dict(self.state_locators()), self.write_counters()
         return BoundStep(
-            self.graph, self.fusion, self.binding, self.outcome, self.survey, half, self.is_one_call(), states, counters
+            self.graph,
+            self.fusion,
+            self.binding,
+            self.outcome,
+            self.guard_checks,
+            half,
+            self.is_one_call(),
+            states,
+            counters,
         )
 
     def is_one_call(self) -> bool:
@@ -264,15 +271,15 @@ class Program:
         if len(placed) == len(every):
             held = [self._names[f"held{k}"] for k in range(len(self.binding.gradients))]
             arrays = [slot.buffer.array for slot in self.binding.gradients]
-            self._names["undisturbed"] = make_checker(
+            self._names["gradients_untouched"] = make_checker(
                 checks_of_gradients(placed, arrays, GradientSlot.OWN_REFCOUNT, held)
             )
 
     def _renew_gradient(self, k: int) -> None:
-        self._names["undisturbed"] = always_stale
-        for i in self.binding.renew(k):
+        self._names["gradients_untouched"] = always_stale
+        for i in self.binding.renew_gradient(k):
             self._names[f"G{i}"] = self.binding.gradients[i].tensor
-        self.binding.rebind(self._names)
+        self.binding.rebind_storage(self._names)
 
 
 def _describe_strides(strides: tuple[int, ...] | None) -> str:
@@ -290,4 +297,4 @@ def is_memory_shared(i: int, x: Tensor, arguments: Operands, written: list[tuple
 def mark_inference_results(results: tuple[Tensor, ...]) -> None:
     """Make results tensors of inference mode."""
     for tensor in results:
-        tensor.memory = INFERENCE
+        tensor.storage_ = INFERENCE

@@ -60,7 +60,7 @@ class _LoopText:
             depth = INDENT * len(space.loops)
             yield from self._headers(outer, len(space.loops), label)
             for v in self.group.equations:
-                needed = v in stages.wanted[stage] or not self.group.reductions
+                needed = v in stages.needed_sources[stage] or not self.group.reductions
                 if v in stages.folds[stage]:
                     (source,) = self._sources(v, stage)
                     yield f"{depth}{self.names[v]} = {v.op.name} of {source}"

@@ -55,9 +55,9 @@ class ProgramMemory:
     """Every value that has memory, and the sizes: `arena`, `unshared` (the arena's without reuse), `bytes_of(kind)`.
 
     `saved` are the values saved for backward, the inputs that it reads among them; `saved_total` counts all of their
-    bytes and `saved_of_inputs` those of the inputs. `again` are the lines, each with its count of equations, that are
-    computed once more for backward, which so needs less saved. `backward` is the memory of the half that runs when
-    `backward()` is called outside of the step. Prints as tables, largest first.
+    bytes and `saved_of_inputs` those of the inputs. `rematerialized` are the lines, each with its count of
+    equations, that are computed once more for backward, which so needs less saved. `backward` is the memory of the half
+    that runs when `backward()` is called outside of the step. Prints as tables, largest first.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProgramMemory:
         backward: ProgramMemory | None = None,
     ) -> None:
         self.name, self.values, self.plan, self.backward = name, values, plan, backward
-        self.again = again
+        self.rematerialized = again
         self.arena, self.unshared = plan.size, plan.unshared
         self.saved = tuple(value for value in values if value.saved)
         self.saved_total = sum(value.nbytes for value in self.saved)
@@ -92,7 +92,9 @@ class ProgramMemory:
         """The number and bytes of the values saved for backward, in a sentence."""
         if not self.saved:
             return "nothing is saved for backward"
-        again = f"; {sum(self.again.values())} equations are computed again for it" if self.again else ""
+        again = (
+            f"; {sum(self.rematerialized.values())} equations are computed again for it" if self.rematerialized else ""
+        )
         return (
             f"{self.saved_total:,} bytes in {len(self.saved)} buffers, of which {self.saved_of_inputs:,} are those of "
             f"inputs, which are there anyway{again}"
@@ -164,7 +166,9 @@ def report_memory(program: Program) -> ProgramMemory:
         if slope is not None:
             place(slope, "gradient", origin_of(slope, graph), slope in saved and slope not in placed)
     computed = [
-        _format_origin(v.origin) for v in graph.equations if v.origin and v.origin.again and not is_view_or_generated(v)
+        _format_origin(v.origin)
+        for v in graph.equations
+        if v.origin and v.origin.rematerialized and not is_view_or_generated(v)
     ]
     again = {line: computed.count(line) for line in dict.fromkeys(computed)}
     return ProgramMemory(graph.name, tuple(values), plan, again, None if backward is None else report_memory(backward))
@@ -195,7 +199,7 @@ def _find_saved(program: Program) -> dict[Value, ValueOrigin | None]:
             maker = fusion.maker.get(base)
             is_input = isinstance(base.source, (StateInput, Argument))
             if is_input or (maker not in (None, group) and any(v in forward for v in maker.equations)):
-                saved.setdefault(base, value.origin._replace(backward=False, again=False))
+                saved.setdefault(base, value.origin._replace(backward=False, rematerialized=False))
     return saved
 
 

@@ -72,12 +72,12 @@ def find_write_slot_offsets() -> WriteSlotOffsets | None:
     """The offsets; None if not all is where it is thought to be."""
     if find_slot_offsets() is None:
         return None
-    of = ((Write, "order"), (Write, "place"), (Write, "outside"), (Storage, "version"))
+    of = ((Write, "sequence_nr"), (Write, "place"), (Write, "outside"), (Storage, "version"))
     found = WriteSlotOffsets(*(slot_offset(*each) for each in of))
     write = Write(weakref.ref(Tensor(np.zeros(1))))
     storage: Storage[Tensor] = Storage()
     values = (2**40, Site("", 0, ""), True, 2**41)
-    write.order, write.place, write.outside, storage.version = values
+    write.sequence_nr, write.place, write.outside, storage.version = values
     held = [read_word(id(write) + at) for at in found[:3]] + [read_word(id(storage) + found.version)]
     return found if held == [*map(id, values)] else None
 

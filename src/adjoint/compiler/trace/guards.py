@@ -72,9 +72,9 @@ class ProbeGuard:
         self.at_end = at_end
         self.contents = contents
         self.ignored: frozenset[str] = frozenset()  # attributes that the step itself sets
-        self.settle()
+        self.update_expected()
 
-    def settle(self) -> None:
+    def update_expected(self) -> None:
         """Expect the fact as it is now."""
         self.expected_value = self.probe(self.subject)
         self.held = self._read_contents()

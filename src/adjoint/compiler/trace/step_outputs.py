@@ -195,7 +195,7 @@ def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     _name_states(tracer)
     for watch in tracer.probe_guards:
         if watch.at_end:
-            watch.settle()
+            watch.update_expected()
     outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.probe_guards)}.values())[::-1]
     tracer.graph.outputs = outcome.outputs()
 

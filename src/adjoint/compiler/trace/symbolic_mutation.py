@@ -72,7 +72,7 @@ def own_gradient(memory: SymbolicMemory, g: Tensor, leaf: Tensor | None) -> Tens
     else:
         strides = None if is_view(g.array) else memory.strides.of(g.array)
     out = shallow_copy(g)
-    out.array, out.memory = _place_with_strides(memory, memory.adopt(g), strides, shared), None
+    out.array, out.storage_ = _place_with_strides(memory, memory.adopt(g), strides, shared), None
     return out
 
 

@@ -47,7 +47,7 @@ class NumberArithmetic:
         self.sources: list[NumberSource] = []
         self.lines: list[ScalarExpr] = []
         self.pending: dict[str, Tensor] = {}  # numbers read from tensors of the step: known when the program has run
-        self.late: set[str] = set()  # these, and what follows from them
+        self.late_names: set[str] = set()  # these, and what follows from them
         self._specialized_codes: set[str] = set()
 
     def add_source(
@@ -61,7 +61,7 @@ class NumberArithmetic:
         """The element of a tensor of the step: `tensor.item()`, for which `value` only shows the type."""
         name = f"i{len(self.pending)}"
         self.pending[name] = tensor
-        self.late.add(name)
+        self.late_names.add(name)
         kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
         return SymbolicNumber(self, name, kind(1))
 
@@ -69,18 +69,18 @@ class NumberArithmetic:
         """The number that an expression gives: `value` in this call."""
         needs = tuple(needs)
         if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
-            self.settle(code, needs, value)
+            self.specialize(code, needs, value)
             return value
         name = f"n{len(self.lines)}"
         self.lines.append(ScalarExpr(name, code, needs, user_site()))
-        if not self.late.isdisjoint(needs):
-            self.late.add(name)
+        if not self.late_names.isdisjoint(needs):
+            self.late_names.add(name)
         return SymbolicNumber(self, name, value)
 
-    def settle(self, code: str, needs: Iterable[str], value: float) -> float:
+    def specialize(self, code: str, needs: Iterable[str], value: float) -> float:
         """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
         needs = tuple(needs)
-        if not self.late.isdisjoint(needs):
+        if not self.late_names.isdisjoint(needs):
             next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.describe_code(code)},")
         if code not in self._specialized_codes:
             self._specialized_codes.add(code)
@@ -151,10 +151,10 @@ class SymbolicNumber:
 
     def specialize(self) -> Operand:
         """The plain number, on which the program relies from now on."""
-        return self.arithmetic.settle(self.name, (self.name,), self.value)
+        return self.arithmetic.specialize(self.name, (self.name,), self.value)
 
     def __bool__(self) -> bool:
-        return bool(self.arithmetic.settle(f"{self.name} != 0", (self.name,), self.value != 0))
+        return bool(self.arithmetic.specialize(f"{self.name} != 0", (self.name,), self.value != 0))
 
     def __format__(self, spec: str) -> str:
         return format(self.specialize(), spec)
@@ -219,7 +219,7 @@ def _comparison_method(symbol: str, function: Function) -> Callable[[SymbolicNum
         if b is None:
             return NotImplemented
         code = f"{self.name} {symbol} {b[0]}"
-        return self.arithmetic.settle(code, (self.name, *b[2]), function(self.value, b[1]))
+        return self.arithmetic.specialize(code, (self.name, *b[2]), function(self.value, b[1]))
 
     return compare
 
@@ -247,7 +247,7 @@ def _compute_or_sample(function: Function, number: SymbolicNumber, a: float, b: 
     try:
         return function(a, b)
     except ArithmeticError:
-        if number.name not in number.arithmetic.late:
+        if number.name not in number.arithmetic.late_names:
             raise
         return function(1, 1) * type(a * b)(1)
 

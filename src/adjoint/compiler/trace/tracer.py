@@ -96,7 +96,7 @@ class Tracer(Interpreter):
 
     def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
-        with ModeScope(tracer=self):
+        with ModeScope(interpreter=self):
             return function(*args, **kwargs)
 
     def bind_argument(self, tensor: Tensor, index: int, name: str) -> None:
@@ -107,9 +107,9 @@ class Tracer(Interpreter):
         if type(tensor.array) is ndarray:
             known = self._symbols.get(id(tensor.array))
             self._capture_array(tensor, Argument(index, name))
-            if not isinstance(tensor.memory, InferenceStorage):
-                self._memories.append((tensor, tensor.memory))
-                tensor.memory = None
+            if not isinstance(tensor.storage_, InferenceStorage):
+                self._memories.append((tensor, tensor.storage_))
+                tensor.storage_ = None
                 if known is not None:
                     share_storage(known[2], tensor)
 
@@ -160,7 +160,7 @@ class Tracer(Interpreter):
         pending = self.arithmetic.pending.get(number.name)
         if pending is not None:
             return self.adopt(pending)
-        if number.name in self.arithmetic.late:
+        if number.name in self.arithmetic.late_names:
             number.specialize()
         symbol = self._numbers.get(number.name)
         if symbol is None:
@@ -263,7 +263,7 @@ class Tracer(Interpreter):
         return try_view(self.strided_stand_in(tensor), shape) is not None
 
     @without_frame_tracing
-    def rebind(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
+    def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         write_symbol(self, x, out, called, since)
 
     @without_frame_tracing
@@ -366,7 +366,7 @@ class Tracer(Interpreter):
         if node is None or not self._sequence_nrs:
             self._backward_origin = None
             return
-        at = bisect_left(self._sequence_nrs, getattr(node, "order", 0)) - 1
+        at = bisect_left(self._sequence_nrs, getattr(node, "sequence_nr", 0)) - 1
         forward = self._origins[max(at, 0)]
         self._backward_origin = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
 
@@ -384,13 +384,13 @@ class Tracer(Interpreter):
         for tensor, array in self._adopted_arrays:
             tensor.array = array
         for tensor, memory in self._memories:
-            tensor.memory = memory
+            tensor.storage_ = memory
         for tensor, node in self.outside.values():
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
         for tensor, _ in self._adopted_arrays:  # what the step made of their memory is left to it
-            if tensor.memory is not None:
+            if tensor.storage_ is not None:
                 storage_of(tensor).forget_symbols()
         if failed:
             self.take_back()

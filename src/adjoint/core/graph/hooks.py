@@ -76,8 +76,8 @@ class ContainerMethodHook:
         self.hook = hook
 
     def __call__(self, *args: object) -> object:
-        if nondefault.count and mode.tracer is not None:
-            mode.tracer.note_container_write(self.hook.__self__)
+        if nondefault.count and mode.interpreter is not None:
+            mode.interpreter.note_container_write(self.hook.__self__)
         return self.hook(*args)
 
 

@@ -48,12 +48,12 @@ def freed_error(node: GraphNode, made: str) -> RuntimeError:
 class PackedValue:
     """A saved value that went through `saved_tensors_hooks`, or that carries more than an array.
 
-    `open()` gives the tensor.
+    `unpack()` gives the tensor.
     """
 
     __slots__ = ()
 
-    def open(self) -> TensorLike:
+    def unpack(self) -> TensorLike:
         """Return the tensor that was saved."""
         raise NotImplementedError
 
@@ -79,12 +79,12 @@ class GraphNode(HookableNode):
     op: Op | None
     parents: Parents
     code: CodeType
-    at: int
+    instruction_offset: int
     shape: tuple[int, ...]
     dtype: NumpyDtype
-    order: int
+    sequence_nr: int
     pull: Callable[[Sequence[Operand]], Sequence[Operand]]  # of a node without op, whose rules take its place
-    saved: Any
+    saved_values: Any
 
     if TYPE_CHECKING:
 
@@ -95,7 +95,7 @@ class GraphNode(HookableNode):
     @property
     def site(self) -> Site:
         """The user's line that made this node."""
-        return site_of(self.code, self.at)
+        return site_of(self.code, self.instruction_offset)
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:
@@ -106,25 +106,26 @@ class GraphNode(HookableNode):
 class Node(GraphNode):
     """One application of an op: whom its gradient goes to, and what the op's rules asked to keep.
 
-    `parents[i]` made input i, or is None where no gradient is wanted; a parent is always older, by `order`. `saved`
-    holds bare arrays: the inputs in order, then the output, None where no rule needs one. A bare array cannot form a
-    reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second derivative. `code`
-    and `at` are the place in the user's program.
+    `parents[i]` made input i, or is None where no gradient is wanted; a parent has a lower `sequence_nr`.
+    `saved_values` holds bare arrays: the inputs in order, then the output, None where no rule needs one. A bare array
+    cannot form a reference cycle with its tensor; with `parents` it is enough to rebuild the tensor for a second
+    derivative. `code` and `instruction_offset` are the place in the user's program.
 
     People see a node in a subclass that is named as PyTorch names it (`as_named_node`). It is not made as one: the
     walk's and the ops' code runs faster on objects of one class.
     """
 
     __slots__ = (
-        "__weakref__", "at", "code", "dtype", "hooks", "op", "order", "params", "parents", "saved", "shape", "shapes",
+        "__weakref__", "instruction_offset", "code", "dtype", "hooks", "op", "sequence_nr", "params", "parents",
+        "saved_values", "shape", "shapes",
     )  # fmt: skip
     op: Op
-    saved: Any
+    saved_values: Any
     params: Params | None
     shapes: tuple[tuple[int, ...], ...] | None
     shape: tuple[int, ...]
     dtype: NumpyDtype
-    order: int
+    sequence_nr: int
     hooks: NodeHooks | None
 
     @property
@@ -160,21 +161,21 @@ def as_named_node(node: GraphNode | Leaf | None) -> GraphNode | Leaf | None:
 class Leaf(HookableNode):
     """The node of a leaf, where a gradient accumulates: PyTorch's AccumulateGrad. It holds the tensor weakly."""
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "order", "reference", "shape")
+    __slots__ = ("__weakref__", "dtype", "hooks", "sequence_nr", "reference", "shape")
     parents: Parents = ()
     next_functions: tuple[Edge, ...] = ()
     op = None
     reference: weakref.ref[TensorLike]
     shape: tuple[int, ...]
     dtype: NumpyDtype
-    order: int
+    sequence_nr: int
     hooks: NodeHooks | None
 
     def __init__(self, tensor: TensorLike) -> None:
         self.reference = weakref.ref(tensor)
         self.shape = tensor.array.shape
         self.dtype = tensor.array.dtype
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
         self.hooks = None
 
     @property
@@ -190,13 +191,13 @@ Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"
 class OutputSlot:
     """One of the several outputs of a node: it collects a gradient for its slot of the owner."""
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "number", "order", "owner", "shape")
+    __slots__ = ("__weakref__", "dtype", "hooks", "number", "sequence_nr", "owner", "shape")
     op = None
     owner: GraphNode
     number: int
     shape: tuple[int, ...]
     dtype: NumpyDtype
-    order: int
+    sequence_nr: int
     hooks: NodeHooks | None
 
     def __init__(self, owner: GraphNode, number: int, shape: tuple[int, ...], dtype: NumpyDtype) -> None:
@@ -204,7 +205,7 @@ class OutputSlot:
         self.number = number
         self.shape = shape
         self.dtype = dtype
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
         self.hooks = None
 
     @property

@@ -20,10 +20,10 @@ class Undifferentiable(Node):
     def __init__(self, op: Op, maker: Vertex, array: Operand) -> None:
         self.op = op
         self.parents = (maker,)
-        self.params = self.shapes = self.saved = self.hooks = None
+        self.params = self.shapes = self.saved_values = self.hooks = None
         self.shape, self.dtype = array.shape, array.dtype
-        self.order = next_sequence_nr()
-        self.code, self.at = user_instruction()
+        self.sequence_nr = next_sequence_nr()
+        self.code, self.instruction_offset = user_instruction()
 
 
 def refuse_gradient(node: Vertex | None) -> NoReturn:

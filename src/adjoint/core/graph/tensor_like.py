@@ -13,7 +13,7 @@ class TensorLike(Protocol):
 
     array: Operand
     node: Any
-    memory: Any
+    storage_: Any
     _grad: Any
     _leaf: Any
 

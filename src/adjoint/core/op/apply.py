@@ -49,7 +49,7 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
         data = compute(op, operands, params)
     out = new(Tensor)
     out.array = data
-    out.node = out._grad = out.memory = None
+    out.node = out._grad = out.storage_ = None
     if recorded:
         _record(op, inputs, arrays, params, out)
     return out
@@ -69,40 +69,40 @@ def wrap_computed(op: Op, inputs: Operands, params: Params, data: Array) -> Tens
 def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
     """Call an op where a thread has left the default modes, or where arrays may be bfloat16."""
     modes = mode.__dict__ if nondefault.count else None  # this thread's: 13 ns against 33 for one attribute of it
-    special = modes is not None and modes["special"]
-    if special and mode.duals is not None:
-        pushed = mode.duals.call(op, inputs, params)
+    special = modes is not None and modes["is_intercepted"]
+    if special and mode.forward_levels is not None:
+        pushed = mode.forward_levels.call(op, inputs, params)
         if pushed is not None:
             return pushed
     if default.narrow:
         op = bfloat16.float32_variant_of(op, inputs)
-    tracer = mode.tracer if special else None
-    if tracer is None and nondefault.absent and any_meta(inputs):
+    interpreter = mode.interpreter if special else None
+    if interpreter is None and nondefault.meta_tensors and any_meta(inputs):
         return call_on_meta(_apply_slow, op, inputs, params)
-    if tracer is not None:
+    if interpreter is not None:
         if op.composite is None:
-            data = tracer.emit(op, inputs, params)
+            data = interpreter.emit(op, inputs, params)
             if data is None:  # it leaves to NumPy what it need not see
-                with ModeScope(tracer=None, recording=False):
+                with ModeScope(interpreter=None, recording=False):
                     data = apply(op, inputs, params).array
-        elif (op.family == "fused" or op is op.wide) and mode.recording:
+        elif (op.family == "fused" or op is op.float32_variant) and mode.recording:
             with recorded_by_caller():
-                data = _apply_composite(op, inputs, params, tracer).array
+                data = _apply_composite(op, inputs, params, interpreter).array
         else:
-            return _apply_composite(op, inputs, params, tracer)
-        arrays = tracer.symbols(inputs)
+            return _apply_composite(op, inputs, params, interpreter)
+        arrays = interpreter.symbols(inputs)
     else:
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
         operands = arrays if op.promotion is None else _promote_operands(op, arrays)
         data = evaluate(op, operands, params) if op.native is None else compute(op, operands, params)
     out = wrap(data)
-    if modes is not None and tracer is None and modes["cut"] is not None:
-        out._cut = modes["cut"]
-        out.memory = modes["cut"].memory
+    if modes is not None and interpreter is None and modes["detach_record"] is not None:
+        out._detach_record = modes["detach_record"]
+        out.storage_ = modes["detach_record"].memory
     if modes is None or modes["recording"]:
         _record(op, inputs, arrays, params, out)
-    if special and mode.watcher is not None:
-        mode.watcher.observe_op(op, inputs, out)
+    if special and mode.anomaly_detector is not None:
+        mode.anomaly_detector.observe_op(op, inputs, out)
     return out
 
 
@@ -110,7 +110,7 @@ def _apply_composite(op: Op, inputs: Operands, params: Params, tracer: Interpret
     """Call the composite of an op, which consists of other ops."""
     assert op.composite is not None
     composed: Tensor = op.composite(*inputs, **params)
-    if not op.keeps_order and (op.family == "fused" or op.native is not None):
+    if not op.preserves_strides and (op.family == "fused" or op.native is not None):
         tracer.mark_row_major(composed)
     return composed
 
@@ -121,14 +121,16 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
     for x in inputs:
         found.append(x.node if isinstance(x, Tensor) else None)  # noqa: PERF401  a comprehension takes twice the time
     nodes = tuple(found)
-    if nondefault.count and mode.floor >= 0:
-        nodes = tuple([None if n is None or n.order < mode.floor else n for n in nodes])
+    if nondefault.count and mode.level_floor >= 0:
+        nodes = tuple([None if n is None or n.sequence_nr < mode.level_floor else n for n in nodes])
     if not any(nodes):
         return
-    mixed = nondefault.inferred and not mode.transformed and not all(nodes) and any(is_inference(x) for x in inputs)
+    mixed = (
+        nondefault.inference_used and not mode.in_transform and not all(nodes) and any(is_inference(x) for x in inputs)
+    )
     if mixed:
         nodes = tuple(
-            x.memory.leaf if n is None and isinstance(x, Tensor) and type(x.memory) is InferenceLeaf else n
+            x.storage_.leaf if n is None and isinstance(x, Tensor) and type(x.storage_) is InferenceLeaf else n
             for x, n in zip(inputs, nodes, strict=True)
         )
     data = out.array
@@ -151,8 +153,8 @@ def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Ten
             saved = _collect_saved(keeps, inputs, arrays, data)
     shapes = tuple([getattr(a, "shape", ()) for a in arrays]) if op.saves_shapes else None
     node = attach_node(out, op, parents, params, shapes, saved)
-    if saved is not None and nondefault.count and mode.packers:
-        node.saved = _pack_saved(node, inputs)
+    if saved is not None and nondefault.count and mode.saved_tensor_hooks:
+        node.saved_values = _pack_saved(node, inputs)
 
 
 INFERENCE_SAVED_ERROR = (
@@ -179,9 +181,9 @@ def make_node(
     node = Node()  # 49 ns, where `object.__new__(Node)` takes 75
     node.op, node.parents, node.params, node.shapes = op, parents, params, shapes
     node.shape, node.dtype = like.shape if shape is None else shape, like.dtype
-    node.code, node.at = user_instruction(2)
-    node.saved = node.hooks = None
-    node.order = next_sequence_nr()
+    node.code, node.instruction_offset = user_instruction(2)
+    node.saved_values = node.hooks = None
+    node.sequence_nr = next_sequence_nr()
     return node
 
 
@@ -199,11 +201,11 @@ def _collect_saved(keeps: tuple[bool, ...], inputs: Operands, arrays: Operands, 
 
 def _pack_saved(node: Node, inputs: Operands) -> SavedValues:
     """Pass the saved values of a node to the innermost saved-tensor hooks."""
-    packer = mode.packers[-1]
+    packer = mode.saved_tensor_hooks[-1]
     tensors = [*inputs, None]
     return SavedValues(
         packer.pack(restore_saved(kept, maker) if not isinstance(given, Tensor) else given)
         if type(kept) is ndarray
         else kept
-        for kept, given, maker in zip(node.saved, tensors, (*node.parents, None), strict=True)
+        for kept, given, maker in zip(node.saved_values, tensors, (*node.parents, None), strict=True)
     )

@@ -31,7 +31,7 @@ class CachedCast(NamedTuple):
     parameter: Tensor
     array: Operand
     written: int
-    made: Tensor
+    converted: Tensor
 
 
 class _Settings(threading.local):
@@ -180,7 +180,9 @@ def autocast_down(x: Operand) -> Operand:
     kind, target = x.array.dtype, fast_dtype.numpy
     if kind.kind not in "fV" or kind.itemsize == 8 or kind == target:
         return x
-    kept = settings.cache and type(x.node) is Leaf and mode.recording and not mode.special and kind == float32.numpy
+    kept = (
+        settings.cache and type(x.node) is Leaf and mode.recording and not mode.is_intercepted and kind == float32.numpy
+    )
     if not kept:
         return cast_slot.call(x, dtype=target)
     known = settings.cached.get(id(x))
@@ -188,10 +190,10 @@ def autocast_down(x: Operand) -> Operand:
         known is None
         or known.array is not x.array
         or known.written != mutation_log.last
-        or known.made.array.dtype != target
+        or known.converted.array.dtype != target
     ):
         known = settings.cached[id(x)] = CachedCast(x, x.array, mutation_log.last, cast_slot.call(x, dtype=target))
-    return known.made
+    return known.converted
 
 
 def autocast_up(x: Operand) -> Operand:

@@ -40,9 +40,9 @@ def float32_variant_of(op: Op, inputs: Operands) -> Op:
         found = False
     if not found:
         return op
-    if op.wide is None:
-        op.wide = _make_float32_variant(op)
-    return op.wide
+    if op.float32_variant is None:
+        op.float32_variant = _make_float32_variant(op)
+    return op.float32_variant
 
 
 def is_bfloat16_array(x: Operand) -> bool:
@@ -90,7 +90,7 @@ def _make_float32_variant(op: Op) -> Op:
     twin = object.__new__(Op)
     for slot in Op.__slots__:
         setattr(twin, slot, getattr(op, slot))
-    twin.evaluate, twin.composite, twin.native, twin.wide = evaluate, composite, None, twin
+    twin.evaluate, twin.composite, twin.native, twin.float32_variant = evaluate, composite, None, twin
     twin.rules = tuple([None if rule is None else _upcast_rule(rule) for rule in op.rules])
     return twin
 

@@ -42,7 +42,7 @@ class KernelOperand(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: NumpyDtype
-    order: tuple[int, ...] | None
+    dim_order: tuple[int, ...] | None
 
 
 class _KernelProvider:
@@ -52,19 +52,19 @@ class _KernelProvider:
     raised; otherwise NumPy takes over.
     """
 
-    __slots__ = ("enabled", "min_seconds", "maker", "strict")
+    __slots__ = ("enabled", "min_seconds", "import_provider", "strict")
 
     def __init__(self) -> None:
         wish = os.environ.get("ADJOINT_EAGER_KERNELS", "1")
         self.min_seconds = MIN_SECONDS
         self.enabled, self.strict = wish != "0", wish == "strict"
-        self.maker: Maker | None = None
+        self.import_provider: Maker | None = None
 
     def ready(self) -> bool:
         """Import the maker if needed; return whether there is one."""
-        if self.enabled and self.maker is None:
-            self.maker = import_provider.call()
-            self.enabled = self.maker is not None
+        if self.enabled and self.import_provider is None:
+            self.import_provider = import_provider.call()
+            self.enabled = self.import_provider is not None
         return self.enabled
 
 
@@ -130,8 +130,12 @@ class KernelFunction:
         return False
 
     def _make(self, exact: tuple[object, ...], key: list[object], params: Params) -> None:
-        if kernel_provider.ready() and kernel_provider.maker is not None and len(self.kernels) < MAX_SHAPES_PER_OP:
-            self.kernels[exact] = kernel_provider.maker(self, key, params)
+        if (
+            kernel_provider.ready()
+            and kernel_provider.import_provider is not None
+            and len(self.kernels) < MAX_SHAPES_PER_OP
+        ):
+            self.kernels[exact] = kernel_provider.import_provider(self, key, params)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"

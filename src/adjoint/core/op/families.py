@@ -41,8 +41,8 @@ OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `out=`
 Declaration = Callable[[Function], Function]
 FACETS = {
-    "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "part", "blocks",
-    "leading", "native", "holomorphic", "keeps_order",
+    "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "grad_slice",
+    "where_mask", "batch_leading", "native", "holomorphic", "preserves_strides",
 }  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def unary(
             if (
                 type(xd) is not ndarray
                 or not (any_kind or xd.dtype.kind in quick)
-                or (nondefault.count and mode.special)
+                or (nondefault.count and mode.is_intercepted)
                 or (xn is not None and not differentiable)
             ):
                 return apply(op, (input,), NO_PARAMS)
@@ -117,14 +117,14 @@ def unary(
             if xn is None or (nondefault.count and not mode.recording):
                 out = new(Tensor)
                 out.array = data
-                out.node = out._grad = out.memory = None
+                out.node = out._grad = out.storage_ = None
                 if nondefault.count:
-                    cut = mode.cut
+                    cut = mode.detach_record
                     if cut is not None:
-                        out._cut = cut
-                        out.memory = cut.memory
+                        out._detach_record = cut
+                        out.storage_ = cut.memory
                 return out
-            if keeps_x and externally_aliased and input.memory is not None:
+            if keeps_x and externally_aliased and input.storage_ is not None:
                 xd = copy_if_aliased(xd)
             saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
             return record_output(data, op, (xn,), None, None, saved)
@@ -192,7 +192,7 @@ def binary(
                 else:
                     yd, yn = other, None
                 # the general call promotes, traces, and complains
-                if nondefault.count and mode.special:
+                if nondefault.count and mode.is_intercepted:
                     return otherwise(input, other)
                 if type(xd) is ndarray:
                     dtype = xd.dtype
@@ -218,19 +218,23 @@ def binary(
                 if (xn is None and yn is None) or (nondefault.count and not mode.recording):
                     out = new(Tensor)
                     out.array = data
-                    out.node = out._grad = out.memory = None
+                    out.node = out._grad = out.storage_ = None
                     if nondefault.count:
-                        cut = mode.cut
+                        cut = mode.detach_record
                         if cut is not None:
-                            out._cut = cut
-                            out.memory = cut.memory
+                            out._detach_record = cut
+                            out.storage_ = cut.memory
                     return out
-                if (xn is None or yn is None) and nondefault.inferred and is_inference(input if xn is None else other):
+                if (
+                    (xn is None or yn is None)
+                    and nondefault.inference_used
+                    and is_inference(input if xn is None else other)
+                ):
                     return otherwise(input, other)
                 if saves and externally_aliased:
-                    if xd is not input and input.memory is not None:
+                    if xd is not input and input.storage_ is not None:
                         xd = copy_if_aliased(xd)
-                    if yd is not other and other.memory is not None:
+                    if yd is not other and other.storage_ is not None:
                         yd = copy_if_aliased(yd)
                 if not saves:
                     saved = None
@@ -290,9 +294,9 @@ def movement_op(
             if view:
                 base = data.base
                 if data is array or (base is not None and (base is array or base is array.base)):
-                    if x.memory is None:
+                    if x.storage_ is None:
                         storage_of(x)
-                    if type(x.memory) is Storage:
+                    if type(x.storage_) is Storage:
                         return record_view(data, x, op, params, parents, shapes)
                     out = wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
                     share_view(x, out, op, params)
@@ -307,7 +311,7 @@ def movement_op(
 def _is_view_result(x: Tensor, result: Operand, source: Operand, op: Op) -> bool:
     """Return whether `result = op(x)` lies in the memory of the array `source`; if a symbol, whether an array would."""
     if type(result) is not ndarray:
-        return op.name != "reshape" or mode.tracer is None or mode.tracer.can_view_as(x, result.shape)
+        return op.name != "reshape" or mode.interpreter is None or mode.interpreter.can_view_as(x, result.shape)
     if result is source:
         return True
     return result.base is not None and (result.base is source or result.base is source.base)
@@ -318,7 +322,7 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = _make_op(function, family=family, spec=spec, **facets)
-        quick = len(op.inputs) == 1 and op.plain and op.promotion is None and not op.effect
+        quick = len(op.inputs) == 1 and op.fast_backward and op.promotion is None and not op.effect
         return publish(make_one_input_call(op) if quick else op.public, op)
 
     return declare

@@ -25,11 +25,10 @@ class Op:
     """
 
     __slots__ = (
-        "_saved_masks", "blocks", "combine", "composite", "differentiable", "effect", "evaluate", "family",
-        "holomorphic", "identity", "index", "inputs", "keeps_order", "saves_shapes", "leading", "linear",
-        "name", "native", "needs", "node_name", "params", "part", "plain", "saved_slots", "promotion", "public",
-        "rules",
-        "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic", "wide",
+        "_saved_masks", "where_mask", "combine", "composite", "differentiable", "effect", "evaluate", "family",
+        "holomorphic", "identity", "index", "inputs", "preserves_strides", "saves_shapes", "batch_leading", "linear",
+        "name", "native", "needs", "node_name", "params", "grad_slice", "fast_backward", "saved_slots", "promotion",
+        "public", "rules", "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic", "float32_variant",
     )  # fmt: skip
 
     def __init__(
@@ -48,13 +47,13 @@ class Op:
         composite: Function | None = None,
         effect: bool = False,
         linear: bool = False,
-        leading: bool = False,
-        part: Function | None = None,
-        blocks: Callable[[Operand], Operands] | None = None,
+        batch_leading: bool = False,
+        grad_slice: Function | None = None,
+        where_mask: Callable[[Operand], Operands] | None = None,
         node: str | Callable[..., str] | None = None,
         native: CostEstimate | None = None,
         holomorphic: bool = True,
-        keeps_order: bool = False,
+        preserves_strides: bool = False,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -67,17 +66,17 @@ class Op:
         self.composite = composite
         self.effect = effect
         self.linear = linear
-        self.leading = leading
+        self.batch_leading = batch_leading
         self.holomorphic = holomorphic
-        self.part = part
-        self.blocks = blocks
-        self.plain = blocks is None and not self.variadic
+        self.grad_slice = grad_slice
+        self.where_mask = where_mask
+        self.fast_backward = where_mask is None and not self.variadic
         self.public: Function = lambda *inputs, **params: call(self, inputs, params)
         self.node_name = _make_node_class(self.name, node)
-        self.keeps_order = lies = keeps_order or family == "unary"  # as its operand does in memory
+        self.preserves_strides = lies = preserves_strides or family == "unary"  # as its operand does in memory
         run: Function = lambda *x, **params: call(self, x, params)  # noqa: E731
         self.native = None if native is None else KernelFunction(self.name, run, native, elementwise=lies)
-        self.wide: Op | None = None  # for bfloat16: see bfloat16.py
+        self.float32_variant: Op | None = None  # for bfloat16: see bfloat16.py
         self._attach_rules(rules)
 
     def _attach_rules(self, rules: dict[str, Rule]) -> None:
@@ -97,7 +96,7 @@ class Op:
         self.values = frozenset((*self.inputs, "out"))
         self.saves = not self.values.isdisjoint(name for needs in self.needs for name in needs)
         places = {name: i for i, name in enumerate((*self.inputs, "out"))}
-        # positions[i]: where in `saved` rule i finds all it needs; None if it also needs shapes or parameters
+        # saved_slots[i]: where in `saved_values` rule i finds all it needs; None if it also needs shapes or parameters
         self.saved_slots = tuple(
             None if self.variadic or not places.keys() >= set(needs) else _unwrap_single([places[n] for n in needs])
             for needs in self.needs

@@ -30,7 +30,7 @@ def record_output(
     """Return a tensor of the array `data` with a node of `op` that names the user's line."""
     node = Node()  # 49 ns, where `object.__new__(Node)` takes 75
     node.op, node.parents, node.params = op, parents, params
-    node.shapes, node.saved, node.hooks = shapes, saved, None
+    node.shapes, node.saved_values, node.hooks = shapes, saved, None
     node.shape, node.dtype = data.shape, data.dtype
     # `user_instruction()`, from the caller of the op's call: each frame that Python must materialize costs 60 ns
     try:
@@ -42,11 +42,11 @@ def record_output(
         if outer is None:
             break
         frame = outer
-    node.code, node.at = frame.f_code, frame.f_lasti
-    node.order = next_sequence_nr()
+    node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+    node.sequence_nr = next_sequence_nr()
     out = new(Tensor)
     out.array, out.node = data, node
-    out._grad = out.memory = None
+    out._grad = out.storage_ = None
     return out
 
 
@@ -57,7 +57,7 @@ def attach_node(
     data = out.array
     node = Node()
     node.op, node.parents, node.params = op, parents, params
-    node.shapes, node.saved, node.hooks = shapes, saved, None
+    node.shapes, node.saved_values, node.hooks = shapes, saved, None
     node.shape, node.dtype = data.shape, data.dtype
     frame = _getframe(2)  # `apply`, or another caller of the function that collects what is saved
     while library_files[frame.f_code.co_filename]:
@@ -65,8 +65,8 @@ def attach_node(
         if outer is None:
             break
         frame = outer
-    node.code, node.at = frame.f_code, frame.f_lasti
-    node.order = next_sequence_nr()
+    node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+    node.sequence_nr = next_sequence_nr()
     out.node = node
     return node
 
@@ -83,7 +83,7 @@ def record_view(data: Array, x: Tensor, op: Op, params: Params, parents: Parents
     else:  # as in `record_output`
         node = Node()
         node.op, node.parents, node.params = op, parents, params
-        node.shapes, node.saved, node.hooks = shapes, None, None
+        node.shapes, node.saved_values, node.hooks = shapes, None, None
         node.shape, node.dtype = data.shape, data.dtype
         try:
             frame = _getframe(2)
@@ -94,14 +94,14 @@ def record_view(data: Array, x: Tensor, op: Op, params: Params, parents: Parents
             if outer is None:
                 break
             frame = outer
-        node.code, node.at = frame.f_code, frame.f_lasti
-        node.order = next_sequence_nr()
+        node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+        node.sequence_nr = next_sequence_nr()
         out.node, out._grad = node, None
-    storage: Any = x.memory
+    storage: Any = x.storage_
     view: View[Tensor] = View()  # as `make_view` makes it
-    view.memory, view.base, view.made = storage, x, DEFAULT_CREATION
+    view.storage, view.base, view.creation_meta = storage, x, DEFAULT_CREATION
     view.path = ((op, params, x.array.shape, data.shape),)
-    out.memory = view
+    out.storage_ = view
     aliases = storage.aliases  # as `Storage.add` does
     aliases.append(ref(out))
     if len(aliases) > storage.prune_at:

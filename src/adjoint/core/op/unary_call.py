@@ -47,7 +47,7 @@ def make_one_input_call(op: Op) -> Callable[..., Tensor]:
         if x.node is None or data.dtype.kind not in FLOATING:
             out = new(Tensor)
             out.array = data
-            out.node = out._grad = out.memory = None
+            out.node = out._grad = out.storage_ = None
             return out
         if not op.differentiable:
             return apply(op, (x,), params)

@@ -34,7 +34,7 @@ class OldGeneration:
 
     def __init__(self) -> None:
         self.added = 0
-        self.kept = 0  # objects that were old after the first block since that collection
+        self.old_objects = 0  # objects that were old after the first block since that collection
         self.collections = 0  # full ones until then
         self.is_unavailable = not hasattr(gc, "freeze")  # or the user has frozen objects, which must stay so
 
@@ -54,11 +54,11 @@ class OldGeneration:
         if self.collections == _full_collections():
             self.added += added
         else:
-            self.added, self.kept, self.collections = added, gc.get_freeze_count(), _full_collections()
+            self.added, self.old_objects, self.collections = added, gc.get_freeze_count(), _full_collections()
 
     def is_collection_due(self) -> bool:
         """Return whether a full collection is due."""
-        return self.added > max(MIN_OBJECTS_TO_PAUSE, self.kept // 4) and self.collections == _full_collections()
+        return self.added > max(MIN_OBJECTS_TO_PAUSE, self.old_objects // 4) and self.collections == _full_collections()
 
 
 def _full_collections() -> int:

@@ -18,11 +18,11 @@ class Interpreter:
 
     Each method has the default of an interpreter that leaves everything to eager evaluation: `emit` declines, notices
     are ignored, and services that only a compiled step offers are not there. A subclass overrides what it treats in
-    another way. Source: the stack of interpreters in JAX's core, of which the innermost is `mode.tracer`.
+    another way. Source: the stack of interpreters in JAX's core, of which the innermost is `mode.interpreter`.
     """
 
     traces_steps = False  # True if ops become equations of a graph
-    writes_symbols = False  # True if `rebind` carries out writes into memory
+    writes_symbols = False  # True if `write_symbol` carries out writes into memory
 
     # Op calls and their operands
 
@@ -56,7 +56,7 @@ class Interpreter:
         """Return the tensor whose values `x` takes; None if the write took place in a level around this one."""
         return out
 
-    def rebind(self, x: Operand, out: Operand, called: str, since: int | None) -> None:
+    def write_symbol(self, x: Operand, out: Operand, called: str, since: int | None) -> None:
         """Write the value of `out` into `x`. Only called if `writes_symbols`."""
 
     def own_gradient(self, g: Operand, leaf: Operand = None) -> Operand:

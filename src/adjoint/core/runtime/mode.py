@@ -46,7 +46,7 @@ class Packer(Protocol):
     """A pair of hooks through which saved values go."""
 
     def pack(self, tensor: Operand) -> Any: ...
-    def spare(self, tensor: Operand) -> None: ...
+    def before_write(self, tensor: Operand) -> None: ...
 
 
 class OpWatcher(Protocol):
@@ -56,39 +56,30 @@ class OpWatcher(Protocol):
 
 
 class Mode(threading.local):
-    """The calling thread's modes.
-
-    `cut`, where the user switched recording off, says where, and is kept by the results; `duals` sees the ops on
-    tensors that may carry tangents; `packers` are the hooks through which saved values go, innermost last; `watcher`
-    looks at each result (anomaly detection); `floor`: nodes older than this order are constants here, since they belong
-    to a level around this one; `deferred`: though `recording` is off, the caller records what is done, and so the
-    levels around this one do; `transformed`: a derivative is being taken, for which tensors of inference mode are
-    constants; `autocast`: the type in which products are computed, None where they take that of their operands.
-    Derived: `special`, an op call has more to do than to evaluate, wrap and record; `extra`,
-    something besides `recording` makes it differ; `odd`, one of both, and the thread is counted in `nondefault`.
-    """
+    """The calling thread's modes. Ops look at them only while `nondefault.count` is not 0."""
 
     recording: bool
     inference: bool
-    cut: DetachRecord | None
-    tracer: Interpreter | None
-    duals: TransformLevel | None
-    packers: tuple[Packer, ...]
-    watcher: OpWatcher | None
-    floor: int
-    deferred: bool
-    transformed: bool
-    autocast: dtype | None
-    special: bool
-    extra: bool
-    odd: bool
+    detach_record: DetachRecord | None  # the line that switched recording off; results of ops keep it
+    interpreter: Interpreter | None  # receives op calls in place of NumPy: a trace, a vmap level
+    forward_levels: TransformLevel | None  # sees ops on tensors that may carry tangents
+    saved_tensor_hooks: tuple[Packer, ...]  # through which saved values go, innermost last
+    anomaly_detector: OpWatcher | None  # looks at each result
+    level_floor: int  # nodes with a lower sequence number belong to a level around this one: constants here
+    recorded_by_caller: bool  # `recording` is off, but the caller records the call as a whole
+    in_transform: bool  # a derivative is being taken, for which tensors of inference mode are constants
+    autocast: dtype | None  # of products; None if they take the type of their operands
+    is_intercepted: bool  # derived: a call does more than evaluate, wrap and record
+    needs_slow_path: bool  # derived: something besides `recording` makes a call differ
+    is_counted: bool  # derived: this thread is counted in `nondefault`
 
     def __init__(self) -> None:
         self.recording = True
-        self.inference = self.deferred = self.transformed = self.special = self.extra = self.odd = False
-        self.cut = self.tracer = self.duals = self.watcher = self.autocast = None
-        self.packers = ()
-        self.floor = -1
+        self.inference = self.recorded_by_caller = self.in_transform = False
+        self.is_intercepted = self.needs_slow_path = self.is_counted = False
+        self.detach_record = self.interpreter = self.forward_levels = self.anomaly_detector = self.autocast = None
+        self.saved_tensor_hooks = ()
+        self.level_floor = -1
 
 
 class _NonDefault:
@@ -97,21 +88,22 @@ class _NonDefault:
     Reading one slot costs 9 ns, a thread-local attribute 45: while `count` is 0, ops need not look at `mode`.
     """
 
-    __slots__ = ("absent", "count", "inferred", "lock")
+    __slots__ = ("meta_tensors", "count", "inference_used", "lock")
 
     def __init__(self) -> None:
         self.count = 0
-        self.absent = 0  # how many tensors have no values: see meta.py; each is counted above, too
-        self.inferred = False  # some thread has been in inference mode: its tensors may be about
+        self.meta_tensors = 0  # how many tensors have no values: see meta.py; each is counted above, too
+        self.inference_used = False  # some thread has been in inference mode: its tensors may be about
         self.lock = reset_after_fork(threading.Lock())
 
 
-INTERCEPTING_MODES = frozenset({"tracer", "duals", "packers", "watcher"})
-FREQUENT_MODES = frozenset({"recording", "cut", "deferred", "transformed"})  # these are switched in every step
+INTERCEPTING_MODES = frozenset({"interpreter", "forward_levels", "saved_tensor_hooks", "anomaly_detector"})
+# These are switched in every step.
+FREQUENT_MODES = frozenset({"recording", "detach_record", "recorded_by_caller", "in_transform"})
 # What a thread that works on behalf of another takes over from it.
 INHERITED_BY_THREADS = (
-    "recording", "inference", "cut", "tracer", "duals", "packers", "watcher", "floor", "deferred", "transformed",
-    "autocast",
+    "recording", "inference", "detach_record", "interpreter", "forward_levels", "saved_tensor_hooks",
+    "anomaly_detector", "level_floor", "recorded_by_caller", "in_transform", "autocast",
 )  # fmt: skip
 mode = Mode()
 nondefault = _NonDefault()
@@ -163,24 +155,26 @@ def set_modes(**modes: object) -> None:
 def _update_modes(held: dict[str, Any], modes: Mapping[str, object]) -> None:
     held.update(modes)
     if not FREQUENT_MODES.issuperset(modes):
-        nondefault.inferred = nondefault.inferred or held["inference"]
-        held["special"] = any(held[name] for name in INTERCEPTING_MODES)
-        held["extra"] = held["inference"] or held["special"] or held["floor"] >= 0 or held["autocast"] is not None
-    odd = held["extra"] or not held["recording"]
-    if odd is not held["odd"]:
+        nondefault.inference_used = nondefault.inference_used or held["inference"]
+        held["is_intercepted"] = any(held[name] for name in INTERCEPTING_MODES)
+        held["needs_slow_path"] = (
+            held["inference"] or held["is_intercepted"] or held["level_floor"] >= 0 or held["autocast"] is not None
+        )
+    odd = held["needs_slow_path"] or not held["recording"]
+    if odd is not held["is_counted"]:
         with nondefault.lock:
             nondefault.count += 1 if odd else -1
-            held["odd"] = odd  # nothing is called in between: Ctrl-C comes before both or after
+            held["is_counted"] = odd  # nothing is called in between: Ctrl-C comes before both or after
 
 
 def tracing_paused() -> ModeScope:
     """Return a block in which ops are evaluated although a step is being traced: for state made on first use."""
-    return ModeScope(tracer=None)
+    return ModeScope(interpreter=None)
 
 
 def recorded_by_caller() -> ModeScope:
     """Return a block whose ops the caller records itself, as one node."""
-    return ModeScope(recording=False, deferred=mode.recording or mode.deferred)
+    return ModeScope(recording=False, recorded_by_caller=mode.recording or mode.recorded_by_caller)
 
 
 def runtime_input(holder: Any, key: tuple[int | str, ...] | str) -> Operand:
@@ -188,9 +182,9 @@ def runtime_input(holder: Any, key: tuple[int | str, ...] | str) -> Operand:
 
     In a traced step it is an input, read anew at each call.
     """
-    tracer = mode.tracer if nondefault.count else None
-    if tracer is not None:
-        return tracer.read_setting(holder, key)
+    interpreter = mode.interpreter if nondefault.count else None
+    if interpreter is not None:
+        return interpreter.read_setting(holder, key)
     if type(key) is tuple:
         for k in key:
             holder = holder[k]
@@ -226,37 +220,37 @@ def guard_on(
     returns to an earlier value, `contents(subject)` lists the objects that it counts: if these are the same, so is the
     fact. A compiled step need not call a probe whose dependencies `depends_on` declares.
     """
-    tracer = mode.tracer if nondefault.count else None
-    if tracer is not None:
-        tracer.watch(subject, probe, what, at_end, contents)
+    interpreter = mode.interpreter if nondefault.count else None
+    if interpreter is not None:
+        interpreter.watch(subject, probe, what, at_end, contents)
     return probe(subject)
 
 
 def refuse_while_tracing(called: str) -> None:
     """Raise TraceError, a RuntimeError, in a step that is being traced, which would not repeat the call."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.refuse_call(called)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.refuse_call(called)
 
 
 def defer_to_step_end(function: Callable[[Any], object], argument: object = None) -> bool:
     """Call `function(argument)` at the end of each call of the step that is being traced; False if there is none."""
-    tracer = mode.tracer if nondefault.count else None
-    return tracer is not None and tracer.defer(function, argument)
+    interpreter = mode.interpreter if nondefault.count else None
+    return interpreter is not None and interpreter.defer(function, argument)
 
 
 def undo_on_failure(prepare: Callable[[Subject], Callable[[], None]], subject: Subject) -> None:
     """Call what `prepare(subject)` returns if the step that is being traced fails."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.undo_on_failure(prepare, subject)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.undo_on_failure(prepare, subject)
 
 
 def touch_gradient(tensor: Operand, kind: str) -> None:
     """Tell the tracer, if there is one, that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.touch_gradient(tensor, kind)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.touch_gradient(tensor, kind)
 
 
 def set_backward_origin(node: object) -> None:
     """Tell the tracer, if there is one, whose gradient is computed next; None when the backward pass is over."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.follow(node)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.follow(node)

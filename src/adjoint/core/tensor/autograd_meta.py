@@ -35,15 +35,15 @@ class AutogradMeta(DataAccess):
     dtype: Any
     detach: Any
     _tangents: Any
-    memory: Memory
+    storage_: Memory
     _grad: Any
     _leaf: Leaf | None
-    _cut: DetachRecord
+    _detach_record: DetachRecord
 
     @property
     def requires_grad(self) -> bool:
         """True if a gradient with respect to this tensor, or to one that it was computed from, is wanted."""
-        return self.node is not None or type(self.memory) is InferenceLeaf
+        return self.node is not None or type(self.storage_) is InferenceLeaf
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -74,10 +74,10 @@ class AutogradMeta(DataAccess):
                 raise RuntimeError(
                     f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
                 )
-            if not isinstance(self.memory, InferenceStorage):
+            if not isinstance(self.storage_, InferenceStorage):
                 own.node = self._restore_leaf()
             elif mode.inference:
-                own.memory = InferenceLeaf(Leaf(self))
+                own.storage_ = InferenceLeaf(Leaf(self))
             else:
                 raise RuntimeError(
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
@@ -88,9 +88,9 @@ class AutogradMeta(DataAccess):
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
                     "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
-            own._leaf, own.node, own._cut = self.node, None, detach_record_here("requires_grad_(False)")
-        elif not requires_grad and type(self.memory) is InferenceLeaf:
-            own.memory = INFERENCE
+            own._leaf, own.node, own._detach_record = self.node, None, detach_record_here("requires_grad_(False)")
+        elif not requires_grad and type(self.storage_) is InferenceLeaf:
+            own.storage_ = INFERENCE
         return self
 
     def _restore_leaf(self) -> Leaf:
@@ -113,7 +113,7 @@ class AutogradMeta(DataAccess):
         Raises RuntimeError for a view made in inference mode whose base was written outside of it.
         """
         view = view_of(self)
-        if view is not None and view.made is CreationMeta.STALE_INFERENCE:
+        if view is not None and view.creation_meta is CreationMeta.STALE_INFERENCE:
             raise RuntimeError(
                 "A view was created in inference mode and its base or another view of its base has been modified "
                 "inplace in normal mode. Make the view and write to it in the same mode."
@@ -183,22 +183,22 @@ class AutogradMeta(DataAccess):
     def data(self, value: TensorLike) -> None:
         if not isinstance(value, AutogradMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if nondefault.count and mode.tracer is not None:
-            mode.tracer.adopt(self)
-            mode.tracer.adopt(value)
+        if nondefault.count and mode.interpreter is not None:
+            mode.interpreter.adopt(self)
+            mode.interpreter.adopt(value)
         if self.node is not None and not is_floating(value.array):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"
             )
-        if isinstance(self.memory, InferenceStorage):
+        if isinstance(self.storage_, InferenceStorage):
             raise RuntimeError("Inference tensors do not track version counter.")
         own: Any = self
-        own.memory, own.array = make_replacement_storage(self), value.array
+        own.storage_, own.array = make_replacement_storage(self), value.array
         if type(self.node) is Leaf:
             self.node.shape = value.array.shape
             self.node.dtype = grad_types.leaf_grad_dtype(self.node, value.array.dtype)
-        if value.memory is not None or not value.is_leaf:
+        if value.storage_ is not None or not value.is_leaf:
             share_storage(value, self)
 
     @data.deleter
@@ -236,16 +236,16 @@ class AutogradMeta(DataAccess):
             own: Any = self
             if type(self.node) is Leaf:
                 own._leaf = self.node
-            own.node, own._cut = None, detach_record_here("detach_()")
+            own.node, own._detach_record = None, detach_record_here("detach_()")
         if getattr(self, "_tangents", None) is not None:
             self._tangents = None
         return self
 
     @property
     def _version(self) -> int:
-        if isinstance(self.memory, InferenceStorage):
+        if isinstance(self.storage_, InferenceStorage):
             raise RuntimeError("Inference tensors do not track version counter.")
-        return 0 if self.memory is None else storage_of(self).version
+        return 0 if self.storage_ is None else storage_of(self).version
 
     @property
     def _base(self) -> TensorLike | None:
@@ -259,4 +259,4 @@ class AutogradMeta(DataAccess):
 
     def is_inference(self) -> bool:
         """True for a tensor made in inference mode."""
-        return isinstance(self.memory, InferenceStorage)
+        return isinstance(self.storage_, InferenceStorage)

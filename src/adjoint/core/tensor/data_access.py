@@ -24,8 +24,8 @@ class DataAccess(ProtocolMethods):
 
     def numpy_view(self, reader: str) -> Operand:
         """Return the ndarray itself. Raises TraceError, which names `reader` and the line, in a traced step."""
-        if nondefault.count and mode.tracer is not None:
-            mode.tracer.adopt(self)
+        if nondefault.count and mode.interpreter is not None:
+            mode.interpreter.adopt(self)
         if type(self.array) is not ndarray:
             return self.array.refuse(reader)
         return self.array
@@ -68,9 +68,9 @@ class DataAccess(ProtocolMethods):
             >>> ad.tensor([2.5]).item()
             2.5
         """
-        tracer = mode.tracer if nondefault.count else None
-        if tracer is not None and all(n == 1 for n in self.array.shape):
-            number = tracer.item(self)
+        interpreter = mode.interpreter if nondefault.count else None
+        if interpreter is not None and all(n == 1 for n in self.array.shape):
+            number = interpreter.item(self)
             if number is not None:
                 return number
         array = self.numpy_view("item()")

@@ -162,7 +162,7 @@ def _can_be_written(array: Operand) -> bool:
 def _is_referenced_elsewhere(tensor: TensorLike, exposure: ExternalAliases) -> bool:
     """Return whether the memory of `tensor` has more references than its known tensors, such as by a node."""
     seen = [tensor]
-    if tensor.memory is not None and (type(tensor.memory) is not Storage or len(tensor.memory.aliases) > 1):
+    if tensor.storage_ is not None and (type(tensor.storage_) is not Storage or len(tensor.storage_.aliases) > 1):
         seen += [t for t in storage_of(tensor).alive_aliases() if t is not tensor]
     known: dict[int, int] = {}  # how often an array is referred to by what we know
     for t in seen:

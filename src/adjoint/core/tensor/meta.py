@@ -34,14 +34,14 @@ class MetaArray(Spec):
         self.counted = True
         with nondefault.lock:
             nondefault.count += 1
-            nondefault.absent += 1
+            nondefault.meta_tensors += 1
 
     def __del__(self) -> None:
         # A collection may run this while the lock is held: then the calls that look out go on doing so.
         if self.counted and nondefault.lock.acquire(blocking=False):
             try:
                 nondefault.count -= 1
-                nondefault.absent -= 1
+                nondefault.meta_tensors -= 1
             finally:
                 nondefault.lock.release()
 

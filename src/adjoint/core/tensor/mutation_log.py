@@ -23,11 +23,11 @@ __all__ = ["MutationLog", "Write", "check_version", "mutation_log", "owner"]
 class Checksum:
     """The checksum of an array at the time when NumPy code got access, which may write it unnoticed."""
 
-    __slots__ = ("array", "order", "site", "sum")
+    __slots__ = ("array", "sequence_nr", "site", "sum")
 
     def __init__(self, array: Operand, site: Site) -> None:
         self.array = array
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
         self.site = site
         self.sum = _checksum(array)
 
@@ -46,10 +46,10 @@ def _checksum(array: Array) -> int:
 class WrittenRegion:
     """A region of memory that was written, and when: an array's address and strides, without the array."""
 
-    __slots__ = ("__array_interface__", "order")
+    __slots__ = ("__array_interface__", "sequence_nr")
 
-    def __init__(self, array: Operand, order: int) -> None:
-        self.order = order
+    def __init__(self, array: Operand, sequence_nr: int) -> None:
+        self.sequence_nr = sequence_nr
         self.__array_interface__ = {**array.__array_interface__, "strides": array.strides}
 
     def overlaps(self, array: Array) -> bool:
@@ -68,21 +68,23 @@ class Write:
     `last_full_write`, if the last of them is the last write.
     """
 
-    __slots__ = ("last_full_write", "memory", "order", "outside", "parts", "place", "checksums")
+    __slots__ = ("last_full_write", "memory", "sequence_nr", "outside", "parts", "place", "checksums")
 
     def __init__(self, memory: weakref.ref[Any]) -> None:
         self.memory = memory
-        self.order = -1
+        self.sequence_nr = -1
         self.place: Site | InstructionLocation | None = None
         self.outside = False
         self.checksums: tuple[Checksum, ...] = ()
         self.parts: list[WrittenRegion] = []
         self.last_full_write = -1
 
-    def leaves_untouched(self, array: Operand, order: int) -> bool:
-        """Return whether all writes since `order` are known, and none of them touches `array`."""
-        known = self.last_full_write <= order and bool(self.parts) and self.parts[-1].order == self.order
-        return known and not any(part.order > order and part.overlaps(array) for part in self.parts)
+    def leaves_untouched(self, array: Operand, sequence_nr: int) -> bool:
+        """Return whether all writes since `sequence_nr` are known, and none of them touches `array`."""
+        known = (
+            self.last_full_write <= sequence_nr and bool(self.parts) and self.parts[-1].sequence_nr == self.sequence_nr
+        )
+        return known and not any(part.sequence_nr > sequence_nr and part.overlaps(array) for part in self.parts)
 
     @property
     def site(self) -> Site | None:
@@ -103,21 +105,25 @@ class MutationLog:
         self.last = -1  # nodes of a higher order have nothing to look up
         self.by_memory: dict[int, Write] = {}
 
-    def record(self, array: Operand, site: Site | InstructionLocation | None, order: int | None = None) -> None:
-        """Record a write into `array` now, or at the sequence number `order`."""
+    def record(self, array: Operand, site: Site | InstructionLocation | None, sequence_nr: int | None = None) -> None:
+        """Record a write into `array` now, or at the sequence number `sequence_nr`."""
         write = self.of(array)
-        write.order = order = next_sequence_nr() if order is None else order
+        write.sequence_nr = sequence_nr = next_sequence_nr() if sequence_nr is None else sequence_nr
         write.place, write.outside = site, False
-        if order > self.last:  # noqa: PLR1730  half the time of max(…)
-            self.last = order
+        if sequence_nr > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = sequence_nr
 
     def record_part(self, array: Array, site: Site | InstructionLocation | None) -> None:
         """Record a write now that touches only `array`, not the rest of its memory."""
         write = self.of(array)
-        if not write.parts or write.parts[-1].order != write.order or len(write.parts) == MAX_TRACKED_REGIONS:
-            write.parts, write.last_full_write = [], write.order
+        if (
+            not write.parts
+            or write.parts[-1].sequence_nr != write.sequence_nr
+            or len(write.parts) == MAX_TRACKED_REGIONS
+        ):
+            write.parts, write.last_full_write = [], write.sequence_nr
         self.stamp((write,), site)
-        write.parts.append(WrittenRegion(array, write.order))
+        write.parts.append(WrittenRegion(array, write.sequence_nr))
 
     def of(self, array: Operand) -> Write:
         """Return the entry of the memory of `array`, for repeated writes."""
@@ -129,14 +135,14 @@ class MutationLog:
         return write
 
     def stamp(
-        self, entries: Iterable[Write], site: Site | InstructionLocation | None, order: int | None = None
+        self, entries: Iterable[Write], site: Site | InstructionLocation | None, sequence_nr: int | None = None
     ) -> None:
-        """Record a write into these memories now, or at the sequence number `order`."""
-        order = next_sequence_nr() if order is None else order
-        if order > self.last:  # noqa: PLR1730  half the time of max(…)
-            self.last = order
+        """Record a write into these memories now, or at the sequence number `sequence_nr`."""
+        sequence_nr = next_sequence_nr() if sequence_nr is None else sequence_nr
+        if sequence_nr > self.last:  # noqa: PLR1730  half the time of max(…)
+            self.last = sequence_nr
         for write in entries:
-            write.order = order
+            write.sequence_nr = sequence_nr
             write.place = site
             write.outside = False
 
@@ -145,25 +151,25 @@ class MutationLog:
         seal = Checksum(array, site)
         write = self.of(array)
         write.checksums = (*write.checksums, seal)
-        self.last = max(self.last, seal.order)
+        self.last = max(self.last, seal.sequence_nr)
         return seal
 
     def drop_checksum(self, seal: Checksum) -> None:
         """Record whether NumPy code, whose access has ended, has written."""
         write = self.of(seal.array)
         write.checksums = tuple(s for s in write.checksums if s is not seal)
-        if seal.order > write.order and seal.has_changed():
-            write.order, write.site, write.outside = seal.order, seal.site, True
+        if seal.sequence_nr > write.sequence_nr and seal.has_changed():
+            write.sequence_nr, write.site, write.outside = seal.sequence_nr, seal.site, True
 
-    def last_write_after(self, array: Operand, order: int) -> Write | None:
-        """Return the last write into the memory of `array` if it came after `order`."""
+    def last_write_after(self, array: Operand, sequence_nr: int) -> Write | None:
+        """Return the last write into the memory of `array` if it came after `sequence_nr`."""
         write = self.by_memory.get(id(owner(array)))
         if write is None:
             return None
         for seal in write.checksums:
-            if seal.order > max(order, write.order) and seal.has_changed():
-                write.order, write.site, write.outside = seal.order, seal.site, True
-        return write if write.order > order and not write.leaves_untouched(array, order) else None
+            if seal.sequence_nr > max(sequence_nr, write.sequence_nr) and seal.has_changed():
+                write.sequence_nr, write.site, write.outside = seal.sequence_nr, seal.site, True
+        return write if write.sequence_nr > sequence_nr and not write.leaves_untouched(array, sequence_nr) else None
 
 
 mutation_log = MutationLog()
@@ -171,7 +177,7 @@ mutation_log = MutationLog()
 
 def check_version(array: Operand, node: GraphNode) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` saved, was written in place since."""
-    write = mutation_log.last_write_after(array, node.order)
+    write = mutation_log.last_write_after(array, node.sequence_nr)
     if write is None:
         return
     if write.outside:

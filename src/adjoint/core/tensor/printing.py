@@ -95,8 +95,8 @@ def _properties(tensor: TensorLike, array: Operand) -> list[str]:
         parts.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         parts.append("requires_grad=True")
-    if nondefault.count and mode.duals is not None:
-        tangent = mode.duals.printed_tangent(tensor)
+    if nondefault.count and mode.forward_levels is not None:
+        tangent = mode.forward_levels.printed_tangent(tensor)
         if tangent is not None:
             parts.append(f"tangent={format_tensor(tangent)}")
     return parts

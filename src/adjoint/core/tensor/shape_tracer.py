@@ -38,7 +38,7 @@ class MetaInterpreter(Interpreter):
     writes_symbols = True  # missing values need no write
 
     def __init__(self) -> None:
-        self.made: Callable[[], Any] = _nothing
+        self.make_values: Callable[[], Any] = _nothing
         self.values: Callable[[], Any] = _nothing
 
     def emit(self, op: Op, inputs: Operands, params: Params) -> Operand:
@@ -63,11 +63,11 @@ class MetaInterpreter(Interpreter):
         return layout_without_values(tensor)
 
     def _note(self, made: MetaArray, values: Callable[[], Any]) -> None:
-        self.made, self.values = ref(made), values
+        self.make_values, self.values = ref(made), values
 
     def forget_last(self) -> None:
         """Forget the array that was made last."""
-        self.made = self.values = _nothing
+        self.make_values = self.values = _nothing
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Operand:
         """Return the written tensor without its values; None if the write took place in existing memory.
@@ -77,7 +77,7 @@ class MetaInterpreter(Interpreter):
         if type(x.array) is not MetaArray:
             if type(out.array) is MetaArray:
                 out.array.refuse(called)
-            with ModeScope(tracer=None):
+            with ModeScope(interpreter=None):
                 write_slot.call(x, out, called, since)
             return None
         if type(out.array) is not MetaArray:
@@ -109,7 +109,7 @@ META_INTERPRETER = MetaInterpreter()
 
 def meta_scope() -> ModeScope:
     """Return a block of the device "meta", whose tensors have a shape and a type only."""
-    return ModeScope(tracer=META_INTERPRETER)
+    return ModeScope(interpreter=META_INTERPRETER)
 
 
 def call_on_meta(make: Function, *args: Any, **kwargs: Any) -> Tensor:
@@ -123,7 +123,7 @@ def device_scope(meta: bool) -> AbstractContextManager[Any]:
     META_INTERPRETER.forget_last()
     if meta:
         return meta_scope()
-    return ModeScope(tracer=None) if mode.tracer is META_INTERPRETER else nullcontext()
+    return ModeScope(interpreter=None) if mode.interpreter is META_INTERPRETER else nullcontext()
 
 
 block_slot.fill(device_scope)
@@ -137,7 +137,7 @@ def on_requested_device(out: Tensor, device: DeviceLike) -> Tensor:
     if is_meta(device):
         return out if type(out.array) is MetaArray else _drop_values(out)
     if type(out.array) is MetaArray:
-        if META_INTERPRETER.made() is not out.array:
+        if META_INTERPRETER.make_values() is not out.array:
             out.array.refuse("to()")
         out.array = META_INTERPRETER.values()
     return out
@@ -154,7 +154,7 @@ def move_to_device(x: Tensor, device: DeviceLike) -> Tensor:
 
 def device_like(x: Operand, device: DeviceLike) -> DeviceLike:
     """Return the requested device, or that of x if none was requested."""
-    return x.device if device is None and nondefault.absent else device
+    return x.device if device is None and nondefault.meta_tensors else device
 
 
 def _drop_values(out: Tensor) -> Tensor:

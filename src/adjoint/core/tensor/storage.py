@@ -85,11 +85,11 @@ class View(Generic[Seen]):
     copy. A detached twin, which shares memory but takes no part in the history of the base, has the `Storage` itself.
     """
 
-    __slots__ = ("base", "made", "path", "memory")
+    __slots__ = ("base", "creation_meta", "path", "storage")
     base: Seen
-    made: CreationMeta
+    creation_meta: CreationMeta
     path: tuple[Any, ...]
-    memory: Storage[Seen]
+    storage: Storage[Seen]
 
     @property
     def steps(self) -> tuple[ViewStep, ...]:
@@ -104,7 +104,7 @@ class View(Generic[Seen]):
 def make_view(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: CreationMeta) -> View[Seen]:
     """Make a `View` without `__init__`, which would cost one more call for each view."""
     view: View[Seen] = View()
-    view.memory, view.base, view.path, view.made = storage, base, path, made
+    view.storage, view.base, view.path, view.creation_meta = storage, base, path, made
     return view
 
 
@@ -165,35 +165,35 @@ Memory: TypeAlias = Storage[Any] | View[Any] | None  # a tensor's: None until it
 
 def is_inference(x: Operand) -> bool:
     """Return whether `x`, which may be anything, is a tensor made in inference mode."""
-    return isinstance(getattr(x, "memory", None), InferenceStorage)
+    return isinstance(getattr(x, "storage_", None), InferenceStorage)
 
 
 def storage_of(tensor: Seen) -> Storage[Seen]:
     """Return the tensor's storage, which is made on first use."""
-    held = tensor.memory
+    held = tensor.storage_
     if held is None:
-        held = tensor.memory = Storage()
+        held = tensor.storage_ = Storage()
         held.aliases.append(weakref.ref(tensor))
-    return held.memory if type(held) is View else held
+    return held.storage if type(held) is View else held
 
 
 def view_of(tensor: Seen) -> View[Seen] | None:
     """Return the `View` of `tensor` if it is a view whose history goes through its base; else None."""
-    held = tensor.memory
+    held = tensor.storage_
     if type(held) is not View:
         return None
-    around = held.base.memory
-    storage = around.memory if type(around) is View else around
-    return held if storage is held.memory else None  # the base may have been given other memory
+    around = held.base.storage_
+    storage = around.storage if type(around) is View else around
+    return held if storage is held.storage else None  # the base may have been given other memory
 
 
 def share_storage(source: Any, alias: Any) -> None:
     """Register that `alias` shares the memory of `source`, without its history."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.memory = INFERENCE
+        alias.storage_ = INFERENCE
         return
-    alias.memory = storage
+    alias.storage_ = storage
     storage.add(alias)
 
 
@@ -204,21 +204,21 @@ def share_view(
     step = (op, params, source.array.shape, alias.array.shape)
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
-        alias.memory = INFERENCE
+        alias.storage_ = INFERENCE
         return
     if nondefault.count and made is DEFAULT_CREATION and not mode.recording:
         made = CreationMeta.INFERENCE_MODE if mode.inference else CreationMeta.NO_GRAD_MODE
         if mode.inference and source.node is not None:
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
-    around = None if source.memory is storage else view_of(source)
+    around = None if source.storage_ is storage else view_of(source)
     if around is None:
         base, path = source, (step,)
     else:
         base = around.base
         path = (*around.path, step) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, step)
         if made is DEFAULT_CREATION:
-            made = around.made
-    alias.memory = make_view(storage, base, path, made)
+            made = around.creation_meta
+    alias.storage_ = make_view(storage, base, path, made)
     storage.add(alias)
 
 

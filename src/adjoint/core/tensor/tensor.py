@@ -40,16 +40,26 @@ class Tensor(AutogradMeta):
 
     # `array` is an ndarray, or a symbolic value while a step is traced. `node` is None when no gradient is wanted.
     # `__dict__` costs nothing until somebody sets an attribute of their own. `_tangents` is left unset, but for tensors
-    # that carry tangents of forward mode, `_cut`, but for those whose history was cut off, and
+    # that carry tangents of forward mode, `_detach_record`, but for those whose history was cut off, and
     # `_leaf`, but for those that no longer ask for the gradient they asked for. A tensor is whole when `__new__`
     # returns, and there is no `__init__`, so that subclasses may define either.
-    __slots__ = ("__dict__", "__weakref__", "_cut", "_grad", "_leaf", "_tangents", "array", "node", "memory")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_detach_record",
+        "_grad",
+        "_leaf",
+        "_tangents",
+        "array",
+        "node",
+        "storage_",
+    )
     array: Any
     node: Vertex | None
-    memory: Memory
+    storage_: Memory
     _grad: Tensor | None
     _tangents: Any
-    _cut: DetachRecord
+    _detach_record: DetachRecord
     _leaf: Leaf | None
 
     def __new__(
@@ -62,11 +72,11 @@ class Tensor(AutogradMeta):
             require_cpu(device)
         self.node = None
         self._grad = None
-        self.memory = None
+        self.storage_ = None
         if len(given) == 1 and isinstance(given[0], Tensor):
             if given[0].node is not None:
                 alias = given[0].as_subclass(Tensor)  # type: ignore[attr-defined]
-                self.array, self.node, self.memory = alias.array, alias.node, alias.memory
+                self.array, self.node, self.storage_ = alias.array, alias.node, alias.storage_
                 storage_of(self).add(self)
             elif given[0].array is self.array:
                 share_storage(given[0], self)
@@ -208,7 +218,7 @@ class Tensor(AutogradMeta):
         return format_tensor(self)
 
     def __dir__(self) -> list[str]:
-        unset = {name for name in ("_cut", "_leaf", "_tangents") if not hasattr(self, name)}
+        unset = {name for name in ("_detach_record", "_leaf", "_tangents") if not hasattr(self, name)}
         return sorted({*object.__dir__(self)} - unset)
 
     def __str__(self) -> str:
@@ -249,7 +259,7 @@ def init_slots(tensor: Tensor, array: Operand) -> Tensor:
     tensor.array = array
     tensor.node = None
     tensor._grad = None
-    tensor.memory = None
+    tensor.storage_ = None
     return tensor
 
 
@@ -257,14 +267,14 @@ def wrap(array: Operand) -> Tensor:
     """Return a tensor of `array`, without history."""
     tensor = new(Tensor)
     tensor.array = array
-    tensor.node = tensor._grad = tensor.memory = None
+    tensor.node = tensor._grad = tensor.storage_ = None
     return tensor
 
 
 def shallow_copy(x: Tensor) -> Tensor:
     """Return a new tensor of the same memory and tangents, without history."""
     out = init_slots(new(Tensor), x.array)
-    out.memory = x.memory
+    out.storage_ = x.storage_
     tangents = tangents_of(x)
     if tangents is not None:
         out._tangents = tangents
@@ -274,7 +284,7 @@ def shallow_copy(x: Tensor) -> Tensor:
 def restore_saved(value: Any, maker: Vertex | None) -> Operand:
     """Return a saved value as a tensor with its history; a live leaf is returned itself, a number as it is."""
     if isinstance(value, PackedValue):
-        value = value.open()
+        value = value.unpack()
         return with_node(value, maker)
     if not hasattr(value, "dtype"):
         return value
@@ -302,7 +312,7 @@ def strided_stand_in(x: Tensor) -> Array:
     if type(array) is not ndarray:
         if type(array) is MetaArray:
             return layout_without_values(x)
-        stand_in = None if mode.tracer is None else mode.tracer.strided_stand_in(x)
+        stand_in = None if mode.interpreter is None else mode.interpreter.strided_stand_in(x)
         return strided_view(np.empty(1), array.shape, dense_strides(array.shape), 0) if stand_in is None else stand_in
     return array
 
@@ -316,20 +326,20 @@ def constant(array: Operand) -> Tensor:
     """Return a tensor of constant values, which in a traced step is a constant of the graph."""
     if not nondefault.count:
         return wrap(array)
-    if mode.tracer is not None:
-        return wrap(mode.tracer.constant(array))
+    if mode.interpreter is not None:
+        return wrap(mode.interpreter.constant(array))
     out = wrap(array)
     if mode.inference:
-        out._cut, out.memory = mode.cut, INFERENCE
+        out._detach_record, out.storage_ = mode.detach_record, INFERENCE
     return out
 
 
 def detach(x: Tensor) -> Tensor:
     """Return a tensor of the memory of `x`, without its history."""
-    out = wrap(x.array if not nondefault.count or mode.tracer is None else mode.tracer.detach_array(x))
+    out = wrap(x.array if not nondefault.count or mode.interpreter is None else mode.interpreter.detach_array(x))
     share_storage(x, out)
     if x.node is not None:
-        out._cut = detach_record_here("detach()")
+        out._detach_record = detach_record_here("detach()")
     return out
 
 

@@ -32,10 +32,10 @@ class Tensor:
 
     array: Any
     node: GraphNode | OutputSlot | Leaf | None
-    memory: Storage[Any] | View[Any] | None
+    storage_: Storage[Any] | View[Any] | None
     _grad: Tensor | None
     _tangents: Any
-    _cut: DetachRecord
+    _detach_record: DetachRecord
     _leaf: Leaf | None
     __torch_function__: Any
     @property

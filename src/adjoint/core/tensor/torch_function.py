@@ -32,7 +32,7 @@ OPERATORS = {
     "__mod__": "remainder", "__floordiv__": "__floordiv__", "__repr__": "__repr__", "__float__": "__float__",
     "__int__": "__int__", "__bool__": "__bool__", "__deepcopy__": "__deepcopy__", "__contains__": "__contains__",
 }  # fmt: skip
-TENSOR_SLOTS = ("array", "node", "memory")  # where a tensor's own are
+TENSOR_SLOTS = ("array", "node", "storage_")  # where a tensor's own are
 METHODS_NEVER_DISPATCHED = frozenset({"as_subclass", "numpy_view", "_make_subclass"})
 
 

@@ -190,7 +190,7 @@ def is_dependent(constraint: Constraint) -> bool:
 
 def can_validate_values(x: Tensor) -> bool:
     """Test whether `x` has values: it has none while a step is traced."""
-    return hasattr(x.array, "flags") and not (nondefault.count and mode.tracer is not None)
+    return hasattr(x.array, "flags") and not (nondefault.count and mode.interpreter is not None)
 
 
 def all_rightmost(holds: Tensor, dims: int) -> Tensor:

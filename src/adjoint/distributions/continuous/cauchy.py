@@ -75,7 +75,10 @@ class StudentT(LocationScale):
     df: Tensor
 
     def __init__(
-        self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0,
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
         validate_args: bool | None = None,
     ) -> None:
         self._init_elementwise(validate_args, df=df, loc=loc, scale=scale)

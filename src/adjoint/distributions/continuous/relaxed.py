@@ -24,7 +24,10 @@ class LogitRelaxedBernoulli(ProbsOrLogitsDistribution):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Operand, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        self,
+        temperature: Operand,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
@@ -61,7 +64,10 @@ class RelaxedBernoulli(_RelaxedDistribution):
     support = constraints.unit_interval
 
     def __init__(
-        self, temperature: Operand, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        self,
+        temperature: Operand,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
@@ -76,7 +82,10 @@ class ExpRelaxedCategorical(_CategoricalVector):
     _fields_not_expanded = _NOT_EXPANDED
 
     def __init__(
-        self, temperature: Operand, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        temperature: Operand,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
@@ -104,7 +113,10 @@ class RelaxedOneHotCategorical(_RelaxedDistribution):
     support = constraints.simplex
 
     def __init__(
-        self, temperature: Operand, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        temperature: Operand,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)

@@ -122,7 +122,10 @@ class GeneralizedPareto(LocationScale):
     concentration: Tensor
 
     def __init__(
-        self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float,
+        self,
+        loc: Tensor | float,
+        scale: Tensor | float,
+        concentration: Tensor | float,
         validate_args: bool | None = None,
     ) -> None:
         self._init_elementwise(validate_args, loc=loc, scale=scale, concentration=concentration)

@@ -79,7 +79,9 @@ class Geometric(ProbsOrLogitsDistribution):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args)

@@ -40,8 +40,11 @@ class Binomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Tensor | float = 1, probs: Tensor | float | None = None,
-        logits: Tensor | float | None = None, validate_args: bool | None = None,
+        self,
+        total_count: Tensor | float = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)
 
@@ -97,7 +100,10 @@ class NegativeBinomial(ProbsOrLogitsDistribution):
     total_count: Tensor
 
     def __init__(
-        self, total_count: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        self,
+        total_count: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self._init_probs_or_logits(validate_args, probs, logits, total_count=total_count)

@@ -203,7 +203,10 @@ class Multinomial(_CategoricalVector):
     total_count: int
 
     def __init__(
-        self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):

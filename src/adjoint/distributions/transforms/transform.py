@@ -179,12 +179,14 @@ class ComposeTransform(Transform):
 
     domain = dependent_formula(
         "The domain of the first part, over as many dimensions as the later parts need.",
-        lambda t: t._end_constraint([(p.codomain, p.domain) for p in reversed(t.parts)]), is_discrete=False,
+        lambda t: t._end_constraint([(p.codomain, p.domain) for p in reversed(t.parts)]),
+        is_discrete=False,
     )
 
     codomain = dependent_formula(
         "The codomain of the last part, over as many dimensions as the earlier parts make.",
-        lambda t: t._end_constraint([(p.domain, p.codomain) for p in t.parts]), is_discrete=False,
+        lambda t: t._end_constraint([(p.domain, p.codomain) for p in t.parts]),
+        is_discrete=False,
     )
 
     def _end_constraint(self, steps: Sequence[tuple[Constraint, Constraint]]) -> Constraint:

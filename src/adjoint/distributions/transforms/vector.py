@@ -31,12 +31,14 @@ class IndependentTransform(Transform):
 
     domain = dependent_formula(
         "The constraint of the base, over more dimensions.",
-        lambda t: constraints.independent(t.base_transform.domain, t.reinterpreted_batch_ndims), is_discrete=False,
+        lambda t: constraints.independent(t.base_transform.domain, t.reinterpreted_batch_ndims),
+        is_discrete=False,
     )
 
     codomain = dependent_formula(
         "The constraint of the base, over more dimensions.",
-        lambda t: constraints.independent(t.base_transform.codomain, t.reinterpreted_batch_ndims), is_discrete=False,
+        lambda t: constraints.independent(t.base_transform.codomain, t.reinterpreted_batch_ndims),
+        is_discrete=False,
     )
 
     bijective = formula("True if the base is bijective.", lambda t: t.base_transform.bijective)

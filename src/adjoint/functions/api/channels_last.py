@@ -31,7 +31,7 @@ def preserve_channels_last(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         rank = _rank_of_images(args) or (_rank_of_images(kwargs.values()) if kwargs else 0)
-        if not rank or (nondefault.count and mode.special):
+        if not rank or (nondefault.count and mode.is_intercepted):
             return function(*args, **kwargs)
         order = CHANNELS_LAST[rank]
         images = {id(x): x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim == rank}

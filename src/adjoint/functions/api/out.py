@@ -138,7 +138,7 @@ def write_out(out: Operand, function: Callable[..., Any], *args: Any, **kwargs: 
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}")
     given = [*targets, *_collect_tensors((*args, *kwargs.values()))]
-    if nondefault.count and mode.duals is not None and any(tangents_of(t) for t in given):
+    if nondefault.count and mode.forward_levels is not None and any(tangents_of(t) for t in given):
         raise RuntimeError(
             f"Trying to use forward AD with {name} that does not support it because it is an out= function"
         )
@@ -226,7 +226,7 @@ def _write_result(target: Tensor, result: Tensor, name: str) -> None:
                 UserWarning,
             )
         target.array = np.zeros(result.array.shape, target.array.dtype)
-        target.memory = None
+        target.storage_ = None
     write_in_place(target, result, name)
 
 

@@ -106,7 +106,7 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return self
         start = next_sequence_nr()
         given = (self, *args)
-        if nondefault.count and mode.packers and mode.recording and mode.tracer is None:
+        if nondefault.count and mode.saved_tensor_hooks and mode.recording and mode.interpreter is None:
             given = tuple(_copy_if_overlapping(x, self) for x in given)
         return write_in_place(self, function(*given, **kwargs), name, start)
 
@@ -138,10 +138,10 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
 
 def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand) -> bool:
     """Write ufunc(x, other) into x and return True if x is no view, and no history exists or is recorded."""
-    silent = nondefault.count and not (mode.recording or mode.extra or nondefault.inferred)
+    silent = nondefault.count and not (mode.recording or mode.needs_slow_path or nondefault.inference_used)
     if not silent and (nondefault.count or x.node is not None):
         return False
-    memory, array = x.memory, x.array
+    memory, array = x.storage_, x.array
     if (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
         return False
     dtype = array.dtype
@@ -182,5 +182,5 @@ def _copy_if_overlapping(x: Operand, written: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or not np.may_share_memory(x.array, written.array):
         return x
     out = shallow_copy(x)
-    out.array, out.memory, out.node = x.array.copy(), None, x.node
+    out.array, out.storage_, out.node = x.array.copy(), None, x.node
     return out

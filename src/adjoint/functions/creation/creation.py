@@ -249,7 +249,7 @@ def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
-        if not (nondefault.count and mode.tracer is not None):
+        if not (nondefault.count and mode.interpreter is not None):
             value = value.item()
         else:
             one = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
@@ -259,7 +259,7 @@ def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
         raise RuntimeError(f"{what} calculation overflowed with sizes={list(shape)}")
     if kind.kind in "iu":
         value = select.number_as_array(value, kind).item()
-    if nondefault.count and mode.tracer is not None:
+    if nondefault.count and mode.interpreter is not None:
         return ops.full(shape=shape, value=value, dtype=kind)
     try:
         if value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0):

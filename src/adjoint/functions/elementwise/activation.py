@@ -110,7 +110,7 @@ def _gelu_dx(g: Operand, x: Operand) -> Operand:
 
 
 @with_eager_fast_path(
-    composite=lambda x: x * _normal_cdf(x), native=6e-8, node="GeluBackward0", keeps_order=True, dx=_gelu_dx
+    composite=lambda x: x * _normal_cdf(x), native=6e-8, node="GeluBackward0", preserves_strides=True, dx=_gelu_dx
 )
 def _gelu(x: Array) -> Array:
     if kernel_provider.enabled and (found := GELU.call(x)) is not None:
@@ -139,7 +139,7 @@ def _gelu_tanh_dx(g: Operand, x: Operand) -> Tensor:
     composite=lambda x: x * ((_gelu_tanh_term(x) + 1.0) * 0.5),
     native=1.5e-8,
     node="GeluBackward0",
-    keeps_order=True,
+    preserves_strides=True,
     dx=_gelu_tanh_dx,
 )
 def _gelu_tanh(x: Array) -> Array:
@@ -179,7 +179,11 @@ def _silu_dx(g: Operand, x: Operand) -> Tensor:
 
 
 @with_eager_fast_path(
-    composite=lambda x: x * transcendental.sigmoid(x), native=6e-9, node="SiluBackward0", keeps_order=True, dx=_silu_dx
+    composite=lambda x: x * transcendental.sigmoid(x),
+    native=6e-9,
+    node="SiluBackward0",
+    preserves_strides=True,
+    dx=_silu_dx,
 )
 def _silu(x: Array) -> Array:
     if kernel_provider.enabled and (found := SILU.call(x)) is not None:

@@ -180,15 +180,15 @@ def _normalize_index(item: Any) -> Any:
             item = wrap(array)  # a mask stays readable while tracing: it cannot change
         else:
             item = constant(array if array.size else array.astype(np.int64))
-    elif item.array.dtype.kind == "b" and nondefault.count and mode.tracer is not None:
-        mode.tracer.adopt(item)  # it is data of the step: how many it selects is not known while tracing
+    elif item.array.dtype.kind == "b" and nondefault.count and mode.interpreter is not None:
+        mode.interpreter.adopt(item)  # it is data of the step: how many it selects is not known while tracing
     kind = item.array.dtype
     if kind.kind not in "iub":
         raise IndexError(f"tensors used as indices must be long, int or bool tensors, not {item.dtype}")
     if kind == np.uint8:
         _deprecate("indexing with dtype uint8 is deprecated, and taken for a mask: use bool or int64.")
         return _normalize_index(select.cast(item, dtype=np.dtype(np.bool_)))
-    if not item.array.shape and kind.kind == "i" and not (nondefault.count and mode.tracer is not None):
+    if not item.array.shape and kind.kind == "i" and not (nondefault.count and mode.interpreter is not None):
         return int(item.array)
     return item
 
@@ -272,7 +272,7 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
     plan = IndexPlan(x.array.shape, key)
     if plan.mask is not None:
         region = _apply_basic_indices(x, plan)
-        if is_expanded(view_of(x)) and nondefault.count and mode.tracer is not None:
+        if is_expanded(view_of(x)) and nondefault.count and mode.interpreter is not None:
             raise RuntimeError(_OVERLAP_ERROR)  # a mask whose values are not known yet does not tell which is the last
         write_in_place(region, assign_masked(region, plan, value), "index assignment")
         return
@@ -284,7 +284,9 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
         if value.array.shape != region.array.shape:
             value = movement.expand(value, shape=region.array.shape)
         write_in_place(region, content_of(value, region), called)
-    elif (nondefault.count and mode.special) or (mode.recording and (x.node is not None or value.node is not None)):
+    elif (nondefault.count and mode.is_intercepted) or (
+        mode.recording and (x.node is not None or value.node is not None)
+    ):
         region = _apply_basic_indices(x, plan)
         if is_expanded(view_of(x)):
             _put_into_base(region, value, plan)

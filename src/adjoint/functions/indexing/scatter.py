@@ -280,7 +280,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes")
     shape = _broadcast_or_raise(input.array.shape, mask.array.shape)
-    if nondefault.count and mode.tracer is not None:
+    if nondefault.count and mode.interpreter is not None:
         return rename_node(
             masked_scatter_traced(input, movement.expand(mask, shape=shape), source), "MaskedScatterBackward0"
         )

@@ -70,7 +70,7 @@ def check_info(info: Tensor, words: str, error: type[RuntimeError] = LinAlgError
 
     While a step is traced there are no numbers, and nothing is raised.
     """
-    if not hasattr(info.array, "flags") or (nondefault.count and mode.tracer is not None):
+    if not hasattr(info.array, "flags") or (nondefault.count and mode.interpreter is not None):
         return
     fault = first_fault(info.array)
     if fault is not None:

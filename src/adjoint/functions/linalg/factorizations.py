@@ -80,7 +80,7 @@ def factor_cholesky(name: str, A: Tensor, upper: bool, raises: bool = True) -> T
 def symmetrize_from_triangle(A: Tensor, upper: bool = False) -> Tensor:
     """Return A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
     array = A.array
-    readable = type(array) is np.ndarray and not (nondefault.count and mode.special)
+    readable = type(array) is np.ndarray and not (nondefault.count and mode.is_intercepted)
     if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
         return A
     x = A.detach()

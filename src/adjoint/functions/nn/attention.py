@@ -79,7 +79,9 @@ def _compute_attention(
 
 def _has_gradient(mask: Tensor | None) -> bool:
     """True for a mask whose gradient, as large as all weights, may be asked for."""
-    return mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.duals is not None)
+    return (
+        mask is not None and mask.array.dtype.kind in "fV" and (mask.requires_grad or mode.forward_levels is not None)
+    )
 
 
 def _apply_attention_op(

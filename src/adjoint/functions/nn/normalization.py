@@ -64,7 +64,7 @@ def scale_and_shift(x: Operand, weight: Tensor | None, bias: Tensor | None) -> T
 
 def _can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     """True for an eager call of one type: compiled steps, forward mode and `vmap` see what it is made of."""
-    if nondefault.count and mode.special:
+    if nondefault.count and mode.is_intercepted:
         return False
     dtype = x.array.dtype
     if dtype.kind not in "fV" or dtype.itemsize < 4:
@@ -115,7 +115,7 @@ def _normalize_channels(
     for name, tensor in given.items():
         if tensor is not None and tuple(tensor.array.shape) != (shape[1],):
             raise RuntimeError(f"batch_norm: {name} should contain {shape[1]} elements not {tensor.numel()}")
-    in_forward_mode = nondefault.count and mode.duals is not None and tangents_of(input) is not None
+    in_forward_mode = nondefault.count and mode.forward_levels is not None and tangents_of(input) is not None
     if in_forward_mode and any(tangents_of(t) is not None for t in (running_mean, running_var)):
         raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
     axes = (0, *range(2, len(shape)))

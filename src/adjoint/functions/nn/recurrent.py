@@ -80,7 +80,7 @@ def _run_direction(
     times, rows, width = len(sizes), sizes[0], w.hh.array.shape[0]
     tensors = [gates, w.hh, *start] if recurrent_bias is None else [gates, w.hh, *start, recurrent_bias]
     at_once = sizes[-1] == rows and w.hr is None and len({x.array.dtype for x in tensors}) == 1
-    if at_once and not (nondefault.count and (mode.extra or nondefault.absent)):
+    if at_once and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
         timed = movement.reshape(gates, shape=(times, rows, width))
         output, *last = RecurrentSweep.apply(kind, reverse, _layer_composite, timed, w.hh, recurrent_bias, *start)
         return movement.reshape(output, shape=(times * rows, *output.array.shape[2:])), tuple(last)

@@ -51,7 +51,7 @@ class RecurrentSweep(Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Operands:
         inputs = ctx.saved_tensors
         plain = all(g is None or type(g.array) is np.ndarray for g in grads)
-        if not plain or mode.recording or (nondefault.count and mode.extra):
+        if not plain or mode.recording or (nondefault.count and mode.needs_slow_path):
             return None, None, None, *_differentiate_composite(ctx, inputs, grads)
         gates, weight, bias, *_ = inputs
         g = [None if given is None else given.array for given in grads]

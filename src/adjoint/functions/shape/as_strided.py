@@ -119,9 +119,11 @@ def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[
     """Return `function`, which makes a view, as a method after which the tensor is that view of what it was."""
 
     def call(self: Tensor, *args: object, **kwargs: object) -> Tensor:
-        tracer = mode.tracer if nondefault.count else None
-        if tracer is not None and (type(self.array) is np.ndarray or any(t is self for t in tracer.captured_tensors())):
-            tracer.refuse_form(called)
+        interpreter = mode.interpreter if nondefault.count else None
+        if interpreter is not None and (
+            type(self.array) is np.ndarray or any(t is self for t in interpreter.captured_tensors())
+        ):
+            interpreter.refuse_form(called)
         seen = view_of(self)
         of_recorded = seen is not None and seen.base.node is not None
         check_writable(self, called, mode.recording and (self.node is not None or of_recorded))
@@ -129,8 +131,8 @@ def make_inplace_view(function: Callable[..., Tensor], called: str) -> Callable[
         with ModeScope(recording=not mode.inference):
             out = function(self, *args, **kwargs)
         if seen is not None:
-            self.memory = out.memory
-        elif not isinstance(self.memory, InferenceStorage):
+            self.storage_ = out.storage_
+        elif not isinstance(self.storage_, InferenceStorage):
             _keep_base_for_views(self, out)
         recording = not nondefault.count or mode.recording
         _set_array(self, out.array, out.node if recording and type(self.node) is not Leaf else self.node)
@@ -154,11 +156,11 @@ def _keep_base_for_views(x: Tensor, out: Tensor) -> None:
     before = shallow_copy(x)
     before.node = x.node
     for other in (*others, out):
-        if type(other.memory) is View:
-            other.memory.base = before
-            if other.memory.made is CreationMeta.INFERENCE_MODE and x.node is not None and mode.recording:
-                other.memory.made = CreationMeta.STALE_INFERENCE
-    x.memory = out.memory
+        if type(other.storage_) is View:
+            other.storage_.base = before
+            if other.storage_.creation_meta is CreationMeta.INFERENCE_MODE and x.node is not None and mode.recording:
+                other.storage_.creation_meta = CreationMeta.STALE_INFERENCE
+    x.storage_ = out.storage_
 
 
 def _set_array(x: Tensor, array: Array, node: Vertex | None) -> None:
@@ -166,7 +168,7 @@ def _set_array(x: Tensor, array: Array, node: Vertex | None) -> None:
     x.array, x.node = array, node
     if isinstance(node, Leaf):
         node.shape, node.dtype = array.shape, array.dtype
-    if not isinstance(x.memory, InferenceStorage):
+    if not isinstance(x.storage_, InferenceStorage):
         storage_of(x).version += 1
 
 
@@ -268,6 +270,6 @@ def set_(
                 former.hooks.post_accumulate_hooks,
             )
     self.data = source.detach()
-    if not isinstance(self.memory, InferenceStorage):
+    if not isinstance(self.storage_, InferenceStorage):
         storage_of(self).version = max(storage_of(self).version, version + 1)
     return self

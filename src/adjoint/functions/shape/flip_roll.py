@@ -90,6 +90,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     else:
         flipped = select.copy(movement.flip(input, axes=(second if turns == 1 else first,)))
         out = movement.swap(flipped, first, second)
-        if type(out.memory) is View:  # it lies as PyTorch's does, and nobody else sees the memory
-            out.memory = None
+        if type(out.storage_) is View:  # it lies as PyTorch's does, and nobody else sees the memory
+            out.storage_ = None
     return rename_node(out, "Rot90Backward0")

@@ -127,7 +127,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else reach - start
     added, envelope = added[..., start:end], envelope[start:end]
-    if mode.tracer is None and not np.abs(envelope.detach().numpy()).min(initial=np.inf) > LEAST_OVERLAP:
+    if mode.interpreter is None and not np.abs(envelope.detach().numpy()).min(initial=np.inf) > LEAST_OVERLAP:
         raise RuntimeError("istft: window overlap add min: 0: some elements of the signal are in no frame's window")
     out: Tensor = arithmetic.div(added, envelope)
     if end > reach:

@@ -80,9 +80,7 @@ CALLS: dict[str, Function] = {
 }
 
 # f(x, axis=, keepdims=)
-REDUCTIONS = _functions_of(
-    statistical, "add=sum logical_and=all logical_or=any maximum=max minimum=min multiply=prod"
-)
+REDUCTIONS = _functions_of(statistical, "add=sum logical_and=all logical_or=any maximum=max minimum=min multiply=prod")
 
 # f(x, axis=)
 ACCUMULATIONS = _functions_of(statistical, "add=cumulative_sum multiply=cumulative_prod")

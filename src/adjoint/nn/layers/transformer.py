@@ -374,7 +374,12 @@ def _is_causal(mask: Tensor | None, hint: bool | None) -> bool:
     if hint is not None or mask is None:
         return bool(hint)
     array = mask.array
-    if mode.tracer is not None or type(array) is not np.ndarray or array.ndim != 2 or array.shape[0] != array.shape[1]:
+    if (
+        mode.interpreter is not None
+        or type(array) is not np.ndarray
+        or array.ndim != 2
+        or array.shape[0] != array.shape[1]
+    ):
         return False
     return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
 

@@ -92,7 +92,9 @@ class GradientHooks:
         for i in self.outputs:
             node = results[i].node
             shared = (
-                type(node) is Leaf or node.order < self.first_sequence_nr or any(results[i] is r for r in results[:i])
+                type(node) is Leaf
+                or node.sequence_nr < self.first_sequence_nr
+                or any(results[i] is r for r in results[:i])
             )
             results[i] = results[i].view_as(results[i]) if shared else results[i]
         _attach_identity_node(self._run_pre_hooks, given, [results[i] for i in self.outputs])

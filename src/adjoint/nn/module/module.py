@@ -93,7 +93,7 @@ class Module:
         try:
             own, shared = self._detours, global_hooks._detours
             if (own and any(own)) or (shared and any(shared)) or nondefault.count:
-                if self._compiled_call_impl is not None and (not nondefault.count or mode.tracer is None):
+                if self._compiled_call_impl is not None and (not nondefault.count or mode.interpreter is None):
                     return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
             return self.forward(*args, **kwargs)
@@ -105,7 +105,7 @@ class Module:
 
     def _call_impl(self, *args: object, **kwargs: object) -> Any:
         forward = self.forward
-        if nondefault.count and mode.tracer is not None:
+        if nondefault.count and mode.interpreter is not None:
             module_path.guard_module_versions(self)
             forward = partial(module_path.trace_forward, self, forward)
         if has_hooks(self):

@@ -89,9 +89,9 @@ def _guard_hooks(holder: object, what: str) -> None:
 
 def trace_forward(module: AnyModule, forward: Function, /, *args: object, **kwargs: object) -> Any:
     """Call `forward` with the module's name on the tracer's path."""
-    tracer = mode.tracer
-    assert tracer is not None
-    tracer.enter_module(
+    interpreter = mode.interpreter
+    assert interpreter is not None
+    interpreter.enter_module(
         find_module_name(trace_stack.modules[-1], module) if trace_stack.modules else type(module).__name__
     )
     trace_stack.modules.append(module)
@@ -99,7 +99,7 @@ def trace_forward(module: AnyModule, forward: Function, /, *args: object, **kwar
         return forward(*args, **kwargs)
     finally:
         trace_stack.modules.pop()
-        tracer.leave_module()
+        interpreter.leave_module()
 
 
 def add_module_path(error: BaseException, module: AnyModule) -> None:

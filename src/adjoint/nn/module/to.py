@@ -67,7 +67,7 @@ def to(
                 raise TypeError(f"to() received an invalid combination of arguments - got ({_type_names(args)})")
         else:
             dtype = _parse_dtype(given)
-    if device is not None and (is_meta(device) or nondefault.absent):
+    if device is not None and (is_meta(device) or nondefault.meta_tensors):
         self._apply(partial(_move_to_device, device=device))
     ranks: tuple[int, ...] = ()
     if memory_format is not None:
@@ -142,7 +142,7 @@ def share_memory(self: ModuleType) -> ModuleType:
 
 def to_cpu(self: ModuleType) -> ModuleType:
     """Return the module, which is on the CPU. Raises NotImplementedError for one without values."""
-    return self._apply(partial(_move_to_device, device="cpu") if nondefault.absent else _keep_tensor)
+    return self._apply(partial(_move_to_device, device="cpu") if nondefault.meta_tensors else _keep_tensor)
 
 
 def convert_tensors(self: ModuleType, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModuleType:

@@ -33,7 +33,7 @@ def conj(x: Operand) -> Operand:
 
 @movement_op(
     spec=lambda x: Spec((*x.shape, 2), real_type(x.dtype)),
-    leading=True,
+    batch_leading=True,
     holomorphic=False,
     dx=lambda g: view_as_complex(g),
 )
@@ -44,7 +44,7 @@ def view_as_real(x: Operand) -> Array:
 
 @movement_op(
     spec=lambda x: Spec(x.shape[:-1], complex_type(x.dtype)),
-    leading=True,
+    batch_leading=True,
     holomorphic=False,
     dx=lambda g: view_as_real(g),
 )

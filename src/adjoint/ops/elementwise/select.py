@@ -43,7 +43,7 @@ def _where(condition: Operand, x: Operand, y: Operand) -> Array:
     spec=_where_spec,
     node="WhereBackward0",
     scalar=lambda b, condition, x, y: b.select(b.ne(condition, 0), x, y),
-    blocks=lambda condition: (None, logical_not(condition), condition),
+    where_mask=lambda condition: (None, logical_not(condition), condition),
     dx=lambda g, condition: where(condition, g, 0.0),
     dy=lambda g, condition: where(condition, 0.0, g),
 )
@@ -155,7 +155,7 @@ def _clamp_dx(g: Operand, x: Operand, low: float | None, high: float | None) -> 
     return g if high is None else where(gt(x, high), 0.0, g)
 
 
-@with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", keeps_order=True, dx=_clamp_dx)
+@with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", preserves_strides=True, dx=_clamp_dx)
 def clamp_range(x: Operand, *, low: float | None, high: float | None) -> Operand:
     """x where low ≤ x ≤ high, else the nearer bound; NaN and the sign of a zero stay."""
     if kernel_provider.enabled and (found := CLAMP.call(x, low, high)) is not None:

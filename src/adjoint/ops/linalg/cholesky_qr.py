@@ -38,7 +38,11 @@ def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
 
 
 @primitive(
-    spec=lambda x, **_: same_spec(x), node="LinalgCholeskyExBackward0", leading=True, holomorphic=False, dx=_cholesky_dx
+    spec=lambda x, **_: same_spec(x),
+    node="LinalgCholeskyExBackward0",
+    batch_leading=True,
+    holomorphic=False,
+    dx=_cholesky_dx,
 )
 def cholesky(x: Array, *, name: str = "linalg.cholesky") -> Array:
     """The lower triangle L with L Lᵀ = (x + xᵀ) / 2.
@@ -64,7 +68,7 @@ def cholesky(x: Array, *, name: str = "linalg.cholesky") -> Array:
         return out
 
 
-@primitive(spec=info_spec, leading=True)
+@primitive(spec=info_spec, batch_leading=True)
 def minor_not_positive(x: Array) -> Array:
     """The order of the first leading minor of each matrix that is not positive-definite, or 0."""
     return _minor_orders(x)
@@ -137,7 +141,7 @@ def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     return adjoint(solve_triangular(r, adjoint(total), upper=True))
 
 
-@primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", leading=True, holomorphic=False, dx=_qr_dx)
+@primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", batch_leading=True, holomorphic=False, dx=_qr_dx)
 def qr(x: Array, *, mode: str = "reduced") -> Array:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
     if mode == "r":
@@ -150,7 +154,7 @@ def reflector_shapes(shape: Shape) -> Shapes:
     return tuple(shape[-2:]), (min(shape[-2:]),)
 
 
-@primitive(spec=packed_spec(reflector_shapes), node="GeqrfBackward0", leading=True)
+@primitive(spec=packed_spec(reflector_shapes), node="GeqrfBackward0", batch_leading=True)
 def geqrf(x: Array) -> Array:
     """R, and below it the reflectors v whose product I - τ v vᵀ is Q, with the factors τ."""
     turned, tau = np.linalg.qr(x, "raw")

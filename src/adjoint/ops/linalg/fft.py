@@ -26,7 +26,7 @@ def _apply_scale(out: Array, scale: float, dtype: NumpyDtype) -> Array:
 @primitive(
     spec=lambda x, *, axes, inverse, scale: Spec(x.shape, x.dtype),
     linear=True,
-    leading=True,
+    batch_leading=True,
     holomorphic=False,
     node="FftC2CBackward0",
     dx=lambda g, axes, inverse, scale: fft_c2c(g, axes=axes, inverse=not inverse, scale=scale),
@@ -44,7 +44,7 @@ def _resize(shape: Shape, axis: int, n: int) -> tuple[int, ...]:
 @primitive(
     spec=lambda x, *, axes, scale: Spec(_resize(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), complex_type(x.dtype)),
     linear=True,
-    leading=True,
+    batch_leading=True,
     holomorphic=False,
     node="FftR2CBackward0",
     dx=lambda g, x_shape, axes, scale: fft_c2r(
@@ -59,7 +59,7 @@ def fft_r2c(x: Array, *, axes: Axes, scale: float) -> Array:
 @primitive(
     spec=lambda x, *, axes, n, scale: Spec(_resize(x.shape, axes[-1], n), real_type(x.dtype)),
     linear=True,
-    leading=True,
+    batch_leading=True,
     holomorphic=False,
     node="FftC2RBackward0",
     dx=lambda g, axes, n, scale: _scale_mirrored(fft_r2c(g, axes=axes, scale=scale), n, axes[-1], 2.0),

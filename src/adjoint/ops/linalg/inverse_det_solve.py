@@ -55,7 +55,7 @@ def _one_by_one(function: Function, *stacks: Any) -> Array:
     return out
 
 
-@primitive(spec=info_spec, leading=True)
+@primitive(spec=info_spec, batch_leading=True)
 def singular_at(x: Array) -> Array:
     """The place, from 1, of the first zero on the diagonal of each matrix's factor U; 0 where it has an inverse."""
     return _zero_pivot_positions(x)
@@ -74,7 +74,7 @@ def _inv_dx(g: Operand, out: Operand) -> Tensor:
     return -bmm(turned, bmm(g, turned))
 
 
-@primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", leading=True, dx=_inv_dx)
+@primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", batch_leading=True, dx=_inv_dx)
 def inv(x: Array, *, name: str = "linalg.inv") -> Array:
     """x⁻¹. Raises LinAlgError for a singular matrix, which names the function `name`, if any."""
     try:
@@ -96,7 +96,7 @@ def _cofactors_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     return along * out - bmm(out, bmm(transpose_matrix(g), slope))
 
 
-@primitive(spec=same_spec, leading=True, dx=_cofactors_dx)
+@primitive(spec=same_spec, batch_leading=True, dx=_cofactors_dx)
 def cofactors(x: Array) -> Array:
     """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
     size = np.linalg.det(x)
@@ -111,7 +111,9 @@ def cofactors(x: Array) -> Array:
     return out
 
 
-@primitive(spec=_number_spec, node="LinalgDetBackward0", leading=True, dx=lambda g, x: as_1x1_matrix(g) * cofactors(x))
+@primitive(
+    spec=_number_spec, node="LinalgDetBackward0", batch_leading=True, dx=lambda g, x: as_1x1_matrix(g) * cofactors(x)
+)
 def det(x: Array) -> Operand:
     """The determinant."""
     return np.linalg.det(x)
@@ -120,7 +122,7 @@ def det(x: Array) -> Operand:
 @primitive(
     spec=lambda x: Spec(x.shape[:-2], real_type(x.dtype)),
     node="LinalgSlogdetBackward0",
-    leading=True,
+    batch_leading=True,
     dx=lambda g, x: as_1x1_matrix(g) * adjoint(inv(x, name="")),
 )
 def logabsdet(x: Array) -> Operand:
@@ -136,7 +138,7 @@ def _sign_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     return as_1x1_matrix(make_complex(turning * 0.0, -turning)) * adjoint(inv(x, name=""))
 
 
-@primitive(spec=_number_spec, leading=True, holomorphic=False, dx=_sign_dx)
+@primitive(spec=_number_spec, batch_leading=True, holomorphic=False, dx=_sign_dx)
 def sign_of_det(x: Array) -> Operand:
     """The sign of the determinant."""
     return np.linalg.slogdet(x)[0]

@@ -24,7 +24,7 @@ def ldl_shapes(shape: Shape, **_: object) -> Shapes:
     return (n, n), (n,), ()
 
 
-@primitive(spec=packed_spec(ldl_shapes), node="LinalgLdlFactorExBackward0", leading=True)
+@primitive(spec=packed_spec(ldl_shapes), node="LinalgLdlFactorExBackward0", batch_leading=True)
 def ldl(x: Array, *, hermitian: bool = False) -> Array:
     """L and D in the lower triangle, and pivots, from 1: negative, in pairs, where D has a block of two rows.
 
@@ -104,7 +104,7 @@ def _exchange(a: Array, k: int, i: int, j: int, turned: Function) -> None:
     spec=lambda a, pivots, b, **_: solve_spec(a, b),
     node="LinalgLdlSolveBackward0",
     holomorphic=False,
-    leading=True,
+    batch_leading=True,
     db=lambda g, a, pivots, hermitian: (
         ldl_solve(a, pivots, g, hermitian=hermitian)
         if hermitian or not is_complex(a)

@@ -38,7 +38,7 @@ def _da(g: Operand, a: Operand, out: Operand, k: int, largest: bool) -> Operand:
 @primitive(
     spec=lambda a, x, preconditioner, *, k, **_: Spec((*a.shape[:-2], k + a.shape[-1] * k), a.dtype),
     node="LOBPCGAutogradFunctionBackward",
-    leading=True,
+    batch_leading=True,
     da=_da,
 )
 def eigenpairs(a: Array, x: Array, preconditioner: Array, *, k: int, largest: bool, niter: int, tol: float) -> Array:

@@ -32,7 +32,7 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
     return broadcast_shapes(x.shape[:-2], *(t.shape for t in tolerances if hasattr(t, "shape")))
 
 
-@primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), leading=True)
+@primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True)
 def rank(x: Array, atol: float, rtol: float, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
@@ -50,7 +50,7 @@ def _pinv_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
     spec=lambda x, atol, rtol, **_: Spec((*_lead(x, atol, rtol), x.shape[-1], x.shape[-2]), x.dtype),
     node="LinalgPinvBackward0",
     holomorphic=False,
-    leading=True,
+    batch_leading=True,
     dx=_pinv_dx,
 )
 def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Array:

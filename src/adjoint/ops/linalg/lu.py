@@ -64,7 +64,7 @@ def _block(x: Operand, top: int, bottom: int, left: int, right: int) -> Tensor:
     return slice(x, bounds=(*lead, (top, bottom, 1), (left, right, 1)))
 
 
-@primitive(spec=packed_spec(lu_shapes), node="LinalgLuFactorExBackward0", leading=True, dx=_lu_dx)
+@primitive(spec=packed_spec(lu_shapes), node="LinalgLuFactorExBackward0", batch_leading=True, dx=_lu_dx)
 def lu(x: Array) -> Array:
     """L, without its diagonal of ones, and U in one matrix; rows exchanged, from 1; the first zero pivot, or 0."""
     factors, rows = _factorize(x)
@@ -134,7 +134,7 @@ def permutation(rows: Array, count: int) -> Array:
     return order
 
 
-@primitive(spec=lambda x, *, rows, dtype: Spec((*x.shape[:-1], rows, rows), dtype), leading=True)
+@primitive(spec=lambda x, *, rows, dtype: Spec((*x.shape[:-1], rows, rows), dtype), batch_leading=True)
 def permutation_matrix(x: Array, *, rows: int, dtype: NumpyDtype) -> Operand:
     """P with A = P L U, from the rows exchanged, counted from 1."""
     order = permutation(x.astype(np.intp) - 1, rows)

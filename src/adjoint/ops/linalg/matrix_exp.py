@@ -51,7 +51,7 @@ def _along_dx(g: Operand, x: Operand, e: Operand) -> Tensor:
 
 
 @primitive(
-    spec=lambda x, e: same_spec(x), leading=True, dx=_along_dx, de=lambda g, x: exp_along(transpose_matrix(x), g)
+    spec=lambda x, e: same_spec(x), batch_leading=True, dx=_along_dx, de=lambda g, x: exp_along(transpose_matrix(x), g)
 )
 def exp_along(x: Array, e: Array) -> Array:
     """d exp(x + t e) / dt at 0: the upper right block of exp [[x, e], [0, x]]. Source: Najfeld and Havel, 1995."""
@@ -61,7 +61,10 @@ def exp_along(x: Array, e: Array) -> Array:
 
 
 @primitive(
-    spec=same_spec, node="LinalgMatrixExpBackward0", leading=True, dx=lambda g, x: exp_along(transpose_matrix(x), g)
+    spec=same_spec,
+    node="LinalgMatrixExpBackward0",
+    batch_leading=True,
+    dx=lambda g, x: exp_along(transpose_matrix(x), g),
 )
 def matrix_exp(x: Array) -> Array:
     """Σ xᵏ / k!, by a rational approximation of exp(x / 2ˢ), squared s times; float32 is computed in float64."""

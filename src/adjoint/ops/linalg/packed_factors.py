@@ -80,7 +80,7 @@ def divide_by_gaps(x: Operand, values: Operand) -> Operand:
     return where(nothing, 0.0, x / where(nothing, 1.0, gaps))
 
 
-@primitive(spec=lambda x, *, start, stop: Spec((*x.shape[:-1], stop - start), INFO), leading=True)
+@primitive(spec=lambda x, *, start, stop: Spec((*x.shape[:-1], stop - start), INFO), batch_leading=True)
 def integers(x: Array, *, start: int, stop: int) -> Array:
     """The integers among the parts."""
     return x[..., start:stop].real.astype(INFO)

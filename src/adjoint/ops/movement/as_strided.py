@@ -93,8 +93,8 @@ def strided_sum(x: Array, *, shape: Sizes, stride: Sizes, start: int, geometry: 
 
 def geometry_of(x: Tensor) -> Geometry:
     """Return the layout of a tensor in its memory; a symbolic one, or its base, counts as in memory of its own."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.adopt(x)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.adopt(x)
     if type(x.array) is np.ndarray:
         return element_strides(x.array), offset(x.array)
     view = view_of(x)
@@ -161,7 +161,7 @@ def apply_as_view(op: Op, x: Tensor, **params: Any) -> Tensor:
     whole = {**params, "storage_offset": start, "geometry": geometry_of(around.base)}
     if symbolic:
         out = _complete_from_base(op, x, out, around.base, whole, params["geometry"])
-    share_view(around.base, out, op, whole, around.made)
+    share_view(around.base, out, op, whole, around.creation_meta)
     return out
 
 
@@ -199,7 +199,7 @@ def _diagonal(x: Array, *, at: Corner) -> Array:
         ),
         x.dtype,
     ),
-    part=_diagonal,
+    grad_slice=_diagonal,
     dx=lambda g, x_shape, at: diagonal_back(g, shape=x_shape, at=at),
 )
 def diagonal(x: Array, *, at: Corner) -> Array:

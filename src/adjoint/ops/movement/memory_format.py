@@ -57,7 +57,7 @@ def is_channels_last(array: Array) -> bool:
     spec=lambda x, *, dtype: Spec(
         (*x.shape[:-1], *(n * x.dtype.itemsize // dtype.itemsize for n in x.shape[-1:])), dtype
     ),
-    leading=True,
+    batch_leading=True,
 )
 def reinterpret(x: Array, *, dtype: NumpyDtype) -> Array:
     """The same memory read as elements of `dtype`; the last dimension grows or shrinks with the item size."""

@@ -118,7 +118,7 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
     spec=lambda x, *, bounds: Spec(tuple(len(range(*b)) for b in bounds), x.dtype),
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
-    part=lambda array, *, bounds: array[_key(bounds)],
+    grad_slice=lambda array, *, bounds: array[_key(bounds)],
     dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
 )
 def slice(x: Array, *, bounds: Bounds) -> Operand:
@@ -143,7 +143,7 @@ def unslice(x: Array, *, shape: Shape, bounds: Bounds) -> Array:
 @movement_op(
     spec=lambda x, *, axis, at: Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype),
     index=lambda view, *, axis, at: view.select(axis, at),
-    part=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
+    grad_slice=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
     dx=lambda g, x_shape, axis, at: unslice(
         reshape(g, shape=(*x_shape[:axis], 1, *x_shape[axis + 1 :])),
         shape=x_shape,

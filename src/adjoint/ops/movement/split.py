@@ -62,7 +62,7 @@ def _make_views(x: Tensor, move: Any, places: list[Params], keys: list[Any]) -> 
             return [move(x, **params) for params in places]
     op, array = move.op, x.array
     storage_of(x)
-    if type(x.memory) is Storage:
+    if type(x.storage_) is Storage:
         return [record_view(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
     pieces = []
     for params, key in zip(places, keys, strict=True):
@@ -76,10 +76,10 @@ def _record_pieces(x: Tensor, pieces: list[Tensor], axis: int, called: type[Spli
     if nondefault.count and not mode.recording:
         return tuple(pieces)
     for piece in pieces:
-        if type(piece.memory) is View:
-            piece.memory.made = MULTI_OUTPUT
+        if type(piece.storage_) is View:
+            piece.storage_.creation_meta = MULTI_OUTPUT
     node = x.node
-    if node is not None and pieces and not (mode.floor >= 0 and node.order < mode.floor):
+    if node is not None and pieces and not (mode.level_floor >= 0 and node.sequence_nr < mode.level_floor):
         maker = called(x, [piece.array.shape for piece in pieces], axis)
         for i, piece in enumerate(pieces):
             piece.node = OutputSlot(maker, i, piece.array.shape, piece.array.dtype)
@@ -90,9 +90,20 @@ def _record_pieces(x: Tensor, pieces: list[Tensor], axis: int, called: type[Spli
 class SplitOutputs(GraphNode):
     """The node that makes several pieces of one tensor."""
 
-    __slots__ = ("__weakref__", "at", "axis", "code", "dtype", "hooks", "order", "parents", "pieces", "shape")
+    __slots__ = (
+        "__weakref__",
+        "instruction_offset",
+        "axis",
+        "code",
+        "dtype",
+        "hooks",
+        "sequence_nr",
+        "parents",
+        "pieces",
+        "shape",
+    )
     op = None
-    saved = None
+    saved_values = None
     parents: tuple[Any, ...]
     pieces: list[tuple[int, ...]]
     code: CodeType
@@ -103,8 +114,8 @@ class SplitOutputs(GraphNode):
         self.pieces, self.axis = pieces, axis
         self.shape, self.dtype = pieces[0], x.array.dtype
         self.hooks = None
-        self.code, self.at = user_instruction()
-        self.order = next_sequence_nr()
+        self.code, self.instruction_offset = user_instruction()
+        self.sequence_nr = next_sequence_nr()
 
     @property
     def outputs(self) -> int:

@@ -52,19 +52,19 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
     Raises RuntimeError, and changes nothing, for a leaf that requires grad or a view of one, and for a view that
     PyTorch does not write. Also for a shape or type that `x` cannot take, and for memory that repeats elements.
     """
-    if nondefault.absent and mode.tracer is None and any_meta((x, out)):
+    if nondefault.meta_tensors and mode.interpreter is None and any_meta((x, out)):
         return call_on_meta(write_in_place, x, out, called, since)
-    if nondefault.count and mode.tracer is not None:
-        replacement = mode.tracer.replacement(x, out, called, since)
+    if nondefault.count and mode.interpreter is not None:
+        replacement = mode.interpreter.replacement(x, out, called, since)
         if replacement is None:
-            if mode.duals is not None:
-                mode.duals.write(x, out, since)
+            if mode.forward_levels is not None:
+                mode.forward_levels.write(x, out, since)
             return x
         out = replacement
     recording = not nondefault.count or mode.recording
     view = view_of(x)
     history = recording and (x.node is not None or out.node is not None or _is_view_of_recorded(view))
-    if history or view is not None or nondefault.inferred:
+    if history or view is not None or nondefault.inference_used:
         check_writable(x, called, history)
     if out.array.shape != x.array.shape or out.array.dtype is not x.array.dtype:
         _check_shape_and_dtype(x, out, called)
@@ -73,35 +73,35 @@ def write_in_place(x: Tensor, out: Tensor, called: str, since: int | None = None
     if history and out.node is None and view is None:
         # x is replaced by what does not depend on it: it stays in the graph, with a gradient of zero
         out = put_slice(x, out, bounds=tuple((0, n, 1) for n in x.array.shape))
-    if nondefault.count and mode.tracer is not None:
+    if nondefault.count and mode.interpreter is not None:
         if view is not None and is_expanded(view):  # checked by an array of the same layout
             check_separate(replay_view(np.zeros(view.base.array.shape, np.bool_), view.steps), called, view)
-        _rebind(mode.tracer, x, out, called, since)
+        _rebind(mode.interpreter, x, out, called, since)
     else:
         array = check_separate(x.array, called, view)
         if history and since is not None:
             _preserve_saved_values(x, out.node, since)
         if nondefault.count:
-            for packer in mode.packers:
-                packer.spare(x)
-            if mode.duals is not None and since is not None:
-                for node in mode.duals.tangent_nodes(out):
+            for packer in mode.saved_tensor_hooks:
+                packer.before_write(x)
+            if mode.forward_levels is not None and since is not None:
+                for node in mode.forward_levels.tangent_nodes(out):
                     _preserve_saved_values(x, node, since)
         array[...] = out.array  # np.copyto takes 0.15 µs longer
     # a write to a view of `x.data` or `x.detach()` marks only its own part as written
-    detached = view is not None and not history and view.memory.aliases[0]() is not view.base
+    detached = view is not None and not history and view.storage.aliases[0]() is not view.base
     mark_written(x, user_instruction(2), x.array if detached else None)
     if history:
         rebase(x, out.node)
-    if nondefault.count and mode.duals is not None:
-        mode.duals.write(x, out, since)
+    if nondefault.count and mode.forward_levels is not None:
+        mode.forward_levels.write(x, out, since)
     return x
 
 
 def content_of(value: Tensor, x: Tensor) -> Tensor:
     """Return `value` as content for x: it shares the memory and has a node of its own, which x takes."""
-    if nondefault.count and mode.tracer is not None:
-        mode.tracer.adopt(value)
+    if nondefault.count and mode.interpreter is not None:
+        mode.interpreter.adopt(value)
     out = shallow_copy(value)
     if value.node is not None and mode.recording:
         parents = (x.node if view_of(x) is None else None, value.node)
@@ -112,18 +112,23 @@ def content_of(value: Tensor, x: Tensor) -> Tensor:
 
 def check_writable(x: Tensor, called: str, history: bool) -> None:
     """Raise RuntimeError if `x` may not be written in place; `history`: the write is recorded."""
-    if isinstance(x.memory, InferenceStorage) and not mode.inference:
+    if isinstance(x.storage_, InferenceStorage) and not mode.inference:
         raise RuntimeError(
             f"{called}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
             "to get a normal tensor before doing inplace update."
         )
     view = view_of(x)
     if not history:
-        if view is not None and view.made is CreationMeta.NORMALLY and mode.recording and type(view.base.node) is Leaf:
+        if (
+            view is not None
+            and view.creation_meta is CreationMeta.NORMALLY
+            and mode.recording
+            and type(view.base.node) is Leaf
+        ):
             raise RuntimeError(_LEAF_ERROR.format(called, "a view of "))
         return
-    if view is not None and view.made is not CreationMeta.NORMALLY:
-        raise RuntimeError(f"{called}: {_VIEW_ERRORS[view.made].format(_describe_view(x, view))}")
+    if view is not None and view.creation_meta is not CreationMeta.NORMALLY:
+        raise RuntimeError(f"{called}: {_VIEW_ERRORS[view.creation_meta].format(_describe_view(x, view))}")
     if type(x.node) is Leaf:
         raise RuntimeError(_LEAF_ERROR.format(called, ""))
     if view is not None and view.base.is_leaf and (x.node is not None or _is_view_of_recorded(view)):
@@ -202,7 +207,11 @@ _VIEW_ERRORS = {
 
 
 def _describe_view(x: Tensor, view: View[Tensor]) -> str:
-    by_mode = view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.INFERENCE_MODE, CreationMeta.STALE_INFERENCE)
+    by_mode = view.creation_meta in (
+        CreationMeta.NO_GRAD_MODE,
+        CreationMeta.INFERENCE_MODE,
+        CreationMeta.STALE_INFERENCE,
+    )
     if x.node is None or type(x.node) is Leaf:
         return "A view was" if by_mode else f"A tensor of shape {list(x.array.shape)}"
     node, number = edge(x.node)
@@ -220,14 +229,14 @@ def rebase(x: Tensor, node: Any) -> None:
         shapes = (base.array.shape, x.array.shape)
         op: Op = op_of(put_view)
         _set_node(base, make_node(op, (base.node, node), {"steps": view.steps}, shapes, base.array))
-    if x.memory is None:
+    if x.storage_ is None:
         return
     for alias in storage_of(x).alive_aliases():
         seen = view_of(alias)
         if seen is None or seen.base is not base:
             continue
-        if seen.made in (CreationMeta.INFERENCE_MODE, CreationMeta.STALE_INFERENCE):
-            seen.made = CreationMeta.STALE_INFERENCE
+        if seen.creation_meta in (CreationMeta.INFERENCE_MODE, CreationMeta.STALE_INFERENCE):
+            seen.creation_meta = CreationMeta.STALE_INFERENCE
             if type(alias.node) is Leaf:
                 alias.node = make_node(invalid_inference_view, (base.node,), {}, (alias.array.shape,), alias.array)
         else:
@@ -236,9 +245,9 @@ def rebase(x: Tensor, node: Any) -> None:
 
 def _regenerate_view_node(node: Vertex | None, view: View[Tensor], tensor: Tensor) -> Vertex | None:
     """The nodes that lead from the base's node to a view of it."""
-    if view.made in (CreationMeta.NO_GRAD_MODE, CreationMeta.IN_CUSTOM_FUNCTION):
+    if view.creation_meta in (CreationMeta.NO_GRAD_MODE, CreationMeta.IN_CUSTOM_FUNCTION):
         shape = tensor.array.shape
-        refusing = invalid_no_grad_view if view.made is CreationMeta.NO_GRAD_MODE else invalid_function_view
+        refusing = invalid_no_grad_view if view.creation_meta is CreationMeta.NO_GRAD_MODE else invalid_function_view
         return make_node(refusing, (node,), {}, (shape,), tensor.array)
     for op, params, before, after in view.steps:
         node = make_node(op, (node,), params, (before,), tensor.array, after)
@@ -265,12 +274,12 @@ def _preserve_saved_values(x: Tensor, made_by: Vertex | None, since: int) -> Non
     seen = set()
     while stack:
         node = stack.pop()
-        if not isinstance(node, Node) or node.order < since or node in seen:
+        if not isinstance(node, Node) or node.sequence_nr < since or node in seen:
             continue
         seen.add(node)
         stack.extend(node.parents)
-        if node.saved:
-            node.saved = type(node.saved)(_copy_if_sharing(kept, x.array) for kept in node.saved)
+        if node.saved_values:
+            node.saved_values = type(node.saved_values)(_copy_if_sharing(kept, x.array) for kept in node.saved_values)
 
 
 def _copy_if_sharing(kept: Array | float | PackedValue | None, memory: Array) -> Array | float | PackedValue | None:
@@ -298,7 +307,7 @@ def _rebind(tracer: Interpreter, x: Tensor, out: Tensor, called: str, since: int
     What was computed since then may keep the old value: symbols do not change.
     """
     if tracer.writes_symbols:
-        tracer.rebind(x, out, called, since)
+        tracer.write_symbol(x, out, called, since)
         return
     view = view_of(x)
     base = x if view is None else view.base
@@ -309,7 +318,7 @@ def _rebind(tracer: Interpreter, x: Tensor, out: Tensor, called: str, since: int
     with recorded_by_caller():
         whole = out if view is None else put_steps(wrap(base.array), out, view.steps)
         # one that the step has not met will stand for its part of the base when it does
-        met = [t for t in storage_of(x).alive_aliases() if type(t.array) is not ndarray and t.memory is not None]
+        met = [t for t in storage_of(x).alive_aliases() if type(t.array) is not ndarray and t.storage_ is not None]
         others = [t for t in met if t is not x and t is not base and storage_of(t) is storage_of(x)]
         parts = []
         for alias in others:

@@ -36,7 +36,7 @@ MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
 
 @primitive(
     family="attention",
-    leading=True,
+    batch_leading=True,
     native=lambda q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT,
     spec=lambda q, k, v, mask=None, **_: Spec((*q.shape[:-3], q.shape[-2], q.shape[-3], v.shape[-1]), q.dtype),
     node="ScaledDotProductAttentionBackward0",
@@ -72,7 +72,7 @@ def _gradient_spec(
 
 @primitive(
     family="attention",
-    leading=True,
+    batch_leading=True,
     native=lambda g, q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT * 2,
     spec=_gradient_spec,
 )
@@ -124,7 +124,7 @@ def _input_gradient(
     i: int, g: Operand, q: Operand, k: Operand, v: Operand, mask: Operand, scale: float, causal: bool
 ) -> Tensor:
     """The gradient in the i-th input; composed of other ops where it is differentiated again."""
-    if mode.recording or mode.duals is not None:
+    if mode.recording or mode.forward_levels is not None:
         return _composed_gradient(i, movement.swap(g, -2, -3), q, k, v, mask, scale, causal)
     shapes = tuple(q.shape), tuple(k.shape), tuple(v.shape)
     if isinstance(g, np.ndarray):

@@ -33,7 +33,7 @@ SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the inp
 @primitive(
     linear=True,
     family="pooling",
-    leading=True,
+    batch_leading=True,
     native=SECONDS_PER_ELEMENT,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x_shape, size, stride, padding, dilation, extra: window_sum_input(
@@ -53,7 +53,7 @@ def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilati
 @primitive(
     linear=True,
     family="pooling",
-    leading=True,
+    batch_leading=True,
     native=SECONDS_PER_ELEMENT,
     spec=lambda g, *, lengths, size, stride, padding, dilation, extra: Spec(
         (*g.shape[: len(g.shape) - len(size)], *lengths), g.dtype
@@ -75,7 +75,7 @@ def window_sum_input(
 
 @primitive(
     family="pooling",
-    leading=True,
+    batch_leading=True,
     native=SECONDS_PER_ELEMENT,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
@@ -100,7 +100,7 @@ def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation
 @primitive(
     linear=True,
     family="pooling",
-    leading=True,
+    batch_leading=True,
     native=SECONDS_PER_ELEMENT,
     spec=lambda g, x, **windows: Spec(x.shape, g.dtype),
     dg=lambda gg, x, size, stride, padding, dilation, extra: at_max(
@@ -122,7 +122,7 @@ def max_pool_input(
 @primitive(
     linear=True,
     family="pooling",
-    leading=True,
+    batch_leading=True,
     native=SECONDS_PER_ELEMENT,
     spec=lambda values, x, **windows: Spec(pooled_shape(x, **windows), values.dtype),
     dvalues=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
@@ -141,7 +141,7 @@ def at_max(
     return out
 
 
-@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), leading=True)
+@primitive(spec=lambda x, **windows: Spec(pooled_shape(x, **windows), np.dtype(np.int64)), batch_leading=True)
 def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The flat index, within the pooled dimensions, of each window's first largest element; NaN is largest.
 

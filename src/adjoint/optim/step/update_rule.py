@@ -51,7 +51,7 @@ def increment_step(state: StateDict) -> Tensor | float:
     """Do as `increment_step_tensor`, with a plain number outside of tracing and recording: it saves a third of Adam."""
     t = state["step"]
     t += 1.0
-    return t.to(float64) if mode.recording or mode.extra else float(t.array)
+    return t.to(float64) if mode.recording or mode.needs_slow_path else float(t.array)
 
 
 def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
@@ -114,7 +114,7 @@ def try_fused_update(
     tensors that share memory or have gaps in it.
     """
     assert isinstance(native.weight, float)
-    if mode.recording or mode.extra:
+    if mode.recording or mode.needs_slow_path:
         return False
     p = tensors[0].array
     is_small = p.size * native.weight < kernel_provider.min_seconds

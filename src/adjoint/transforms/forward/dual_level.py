@@ -45,12 +45,12 @@ class Tangent:
 
 
 class ForwardLevel:
-    """One forward differentiation, a `with` block. `order` tells older levels from newer, and from nodes."""
+    """One forward differentiation, a `with` block. `sequence_nr` tells older levels from newer, and from nodes."""
 
-    __slots__ = ("order", "public", "scope", "tangents")
+    __slots__ = ("sequence_nr", "public", "scope", "tangents")
 
     def __init__(self, public: bool = False) -> None:
-        self.order = next_sequence_nr()
+        self.sequence_nr = next_sequence_nr()
         self.public = public
         self.tangents: WeakSet[Tangent] = WeakSet()
         self.scope: ModeScope | None = None
@@ -63,7 +63,7 @@ class ForwardLevel:
 
     def __enter__(self) -> Self:
         held = current_levels()
-        self.scope = ModeScope(duals=ForwardLevels((*held.levels, self), held.enabled))
+        self.scope = ModeScope(forward_levels=ForwardLevels((*held.levels, self), held.enabled))
         self.scope.__enter__()
         return self
 
@@ -81,7 +81,7 @@ def new_level() -> ForwardLevel:
 
 
 class ForwardLevels:
-    """The open levels of a thread, oldest first: what `mode.duals` is while there are any, or forward mode is off."""
+    """The open levels of a thread, oldest first: `mode.forward_levels` while there are any, or forward mode is off."""
 
     __slots__ = ("enabled", "levels")
 
@@ -93,8 +93,8 @@ class ForwardLevels:
         """Return the levels whose tangents are pushed on here; those around a running `vmap` wait for its ops."""
         if not self.enabled or mode.inference:
             return ()
-        floor = mode.floor
-        return self.levels if floor < 0 else tuple(level for level in self.levels if level.order >= floor)
+        floor = mode.level_floor
+        return self.levels if floor < 0 else tuple(level for level in self.levels if level.sequence_nr >= floor)
 
     def levels_with_tangents(self, inputs: Operands) -> tuple[ForwardLevel, ...]:
         """Return the active levels of which an input has a tangent, oldest first."""
@@ -106,19 +106,21 @@ class ForwardLevels:
         levels = self.levels_with_tangents(inputs)
         if not levels:
             return None
-        if op.composite is not None and (not op.linear or mode.tracer is not None):
+        if op.composite is not None and (not op.linear or mode.interpreter is not None):
             composed: Tensor = op.composite(*inputs, **params)
             return composed
-        packers = mode.packers
-        with ModeScope(duals=None, packers=()):
+        packers = mode.saved_tensor_hooks
+        with ModeScope(forward_levels=None, saved_tensor_hooks=()):
             out = apply(op, strip_tangents(inputs, levels), params)
-        with ModeScope(recording=True, deferred=False) if mode.deferred else nullcontext():
+        with ModeScope(recording=True, recorded_by_caller=False) if mode.recorded_by_caller else nullcontext():
             apply_jvp(op, inputs, params, out, levels)  # whoever records the call himself does not mean the tangents
         node: Any = out.node
-        if node is not None and node.saved is not None:
-            node.saved = save_duals(node, inputs, out, lambda again, out: apply_jvp(op, again, params, out, levels))
+        if node is not None and node.saved_values is not None:
+            node.saved_values = save_duals(
+                node, inputs, out, lambda again, out: apply_jvp(op, again, params, out, levels)
+            )
             if packers:
-                node.saved = repack_saved(node, packers[-1])
+                node.saved_values = repack_saved(node, packers[-1])
         return out
 
     def write(self, x: Tensor, out: Tensor, since: int | None = None) -> None:
@@ -147,7 +149,7 @@ class ForwardLevels:
 
     def forward_mode_off(self) -> ModeScope:
         """Return a block whose ops push no tangents on: what a Function makes of tangents is for its `jvp` to say."""
-        return ModeScope(duals=ForwardLevels(self.levels, False))
+        return ModeScope(forward_levels=ForwardLevels(self.levels, False))
 
     def apply_function_jvp(
         self, node: BackwardCFunction, args: tuple[object, ...], returned: tuple[Tensor, ...],
@@ -155,8 +157,8 @@ class ForwardLevels:
     ) -> None:  # fmt: skip
         """Give a Function's outputs their tangents of each level, oldest first. `returned`: what `forward` returned."""
         for level in levels:
-            older = tuple(one for one in self.levels if one.order < level.order)
-            around = ModeScope(duals=ForwardLevels(older, self.enabled))
+            older = tuple(one for one in self.levels if one.sequence_nr < level.sequence_nr)
+            around = ModeScope(forward_levels=ForwardLevels(older, self.enabled))
             tangents = [tangent_of(a, level) for a in args]
             for out, t in function_tangents(node, args, returned, outputs, dirty, tangents, around):
                 set_tangent(out, t, level)
@@ -164,7 +166,7 @@ class ForwardLevels:
 
 def current_levels() -> ForwardLevels:
     """Return the levels of this thread."""
-    held: Any = mode.duals if nondefault.count else None
+    held: Any = mode.forward_levels if nondefault.count else None
     return NO_LEVELS if held is None else held
 
 
@@ -177,7 +179,11 @@ def apply_jvp(op: Op, inputs: Operands, params: Params, out: Tensor, levels: tup
         primals = strip_tangents(inputs, levels[i:])
         tangents = tuple(tangent_of(x, level) for x in inputs)
         # the innermost derivative is ordinary arithmetic, which is quicker where nobody looks for tangents
-        with ModeScope(duals=None) if not current_levels().levels_with_tangents(primals + tangents) else nullcontext():
+        with (
+            ModeScope(forward_levels=None)
+            if not current_levels().levels_with_tangents(primals + tangents)
+            else nullcontext()
+        ):
             t = compute_jvp(op, primals, tangents, params, out)
             if t is not None:
                 set_tangent(out, t, level)
@@ -192,8 +198,8 @@ def _strip_levels(x: Operand, levels: tuple[ForwardLevel, ...]) -> Operand:
     held = tangents_of(x)
     if held is None or not any(level in held for level in levels):
         return x
-    if mode.tracer is not None:
-        mode.tracer.adopt(x)
+    if mode.interpreter is not None:
+        mode.interpreter.adopt(x)
     bare = shallow_copy(x)
     bare.node = x.node
     bare._tangents = {level: tangent for level, tangent in held.items() if level not in levels}
@@ -235,7 +241,7 @@ def _set_first_tangent(x: Tensor, t: Operand, level: ForwardLevel) -> None:
     base = x if view is None else view.base
     if tangent_of(base, level) is not None:  # x is the primal part of it, or of a view of it, seen by itself
         base, view = x, None
-    with ModeScope(recording=mode.recording or mode.deferred, deferred=False):
+    with ModeScope(recording=mode.recording or mode.recorded_by_caller, recorded_by_caller=False):
         if view is not None and not _is_same_view(x, base):
             t = put_steps(_zeros(base), t, view.steps)
         else:

@@ -32,7 +32,7 @@ class SavedDual(PackedValue):
         self.tensor = snapshot(x)
         self.tensor.node = None
 
-    def open(self) -> Tensor:
+    def unpack(self) -> Tensor:
         """Return the tensor, without history."""
         return self.tensor
 
@@ -50,26 +50,28 @@ class SavedDualOutput(SavedDual):
     """The node's own output, with its tangents.
 
     Their history leads to the node itself, so it is not kept: where a backward pass is recorded, the tangents are made
-    `again` from the inputs.
+    `recompute` from the inputs.
     """
 
-    __slots__ = ("again", "inputs", "node")
+    __slots__ = ("recompute", "inputs", "node")
 
     def __init__(self, out: Tensor, inputs: Operands, again: Recompute) -> None:
         self.tensor = snapshot(out, history=False)
         self.inputs = tuple(snapshot(x) if isinstance(x, Tensor) else x for x in inputs)
-        self.again = again
+        self.recompute = again
         self.node: weakref.ref[Any] = weakref.ref(out.node)
 
-    def open(self) -> Tensor:
+    def unpack(self) -> Tensor:
         """Return the output; its tangents have a history where ops are recorded."""
         node = self.node()
-        if not mode.recording or mode.duals is None or node is None:
+        if not mode.recording or mode.forward_levels is None or node is None:
             return self.tensor
-        if node.order < mode.floor:  # a vmap has begun since: the node, and its tangents, are of the level around
-            tracer: Any = mode.tracer
-            with tracer.outside():
-                return self.open()
+        if (
+            node.sequence_nr < mode.level_floor
+        ):  # a vmap has begun since: the node, and its tangents, are of the level around
+            interpreter: Any = mode.interpreter
+            with interpreter.outside():
+                return self.unpack()
         needed = {name for needs in node.op.needs for name in needs}
         for i, x in enumerate(self.inputs):
             if isinstance(x, Tensor):
@@ -77,7 +79,7 @@ class SavedDualOutput(SavedDual):
                     check_version(array, node)
         out = wrap(self.tensor.array)
         out.node = node
-        self.again(self.inputs, out)
+        self.recompute(self.inputs, out)
         return out
 
     def copy_before_write(self, memory: Array) -> SavedDual:
@@ -90,7 +92,7 @@ def save_duals(node: Node, inputs: Operands, out: Tensor, again: Recompute) -> S
     """Return the saved values with the tangents that tensors carry. `again(inputs, out)` gives `out` its own."""
     saved = [
         SavedDual(x) if hasattr(value, "dtype") and tangents_of(x) else value
-        for value, x in zip(node.saved, (*inputs, None), strict=True)
+        for value, x in zip(node.saved_values, (*inputs, None), strict=True)
     ]
     if hasattr(saved[-1], "dtype") and tangents_of(out):
         saved[-1] = SavedDualOutput(out, inputs, again)
@@ -102,7 +104,7 @@ def repack_saved(node: Node, packer: Packer) -> SavedValues:
     makers = (*node.parents, None)
     return SavedValues(
         packer.pack(restore_saved(value, maker)) if hasattr(value, "dtype") or isinstance(value, PackedValue) else value
-        for value, maker in zip(node.saved, makers, strict=True)
+        for value, maker in zip(node.saved_values, makers, strict=True)
     )
 
 

@@ -109,20 +109,20 @@ class _set_fwd_grad_enabled(ContextDecorator):
     def __init__(self, mode: bool) -> None:
         self._mode = mode
         self._before = current_levels()
-        set_modes(duals=_make_levels(mode))
+        set_modes(forward_levels=_make_levels(mode))
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exception: object) -> None:
-        set_modes(duals=_make_levels(self._before.enabled))
+        set_modes(forward_levels=_make_levels(self._before.enabled))
 
     def __call__(self, function: Any) -> Any:
         self.__exit__(None, None, None)  # a decorator changes nothing now
 
         @wraps(function)
         def call(*args: object, **kwargs: object) -> object:
-            with ModeScope(duals=_make_levels(self._mode)):
+            with ModeScope(forward_levels=_make_levels(self._mode)):
                 return function(*args, **kwargs)
 
         return call

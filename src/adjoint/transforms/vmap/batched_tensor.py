@@ -28,7 +28,14 @@ from adjoint.transforms.vmap.batching_rules import BatchOperand, apply_batching_
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-OUTER_MODES = ("tracer", "floor", "duals", "packers", "watcher", "deferred")  # what a level sets anew for those inside
+OUTER_MODES = (
+    "interpreter",
+    "level_floor",
+    "forward_levels",
+    "saved_tensor_hooks",
+    "anomaly_detector",
+    "recorded_by_caller",
+)  # what a level sets anew for those inside
 
 
 class BatchedArray:
@@ -96,11 +103,11 @@ class VmapLevel(Interpreter):
         """Return a block at this level, within what is now. What was recorded before is constant there."""
         self._outer_modes = {name: getattr(mode, name) for name in OUTER_MODES}
         self._recording = mode.recording
-        return ModeScope(tracer=self, floor=next_sequence_nr(), packers=(), watcher=None)
+        return ModeScope(interpreter=self, level_floor=next_sequence_nr(), saved_tensor_hooks=(), anomaly_detector=None)
 
     def outside(self) -> ModeScope:
         """Return a block at the level around."""
-        return ModeScope(**self._outer_modes, recording=self._recording and (mode.recording or mode.deferred))
+        return ModeScope(**self._outer_modes, recording=self._recording and (mode.recording or mode.recorded_by_caller))
 
     def enter(self, physical: Tensor, batched: bool = True) -> Tensor:
         """Return the tensor of this level that stands for one of the level around."""
@@ -220,7 +227,7 @@ class VmapLevel(Interpreter):
     @property
     def _outer(self) -> Interpreter:
         """The interpreter of the level around."""
-        return self._outer_modes["tracer"] or EAGER
+        return self._outer_modes["interpreter"] or EAGER
 
 
 def _cast_operand(operand: BatchOperand, target: NumpyDtype) -> BatchOperand:

@@ -54,7 +54,7 @@ def apply_batching_rule(
 
 def find_rule(op: Op) -> Rule:
     """Return the batching rule of an op."""
-    if op in DIM_SHIFTING_OPS or op.leading:
+    if op in DIM_SHIFTING_OPS or op.batch_leading:
         return shift_dims
     if op.family in ("unary", "binary", "elementwise"):
         return broadcast

@@ -36,15 +36,15 @@ class IndexLayout(NamedTuple):
     arrays: list[object]
     pattern: Pattern
     order: list[Label]
-    wanted: list[Label]
+    result_order: list[Label]
 
     def to_wanted(self, x: Tensor) -> Tensor:
         """Return NumPy's result with the batch in front, and the example's dimensions in their order."""
-        return permute(x, axes=tuple(self.order.index(label) for label in self.wanted))
+        return permute(x, axes=tuple(self.order.index(label) for label in self.result_order))
 
     def from_wanted(self, x: Tensor) -> Tensor:
         """Return the inverse of `to_wanted`."""
-        return permute(x, axes=tuple(self.wanted.index(label) for label in self.order))
+        return permute(x, axes=tuple(self.result_order.index(label) for label in self.order))
 
 
 def _plan_layout(indices: BatchOperands, pattern: Pattern, rank: int, x_batched: bool, size: int) -> IndexLayout:

@@ -180,11 +180,11 @@ def test_the_reason_is_told() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
     made = inline_producers(graph, ())
-    (group,) = fuse(made.graph, made.late).order
+    (group,) = fuse(made.graph, made.inlined).order
     assert group.reason.endswith("; mul computed as it is packed, which takes less time than to store it")
 
 
 def test_rounded_operands_are_computed_as_well() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
-    assert inline_producers(graph, (), "medium").late
+    assert inline_producers(graph, (), "medium").inlined

@@ -30,9 +30,9 @@ class Term(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Elements of the result that see the same taps, by columns of taps; `at`: their place between two strides."""
+    """Elements of the result that see the same taps, by columns of taps; `offset`: their place between two strides."""
 
-    at: Pair
+    offset: Pair
     columns: tuple[tuple[Term, ...], ...]
 
 

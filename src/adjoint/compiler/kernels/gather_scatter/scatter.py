@@ -133,7 +133,9 @@ def _pad(value: Value, out: StridedView, operands: list[StridedView]) -> Form:
 
 _FORMS: dict[str, Any] = {
     "index_add": lambda v, out, x: (
-        0, index_positions(out, x[1:], v.params["pattern"], x[0].shape), (ScatterPass(x[0], "add"),)
+        0,
+        index_positions(out, x[1:], v.params["pattern"], x[0].shape),
+        (ScatterPass(x[0], "add"),),
     ),
     "scatter_add": _scatter_add,
     "put_index": _put_index,

@@ -18,10 +18,10 @@ Shape = tuple[int, ...]
 
 
 class OperandLoad(NamedTuple):
-    """An operand that is loaded: once for each element, or, `kept`, once for each fold."""
+    """An operand that is loaded: once for each element, or, if `is_per_reduction`, once for each reduction."""
 
     operand: Value
-    kept: bool
+    is_per_reduction: bool
 
 
 class LoopDim(NamedTuple):
@@ -55,7 +55,7 @@ class IterationSpace:
         self.reads: dict[OperandLoad, Access] = {}
         self.writes: dict[Value, Access] = {}
         for value in group.equations:
-            kept = value in group.kept
+            kept = value in group.reduced_values
             sources: list[OperandLoad | Value] = []
             for operand in value.operands:
                 view = fusion.views[operand]
@@ -67,7 +67,7 @@ class IterationSpace:
                 sources.append(read)
             self._sources[value] = sources
         for value in group.stored:
-            folded = value in group.kept or value.op.combine
+            folded = value in group.reduced_values or value.op.combine
             self.writes[value] = self._access(StridedView.whole(value), value.shape, bool(folded))
         self._collapse()
         self.accesses = Accesses((*self.reads.values(), *self.writes.values()))
@@ -126,7 +126,7 @@ class IterationSpace:
 
         return (
             tuple(self.loops),
-            tuple((read.kept, place(access)) for read, access in self.reads.items()),
-            tuple((v.op, v.dtype.str, v in self.group.kept, inputs(v)) for v in self.group.equations),
+            tuple((read.is_per_reduction, place(access)) for read, access in self.reads.items()),
+            tuple((v.op, v.dtype.str, v in self.group.reduced_values, inputs(v)) for v in self.group.equations),
             tuple((registers[v], place(access)) for v, access in self.writes.items()),
         )

@@ -74,7 +74,7 @@ class _LoopNest:
         self.b = Builder(target)
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
-        self.cut, self.block = self._blocks()
+        self.blocked_loop, self.block = self._blocks()
         self.held = self._count_register_row_steps()
         # Rows computed side by side: two of those that wait for their folds for longer than they compute.
         outer = self.space.first_reduced - 1
@@ -242,7 +242,7 @@ class _LoopNest:
         start = tuple(accumulators.identity(self.b, v, self.lanes) for v in folds)
         if at.depth == len(self.space.loops):  # over no dimension, or of size 1
             return self._write_innermost(self._compute_point(at), start)
-        if self.cut is None or not folds:
+        if self.blocked_loop is None or not folds:
             return self._loop(at, start, None)
         wide = (accumulators.widen_start(self.b, v, s) for v, s in zip(folds, start, strict=True))
         return self._gather(at, start, tuple(wide))
@@ -250,7 +250,7 @@ class _LoopNest:
     def _gather(self, at: LoopPoint, start: Sums, totals: Sums) -> Sums:
         """The reducing loops down to the one cut into blocks, each of which is summed from `start` into `totals`."""
         b, loop = self.b, self.space.loops[at.depth]
-        if at.depth != self.cut:
+        if at.depth != self.blocked_loop:
             with b.loop(0, loop.size, carried=totals) as turn:
                 turn.yields(
                     *self._gather(self._compute_point(self._step_into_loop(at, turn.index)), start, turn.carried)
@@ -292,7 +292,7 @@ class _LoopNest:
     def _compute_point(self, at: LoopPoint) -> LoopPoint:
         """The point with what belongs exactly at its depth, and to its stage, loaded and computed."""
         at = at._replace(registers=dict(at.registers))
-        wanted = self.stages.wanted[at.stage] if at.stage >= 0 else None
+        wanted = self.stages.needed_sources[at.stage] if at.stage >= 0 else None
         for read, access in self.space.reads.items():
             if self.level[read] == at.depth and read not in at.registers and (wanted is None or read in wanted):
                 at.registers[read] = self._load(access, at)

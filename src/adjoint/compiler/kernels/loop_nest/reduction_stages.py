@@ -20,7 +20,7 @@ class ReductionStages:
         for value in group.equations:
             ready = max((self.time.get(s, 0) for s in space.sources(value) if isinstance(s, Value)), default=0)
             self.time[value] = ready + 1 if value.op.combine else ready
-        self._small = {v for v in group.equations if v in group.kept or v.op.combine}
+        self._small = {v for v in group.equations if v in group.reduced_values or v.op.combine}
         written = [self.time[v] + 1 for v in group.stored if v not in self._small]
         self.count = max([1, *written, *(self.time[v] for v in group.reductions)])
         self.folds = [[v for v in group.reductions if self.time[v] == t + 1] for t in range(self.count)]
@@ -28,7 +28,7 @@ class ReductionStages:
             [v for v in group.stored if v not in self._small and self.time[v] == t] for t in range(self.count)
         ]
         self.kept_stored = [v for v in group.stored if v in self._small]
-        self.wanted = [self._find_needed_sources(t) for t in range(self.count)]
+        self.needed_sources = [self._find_needed_sources(t) for t in range(self.count)]
 
     def is_small(self, value: Value) -> bool:
         """True if a value has one element for each fold."""
@@ -62,8 +62,8 @@ def can_overwrite(value: Value, symbol: Value, space: IterationSpace) -> bool:
     reads = [(read, access) for read, access in space.reads.items() if access.base is symbol]
     if any(access.offset or access.strides != space.writes[value].strides for _, access in reads):
         return False
-    if value in group.kept:
-        return all(read.kept for read, _ in reads)
+    if value in group.reduced_values:
+        return all(read.is_per_reduction for read, _ in reads)
     if not group.reductions:
         return True
     stages = ReductionStages(space)

@@ -30,9 +30,9 @@ class GatedEpilogue(Epilogue):
         root = group.root
         assert root is not None
         rows, columns = root.shape
-        self.unit = group.unit
-        self.shape = rows, group.unit
-        self.parts = columns // group.unit
+        self.gate_width = group.gate_width
+        self.shape = rows, group.gate_width
+        self.parts = columns // group.gate_width
         self._fusion = fusion
         self.reads: dict[Value, Access] = {}
         self.writes: list[tuple[Value, Access]] = []
@@ -42,12 +42,12 @@ class GatedEpilogue(Epilogue):
         self.roots = tuple(own[root])
         for v in group.equations:
             if v is not root:
-                count = v.shape[-1] // group.unit
+                count = v.shape[-1] // group.gate_width
                 own[v] = [self._value(v, [self._input(i, v, j, own) for i in v.inputs]) for j in range(count)]
         self.equations = [each for v, parts in own.items() if v is not root for each in parts]
         for v in group.stored:
             for j, each in enumerate(own[v]):
-                self.writes.append((each, Access(v, j * group.unit, (v.shape[-1], 1))))
+                self.writes.append((each, Access(v, j * group.gate_width, (v.shape[-1], 1))))
         self._derive_fields()
 
     def _value(self, v: Value, inputs: Sequence[Operand]) -> Value:
@@ -61,8 +61,8 @@ class GatedEpilogue(Epilogue):
             return operand
         view = self._fusion.views[operand].expand(reader.shape)
         if view.base in own:
-            return own[view.base][view.offset // self.unit + part]
-        begins = view.offset + part * self.unit * view.strides[-1]
+            return own[view.base][view.offset // self.gate_width + part]
+        begins = view.offset + part * self.gate_width * view.strides[-1]
         strides = tuple(0 if n == 1 else s for n, s in zip(self.shape, view.strides, strict=True))
         access = Access(view.base, begins, strides)
         if access not in self._outside:

@@ -39,7 +39,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
     flat = None if group.prologue else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
-    if group.unit:
+    if group.gate_width:
         epilogue = GatedEpilogue(group, fusion)
     else:
         epilogue = None if flat is None else Epilogue.over(group, fusion, (flat[0].shape[0], root.shape[-1]))

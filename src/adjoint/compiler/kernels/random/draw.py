@@ -227,7 +227,8 @@ _ELEMENTS: dict[str, Callable[[Builder, DrawPlan, list[Reg]], tuple[int, Element
     "normal": _uniform,
     "bernoulli": _bernoulli,
     "coin": lambda b, plan, _: (
-        2, lambda words, _: b.cast(_threshold(b, words, plan.params["p"]), from_dtype(plan.dtype))
+        2,
+        lambda words, _: b.cast(_threshold(b, words, plan.params["p"]), from_dtype(plan.dtype)),
     ),
     "randint": _randint,
     "exponential": _exponential,

@@ -33,7 +33,7 @@ def handle_other(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None
         effect = dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
     except ValueError:
         effect = 0
-    values = a.take(1 + max(0, -effect))
+    values = a.pop_operands(1 + max(0, -effect))
     for value in values:
         a.observer.use(value, frame)
     a.push(*[one_of(values)] * (1 + max(0, effect)))
@@ -78,7 +78,7 @@ def load_constant(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
 @handles("POP_EXCEPT", "END_FOR", "POP_ITER", "POP_BLOCK")
 def pop_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """Pop as many values as the instruction does."""
-    a.take(max(0, -dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None)))
+    a.pop_operands(max(0, -dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None)))
 
 
 @handles("COPY")
@@ -91,7 +91,7 @@ def copy_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 @handles("SWAP")
 def swap_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top and the n-th value change places."""
-    values = a.take(ins.arg or 2)
+    values = a.pop_operands(ins.arg or 2)
     values[0], values[-1] = values[-1], values[0]
     a.push(*values)
 
@@ -122,14 +122,14 @@ def jump_or_pop(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
 @handles("BUILD_TUPLE")
 def build_tuple(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A tuple; if its elements are known, such a one."""
-    parts = a.take(ins.arg or 0)
+    parts = a.pop_operands(ins.arg or 0)
     a.push(NewContainer(parts) if any(part is UNKNOWN or isinstance(part, OneOf) for part in parts) else tuple(parts))
 
 
 @handles("BUILD_SLICE")
 def build_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A slice."""
-    a.take(ins.arg or 2)
+    a.pop_operands(ins.arg or 2)
     a.push(UNKNOWN)
 
 
@@ -137,13 +137,13 @@ def build_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 def build_container(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A container of its own, with elements that may be from before."""
     effect = dis.stack_effect(ins.opcode, ins.arg)
-    a.push(NewContainer(a.take(1 - effect)))
+    a.push(NewContainer(a.pop_operands(1 - effect)))
 
 
 @handles("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
 def make_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A function of the step's own."""
-    a.take(1 - dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None))
+    a.pop_operands(1 - dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None))
     a.push(UNKNOWN)
 
 
@@ -184,8 +184,8 @@ def call_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
     """`f(x, name=y)`."""
     names = a.pop() if ins.opname == "CALL_KW" else a.keywords
     a.keywords = ()
-    args = a.take(ins.arg or 0)
-    first, second = a.take(2)
+    args = a.pop_operands(ins.arg or 0)
+    first, second = a.pop_operands(2)
     if first is NULL:
         callee = second
     elif second is NULL:
@@ -200,7 +200,7 @@ def call_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
 def call_function_ex(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`f(*args, **kwargs)`."""
     count = 1 - dis.stack_effect(ins.opcode, ins.arg)
-    values = [value for value in a.take(count) if value is not NULL]
+    values = [value for value in a.pop_operands(count) if value is not NULL]
     callee, *rest = values or [UNKNOWN]
     for value in rest:
         a.observer.use(value, frame)

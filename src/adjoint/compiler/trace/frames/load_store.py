@@ -94,7 +94,7 @@ def load_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> No
 @handles("LOAD_SUPER_ATTR")
 def load_super(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`super().name`."""
-    _, kind, this = a.take(3)
+    _, kind, this = a.pop_operands(3)
     if (ins.arg or 0) & 1:
         a.push(NULL)
     a.push(UNKNOWN)
@@ -104,7 +104,7 @@ def load_super(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 @handles("IMPORT_NAME")
 def import_module(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A module, by its name: it may be loaded only now."""
-    level, names = a.take(2)
+    level, names = a.pop_operands(2)
     name = ins.argval
     if level:
         with suppress(ImportError, TypeError):
@@ -125,7 +125,7 @@ def import_from(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 @handles("BINARY_SUBSCR")
 def load_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key]`."""
-    container, key = a.take(2)
+    container, key = a.pop_operands(2)
     a.push(UNKNOWN)
     a.stack[-1] = attributes_items.get_item(a, frame, container, key)
 
@@ -136,7 +136,7 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
     if ins.argrepr == "[]":
         load_item(a, frame, ins)
         return
-    left, right = a.take(2)
+    left, right = a.pop_operands(2)
     a.push(UNKNOWN)
     a.observer.use(right, frame)
     in_place = ins.argrepr.endswith("=")
@@ -151,7 +151,7 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
 @handles("COMPARE_OP", "CONTAINS_OP")
 def compare(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x == y` and `key in x`."""
-    left, right = a.take(2)
+    left, right = a.pop_operands(2)
     a.push(UNKNOWN)
     if ins.opname == "CONTAINS_OP" and attributes_items.has_item(a, frame, right, left):
         return
@@ -170,7 +170,7 @@ def store_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> N
 @handles("STORE_SUBSCR", "DELETE_SUBSCR")
 def store_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key] = value`."""
-    container, key = a.take(2)
+    container, key = a.pop_operands(2)
     value = a.pop() if ins.opname == "STORE_SUBSCR" else MISSING
     attributes_items.set_item(a, frame, container, key, value)
 
@@ -178,14 +178,14 @@ def store_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 @handles("STORE_SLICE")
 def store_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[i:j] = value`."""
-    value, container, *_ = a.take(4)
+    value, container, *_ = a.pop_operands(4)
     attributes_items.set_item(a, frame, container, UNKNOWN, value)
 
 
 @handles("BINARY_SLICE")
 def load_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[i:j]`."""
-    container = a.take(3)[0]
+    container = a.pop_operands(3)[0]
     a.observer.use(container, frame)
     a.push(one_of([container]))
 
@@ -213,7 +213,7 @@ def store_cell(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 @handles("MATCH_CLASS")
 def match_class(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`case Kind(name=…)` reads attributes."""
-    subject, kind, names = a.take(3)
+    subject, kind, names = a.pop_operands(3)
     if isinstance(kind, type) and isinstance(names, tuple) and subject is not UNKNOWN:
         matched = getattr(kind, "__match_args__", ())
         for name in (*matched[: ins.arg or 0], *names):

@@ -126,7 +126,7 @@ class ShadowFrame:
         """Take the top."""
         return self.stack.pop() if self.stack else UNKNOWN
 
-    def take(self, count: int) -> list[Any]:
+    def pop_operands(self, count: int) -> list[Any]:
         """Take the topmost `count` values, the top last."""
         return [self.pop() for _ in range(count)][::-1]
 
