@@ -40,14 +40,14 @@ class NoStream:
 
 
 def _constant_function(module: str, name: str, value: Any) -> Function:
-    def answer(*args: Any, **kwargs: Any) -> Any:
+    def answer(*args: object, **kwargs: object) -> Any:
         return type(value)(value) if isinstance(value, (list, dict)) else value
 
     return _set_identity(answer, module, name, f"{value!r}: there is no such device.")
 
 
 def _raising_function(module: str, name: str, kind: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise DeviceError(f"{module}.{name}: there is no {kind} device: adjoint computes on the CPU only")
 
     return _set_identity(refuse, module, name, f"Raises DeviceError: there is no {kind} device.")

@@ -71,15 +71,15 @@ class MissingClass(type):
 
     reason: str
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedError(f"{cls.__module__}.{cls.__name__} is not part of adjoint: {cls.reason}")
 
 
-def _decorate(*args: Any, **kwargs: Any) -> Any:
+def _decorate(*args: Any, **kwargs: object) -> Any:
     """Return the function, or a decorator where something else is given."""
     return args[0] if len(args) == 1 and callable(args[0]) else lambda function: function
 
 
-def _return_false(*args: Any, **kwargs: Any) -> bool:
+def _return_false(*args: object, **kwargs: object) -> bool:
     """Return False: that part of PyTorch is not here."""
     return False

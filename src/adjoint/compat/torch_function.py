@@ -38,7 +38,7 @@ class TorchFunctionMode:
     def __init__(self) -> None:
         pass
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> Self:

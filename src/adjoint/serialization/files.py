@@ -24,7 +24,7 @@ TAR_MAGIC = b"ustar"  # at byte 257
 def save(
     obj: Any,
     f: Path | BinaryIO,
-    pickle_module: Any = pickle,
+    pickle_module: object = pickle,
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,

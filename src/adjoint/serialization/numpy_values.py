@@ -50,7 +50,7 @@ def fill_array(array: Array, state: Any) -> None:
     array.__setstate__(numpy_state)
 
 
-def _make_type(code: Any, *_: Any) -> NumpyType:
+def _make_type(code: Any, *_: object) -> NumpyType:
     if not isinstance(code, str) or not NUMERIC_TYPE_CODE.fullmatch(code):
         raise FileError("an array of NumPy has elements other than numbers")
     return NumpyType(np.dtype(code))
@@ -63,7 +63,7 @@ def _make_scalar(kind: Any, data: Any) -> Any:
     return np.frombuffer(data, dtype, 1).astype(dtype.newbyteorder("="))[0]
 
 
-def _make_empty(*_: Any) -> Array:
+def _make_empty(*_: object) -> Array:
     return np.empty(0, np.uint8)
 
 

@@ -86,7 +86,7 @@ def _rebuild_tensor(
     size: Any,
     stride: Any,
     requires_grad: Any = False,
-    hooks: Any = None,
+    hooks: object = None,
     metadata: Any = None,
 ) -> Tensor:
     if not isinstance(storage, LoadedStorage) or storage.dtype is None:
@@ -96,7 +96,14 @@ def _rebuild_tensor(
 
 
 def _rebuild_tensor_of_bytes(
-    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, kind: Any, metadata: Any = None
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    hooks: object,
+    kind: Any,
+    metadata: Any = None,
 ) -> Tensor:
     if not isinstance(storage, LoadedStorage) or not isinstance(kind, dtype):
         raise FileError("a tensor's storage or type is something else")
@@ -105,7 +112,7 @@ def _rebuild_tensor_of_bytes(
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def _rebuild_meta_tensor(kind: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+def _rebuild_meta_tensor(kind: Any, size: Any, stride: object, requires_grad: Any) -> Tensor:
     """Return a tensor of the device "meta", laid out in the order of its dimensions."""
     if not isinstance(kind, dtype):
         raise FileError("the type of a tensor without values is something else")
@@ -149,7 +156,7 @@ def _view_storage(storage: LoadedStorage, kind: dtype, offset: Any, size: Any, s
     return tensor
 
 
-def rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: Any = None) -> Any:
+def rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: object = None) -> Any:
     """Return the parameter that a pickle describes by a tensor."""
     from adjoint.nn.module.parameter import Parameter
 
@@ -158,7 +165,7 @@ def rebuild_parameter(data: Any = None, requires_grad: Any = True, hooks: Any = 
     return Parameter(data.detach(), requires_grad is True)
 
 
-def _rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
+def _rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: object, state: Any) -> Any:
     return _set_attributes(rebuild_parameter(data, requires_grad), state)
 
 

@@ -170,7 +170,7 @@ def make_tensor(
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
     """Random elements of [low, high): [-9, 9) unless given, [0, 10) of unsigned integers, all truths.
 

@@ -30,7 +30,7 @@ class FlopCounterMode:
     """
 
     def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
+        self, mods: object = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
     ) -> None:
         if custom_mapping:
             raise NotImplementedError("FlopCounterMode: ops of one's own are not counted; leave custom_mapping out")
@@ -90,13 +90,13 @@ class FlopCounterMode:
         for name in self.inside:
             self.flop_counts[name][op] += flops
 
-    def _enter_module(self, module: Any, _: Any) -> None:
+    def _enter_module(self, module: Any, _: object) -> None:
         name = self.names.setdefault(module, type(module).__name__)
         for child, each in module.named_children():
             self.names[each] = f"{name}.{child}"
         self.inside = self.inside | {name}
 
-    def _leave_module(self, module: Any, *_: Any) -> None:
+    def _leave_module(self, module: Any, *_: object) -> None:
         self.inside = self.inside - {self.names[module]}
 
 

@@ -54,7 +54,7 @@ class Event:
 class EventList(list[Event]):
     """List of events, which formats itself as a table."""
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+    def key_averages(self, *args: object, **kwargs: object) -> EventList:
         """Return one event for each name."""
         sums: dict[str, Event] = {}
         for event in self:
@@ -69,7 +69,7 @@ class EventList(list[Event]):
         """Return the sum of all events."""
         return Event("Total", 0, sum(e.taken for e in self), max(1, sum(e.count for e in self)))
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: object) -> str:
         """Format names, total and average milliseconds, and calls; the longest first if `sort_by` is given."""
         events: Iterable[Event] = sorted(self, key=lambda event: -event.taken) if sort_by else self
         rows = [
@@ -140,7 +140,7 @@ class profile:
         activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[Any], Any] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
         self._endless = schedule is None
@@ -207,7 +207,7 @@ class profile:
     def __str__(self) -> str:
         return self.table()
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+    def key_averages(self, *args: object, **kwargs: object) -> EventList:
         """Return one event for each name, with its number of calls and its total time."""
         return self.events().key_averages()
 

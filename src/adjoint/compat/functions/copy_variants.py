@@ -100,8 +100,8 @@ def empty_permuted(
     physical_layout: Sequence[int],
     *,
     dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: object = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:

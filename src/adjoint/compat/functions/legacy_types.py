@@ -143,7 +143,7 @@ def new_empty(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
     **named: Any,
 ) -> Tensor:
@@ -160,7 +160,7 @@ def new_empty_strided(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: object = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """Call `empty_strided` with this dtype."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from adjoint.functions.api.publish import public
 
@@ -16,29 +16,29 @@ def _refuse(name: str, instead: str) -> NoReturn:
 
 
 @public()
-def eig(input: Any, eigenvectors: bool = False) -> NoReturn:
+def eig(input: object, eigenvectors: bool = False) -> NoReturn:
     """Raise RuntimeError, which names `linalg.eig`."""
     _refuse("eig", "linalg.eig, which gives complex tensors")
 
 
 @public()
-def lstsq(input: Any, A: Any) -> NoReturn:
+def lstsq(input: object, A: object) -> NoReturn:
     """Raise RuntimeError, which names `linalg.lstsq`."""
     _refuse("lstsq", "linalg.lstsq, which takes the matrix first")
 
 
-def matrix_rank(input: Any, tol: Any = None, symmetric: bool = False) -> NoReturn:
+def matrix_rank(input: object, tol: object = None, symmetric: bool = False) -> NoReturn:
     """Raise RuntimeError, which names `linalg.matrix_rank`."""
     _refuse("matrix_rank", "linalg.matrix_rank, whose `hermitian` was called `symmetric`")
 
 
 @public()
-def solve(input: Any, A: Any) -> NoReturn:
+def solve(input: object, A: object) -> NoReturn:
     """Raise RuntimeError, which names `linalg.solve`."""
     _refuse("solve", "linalg.solve, which takes the matrix first and returns the solution alone")
 
 
 @public()
-def symeig(input: Any, eigenvectors: bool = False, upper: bool = True) -> NoReturn:
+def symeig(input: object, eigenvectors: bool = False, upper: bool = True) -> NoReturn:
     """Raise RuntimeError, which names `linalg.eigh`."""
     _refuse("symeig", "linalg.eigh, which reads the lower triangle unless UPLO='U'")

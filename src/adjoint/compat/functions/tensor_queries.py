@@ -114,7 +114,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 @method
-def is_pinned(self: Tensor, device: Any = None) -> bool:
+def is_pinned(self: Tensor, device: object = None) -> bool:
     """Return False: there is no other device for which memory could be pinned."""
     return False
 
@@ -126,7 +126,7 @@ def is_coalesced(self: Tensor) -> bool:
 
 
 @method
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def pin_memory(self: Tensor, device: object = None) -> Tensor:
     """Return the tensor itself: there is no other device for which memory could be pinned."""
     return self
 

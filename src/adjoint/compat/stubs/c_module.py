@@ -107,10 +107,10 @@ class DisableTorchFunction(DisableTorchFunctionGuard):
 class TorchDispatchMode(NoStream):
     """Context of `adjoint.utils._python_dispatch` that sees no ops: its block runs unchanged."""
 
-    def __init__(self, _dispatch_key: Any = None) -> None:
+    def __init__(self, _dispatch_key: object = None) -> None:
         super().__init__()
 
 
-def is_traceable_wrapper_subclass(t: Any) -> bool:
+def is_traceable_wrapper_subclass(t: object) -> bool:
     """Return False: tensors hold their elements themselves."""
     return False

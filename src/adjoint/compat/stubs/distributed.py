@@ -51,7 +51,7 @@ class ProcessGroup:
 class Work:
     """Collective that has ended."""
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: object = None) -> bool:
         """Return True."""
         return True
 
@@ -88,13 +88,13 @@ is_torchelastic_launched = _return_false
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
-    timeout: Any = None,
+    timeout: object = None,
     world_size: int = -1,
     rank: int = -1,
-    store: Any = None,
+    store: object = None,
     group_name: str = "",
-    pg_options: Any = None,
-    device_id: Any = None,
+    pg_options: object = None,
+    device_id: object = None,
 ) -> None:
     """Set up the group of this process. Raises NotImplementedError for several processes.
 
@@ -121,7 +121,7 @@ def _resolve_env_int(name: str, given: int) -> int:
     return int(os.environ[name])
 
 
-def destroy_process_group(group: Any = None) -> None:
+def destroy_process_group(group: object = None) -> None:
     """Remove the group. Raises AssertionError if there is none."""
     if not _backend:
         raise AssertionError("Process group cannot be None")
@@ -129,28 +129,28 @@ def destroy_process_group(group: Any = None) -> None:
     globals()["group"].WORLD = None
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: object = None) -> int:
     """Return 0. Raises ValueError until the group is set up, as the functions below do."""
     return _require_group(0)
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: object = None) -> int:
     """Return 1."""
     return _require_group(1)
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: object = None) -> str:
     """Return the name given to `init_process_group`."""
     return _require_group(_backend)[0]
 
 
-def new_group(*args: Any, **kwargs: Any) -> ProcessGroup:
+def new_group(*args: object, **kwargs: object) -> ProcessGroup:
     """Return a group of this process alone."""
     return _require_group(ProcessGroup())
 
 
 def _exchange(name: str, doc: str) -> Callable[..., Work | None]:
-    def exchange(*args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
+    def exchange(*args: object, async_op: bool = False, **kwargs: object) -> Work | None:
         return _require_group(Work() if async_op else None)
 
     exchange.__name__, exchange.__doc__ = name, doc
@@ -164,7 +164,7 @@ broadcast = _exchange("broadcast", "Leave the tensor as it is.")
 broadcast_object_list = _exchange("broadcast_object_list", "Leave the objects as they are.")
 
 
-def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, async_op: bool = False) -> Work | None:
     """Write the tensor into the only one of the list."""
     _require_group(None)
     only: Any = tensor_list[0]
@@ -172,7 +172,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     return Work() if async_op else None
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: Any, group: object = None) -> None:
     """Put the object into the list."""
     _require_group(None)
     object_list[0] = obj

@@ -33,12 +33,12 @@ def is_compiling() -> bool:
     return False
 
 
-def disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
+def disable(fn: Any = None, recursive: bool = True, **kwargs: object) -> Any:
     """Return the function itself; without one, a decorator."""
     return (lambda function: function) if fn is None else fn
 
 
-def optimize(*args: Any, **kwargs: Any) -> Any:
+def optimize(*args: object, **kwargs: object) -> Any:
     """Return a decorator that changes nothing."""
     return lambda function: function
 
@@ -55,11 +55,11 @@ def graph_break(msg: str = "") -> None:
 forbid_in_graph = assume_constant_result = disallow_in_graph = run = allow_in_graph
 
 
-def mark_dynamic(t: Any, index: Any, *args: Any, **kwargs: Any) -> None:
+def mark_dynamic(t: object, index: object, *args: object, **kwargs: object) -> None:
     """Do nothing: `adjoint.compile` makes a program for each shape."""
 
 
-def mark_static(t: Any, *args: Any, **kwargs: Any) -> None:
+def mark_static(t: object, *args: object, **kwargs: object) -> None:
     """Do nothing: `adjoint.compile` makes a program for each shape."""
 
 
@@ -67,7 +67,7 @@ maybe_mark_dynamic = mark_unbacked = mark_dynamic
 mark_static_address = mark_static
 
 
-def list_backends(*args: Any, **kwargs: Any) -> list[str]:
+def list_backends(*args: object, **kwargs: object) -> list[str]:
     """Return no names: there are no backends to choose from."""
     return []
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Future(Generic[T]):
     """Result that is set once, by `set_result` or `set_exception`. `devices` is accepted and ignored."""
 
-    def __init__(self, *, devices: Any = None) -> None:
+    def __init__(self, *, devices: object = None) -> None:
         self._promise: Promise[T] = Promise()
 
     def done(self) -> bool:
@@ -35,7 +35,7 @@ class Future(Generic[T]):
         """Return the future of callback(self), which runs once self is done: at once if it is done already."""
         after: Future[Any] = Future()
 
-        def go_on(_: Any) -> None:
+        def go_on(_: object) -> None:
             try:
                 after.set_result(callback(self))
             except Exception as error:  # noqa: BLE001 (it is raised by those who wait)

@@ -48,7 +48,7 @@ def load_state_dict_from_url(
 class tqdm:
     """Loop, or context, whose progress is not shown, as PyTorch has without the package tqdm."""
 
-    def __init__(self, iterable: Any = (), *args: Any, **kwargs: Any) -> None:
+    def __init__(self, iterable: Any = (), *args: object, **kwargs: object) -> None:
         self.iterable = iterable
 
     def __iter__(self) -> Iterator[Any]:
@@ -67,17 +67,17 @@ class tqdm:
         """Do nothing."""
 
 
-def load(*args: Any, **kwargs: Any) -> NoReturn:
+def load(*args: object, **kwargs: object) -> NoReturn:
     """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.load: {_REASON}")
 
 
-def list(*args: Any, **kwargs: Any) -> NoReturn:
+def list(*args: object, **kwargs: object) -> NoReturn:
     """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.list: {_REASON}")
 
 
-def help(*args: Any, **kwargs: Any) -> NoReturn:
+def help(*args: object, **kwargs: object) -> NoReturn:
     """Raise NotImplementedError: nothing is downloaded."""
     raise NotImplementedError(f"adjoint.hub.help: {_REASON}")
 

@@ -90,5 +90,5 @@ class classproperty:
     def __init__(self, func: Callable[[Any], Any]) -> None:
         self.func = func
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: object, owner: Any) -> Any:
         return self.func(owner)

@@ -40,25 +40,25 @@ class Error(RuntimeError):
     """Error of compiled code; nothing here raises it."""
 
 
-def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+def script(obj: Any, *args: object, **kwargs: object) -> Any:
     """Return `obj` itself; the first call warns."""
     _note("script")
     return obj
 
 
-def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
+def trace(func: Any, *args: object, **kwargs: object) -> Any:
     """Return `func` itself; the first call warns."""
     _note("trace")
     return func
 
 
-def trace_module(mod: Any, *args: Any, **kwargs: Any) -> Any:
+def trace_module(mod: Any, *args: object, **kwargs: object) -> Any:
     """Return the module itself; the first call warns."""
     _note("trace_module")
     return mod
 
 
-def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
+def freeze(mod: Any, *args: object, **kwargs: object) -> Any:
     """Return the module itself. Raises RuntimeError for a module in training mode."""
     if mod.training:
         raise RuntimeError(
@@ -67,12 +67,12 @@ def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
     return mod
 
 
-def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+def optimize_for_inference(mod: Any, other_methods: object = None) -> Any:
     """Return the module itself."""
     return mod
 
 
-def ignore(drop: Any = False, **kwargs: Any) -> Any:
+def ignore(drop: Any = False, **kwargs: object) -> Any:
     """Decorate a function without a change, with or without arguments."""
     return drop if callable(drop) else unused
 
@@ -86,12 +86,12 @@ export = interface = script_method = script_if_tracing = unused
 _overload = _overload_method = _script_if_tracing = unused
 
 
-def annotate(the_type: Any, the_value: Any) -> Any:
+def annotate(the_type: object, the_value: Any) -> Any:
     """Return the value."""
     return the_value
 
 
-def Attribute(value: Any, type: Any) -> Any:
+def Attribute(value: Any, type: object) -> Any:
     """Return the value."""
     return value
 
@@ -124,7 +124,7 @@ def wait(future: Future[Any]) -> Any:
     return future.wait()
 
 
-def set_fusion_strategy(strategy: Any) -> list[Any]:
+def set_fusion_strategy(strategy: object) -> list[Any]:
     """Do nothing: `adjoint.compile` decides by itself."""
     return []
 
@@ -153,16 +153,18 @@ def fuser(name: str) -> Iterator[None]:
 class CompilationUnit:
     """Source text of PyTorch's language, which raises NotImplementedError."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         _refuse("CompilationUnit")
 
 
-def save(m: Any, f: str | os.PathLike[str], _extra_files: Any = None) -> NoReturn:
+def save(m: object, f: str | os.PathLike[str], _extra_files: object = None) -> NoReturn:
     """Raise NotImplementedError: save the `state_dict` instead."""
     _refuse("save")
 
 
-def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> NoReturn:
+def load(
+    f: object, map_location: object = None, _extra_files: object = None, _restore_shapes: bool = False
+) -> NoReturn:
     """Raise NotImplementedError: load a `state_dict` instead."""
     _refuse("load")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from adjoint.functions.creation.random import (
     Generator,
@@ -30,7 +29,7 @@ __all__ = [
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
+def fork_rng(devices: object = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
     """Context that restores the state of the default generator at its end."""
     state = get_rng_state() if enabled else None
     try:

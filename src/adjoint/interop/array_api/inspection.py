@@ -22,7 +22,7 @@ class __array_namespace_info__:
         """Return the CPU."""
         return CPU
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, dtype]:
         """Return the types that Python numbers get."""
         complex_type = complex128 if default.floating is float64 else complex64
         return {
@@ -36,7 +36,7 @@ class __array_namespace_info__:
         """Return all devices: the CPU."""
         return [CPU]
 
-    def dtypes(self, *, device: Any = None, kind: tuple[str, ...] | str | None = None) -> dict[str, dtype]:
+    def dtypes(self, *, device: object = None, kind: tuple[str, ...] | str | None = None) -> dict[str, dtype]:
         """Return the types by name, all or those of one or several categories. Raises ValueError for no category."""
         names = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for name in names:

@@ -83,7 +83,7 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Any:
 
 
 @register(TABLE)
-def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
+def einsum(subscripts: str, *operands: Any, optimize: object = False) -> Any:
     return contraction.einsum(subscripts, *as_common_tensors(operands))
 
 

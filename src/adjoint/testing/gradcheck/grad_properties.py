@@ -62,7 +62,7 @@ class UndefinedGrad(Function):
         return x
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> None:
+    def backward(ctx: object, g: Tensor) -> None:
         """Return no gradient."""
 
 

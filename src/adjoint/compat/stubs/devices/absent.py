@@ -27,7 +27,7 @@ def make_device_module(
 class range(ContextDecorator, NoStream):
     """`with range(message)`, or a decorator: the block, or the function, runs unchanged."""
 
-    def __init__(self, msg: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, msg: str, *args: object, **kwargs: object) -> None:
         super().__init__()
 
 
@@ -95,12 +95,12 @@ class DefaultDeviceType:
         return DefaultDeviceType._kind
 
 
-def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+def get_device_states(*args: object) -> tuple[list[int], list[Any]]:
     """Return the devices of the tensors in `args` other than the CPU, and the states of their generators: none."""
     return [], []
 
 
-def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+def set_device_states(devices: Any, states: object, *, device_type: str | None = None) -> None:
     """Do nothing: only the CPU has a generator. Raises RuntimeError for states of others."""
     if list(devices):
         raise RuntimeError(f"set_device_states: there are no devices {list(devices)}: adjoint computes on the CPU only")

@@ -45,19 +45,19 @@ def current_device() -> str:
     return "cpu"
 
 
-def set_device(device: Any) -> None:
+def set_device(device: object) -> None:
     """Do nothing: there is one device."""
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: object = None) -> None:
     """Do nothing: each call has ended when it returns."""
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: object = None) -> Stream:
     """Return the only stream."""
     return Stream()
 
 
-def stream(stream: Any) -> StreamContext:
+def stream(stream: object) -> StreamContext:
     """Return a context that changes nothing."""
     return StreamContext()

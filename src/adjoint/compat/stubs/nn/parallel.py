@@ -16,7 +16,7 @@ __all__ = ["Container", "DataParallel", "SyncBatchNorm"]
 class DataParallel(Module):
     """Module that calls its `module`: there is one device."""
 
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: object = None, output_device: object = None, dim: int = 0) -> None:
         super().__init__()
         self.module = module
         self.dim = dim
@@ -29,7 +29,9 @@ class DataParallel(Module):
 class DistributedDataParallel(DataParallel):
     """Module that calls its `module`: there is one process, which has all gradients."""
 
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, module: Module, device_ids: object = None, output_device: object = None, **kwargs: object
+    ) -> None:
         super().__init__(module)
 
     @contextmanager
@@ -41,8 +43,8 @@ class DistributedDataParallel(DataParallel):
 def data_parallel(
     module: Module,
     inputs: Any,
-    device_ids: Any = None,
-    output_device: Any = None,
+    device_ids: object = None,
+    output_device: object = None,
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
@@ -51,7 +53,7 @@ def data_parallel(
 
 
 def parallel_apply(
-    modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
+    modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Any = None, devices: object = None
 ) -> list[Any]:
     """Call each module with its input, a tuple of arguments or a single one. Raises AssertionError."""
     if len(modules) != len(inputs):

@@ -52,7 +52,7 @@ class Timer:
     def __init__(
         self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Any = timeit.default_timer,
         globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None,
-        description: str | None = None, env: str | None = None, num_threads: int = 1, language: Any = None,
+        description: str | None = None, env: str | None = None, num_threads: int = 1, language: object = None,
     ) -> None:  # fmt: skip
         self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
         self._label = ": ".join(filter(None, (label, sub_label, description))) or stmt
@@ -62,7 +62,7 @@ class Timer:
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._label)
 
-    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(self, callback: object = None, min_run_time: float = 0.2) -> Measurement:
         """Time runs of as many statements as take a millisecond, until `min_run_time` seconds are over."""
         number, seconds = 1, self._timer.timeit(1)
         while seconds < 1e-3:
