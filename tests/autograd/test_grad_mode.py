@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
@@ -103,8 +104,7 @@ def test_exceptions() -> None:
     def fail() -> None:
         raise KeyError
 
-    with pytest.raises(KeyError):
-        fail()
+    raises(KeyError, None, fail)
 
 
 @pytest.mark.claim("4.19")
@@ -180,8 +180,7 @@ def test_an_exception_in_a_generator_reaches_the_caller() -> None:
 
     steps = generate()
     next(steps)
-    with pytest.raises(KeyError, match="inside"):
-        next(steps)
+    raises(KeyError, "inside", lambda: next(steps))
 
 
 @pytest.mark.claim("4.19")
@@ -313,8 +312,7 @@ def test_asynchronous_generators() -> None:
 @pytest.mark.claim("4.19")
 def test_numpy_where_nothing_is_recorded() -> None:
     x = ad.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
-        x.numpy()
+    raises(RuntimeError, r"Can't call numpy\(\) on Tensor that requires grad", x.numpy)
     with ad.no_grad():
         assert x.numpy().tolist() == [1.0, 1.0]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
@@ -136,7 +137,6 @@ def test_an_inference_leaf_collects_its_gradient() -> None:
         c = ad.ones(3, requires_grad=True)
     s = ad.ones(3, requires_grad=True)
     (c + s).sum().backward()
-    assert c.grad is not None
     assert c.grad.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -150,12 +150,10 @@ def test_views_of_normal_tensors() -> None:
         view.add_(1)
         assert a._version == view._version == 1
     assert a[0, 0].item() == 2
-    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace"):
-        view.add_(1)
+    raises(RuntimeError, "A view was created in inference mode and is being modified inplace", lambda: view.add_(1))
     a.mul_(2)
     for use in (lambda: view.grad_fn, lambda: view.add_(1)):
-        with pytest.raises(RuntimeError, match="created in inference mode and its base or another view"):
-            use()
+        raises(RuntimeError, "created in inference mode and its base or another view", use)
 
 
 @pytest.mark.claim("4.19")
@@ -166,8 +164,7 @@ def test_a_write_in_inference_mode_counts_for_backward() -> None:
     with ad.inference_mode():
         a.add_(2)
     assert not a.is_inference()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
+    raises(RuntimeError, "modified by an inplace operation", out.sum().backward)
 
 
 @pytest.mark.claim("4.19")
@@ -211,5 +208,4 @@ def test_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
     with ad.inference_mode():
         view = base[:2]
     base.add_(1)
-    with pytest.raises(RuntimeError, match="created in inference mode and its base or another view of its base"):
-        view.sum().backward()
+    raises(RuntimeError, "created in inference mode and its base or another view of its base", view.sum().backward)

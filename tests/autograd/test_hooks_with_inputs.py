@@ -98,5 +98,4 @@ def test_the_first_of_several_is_seen_in_passes_that_fail_later_too() -> None:
     for thread in threads:
         thread.join()
     assert (len(seen), len(failed)) == (5, 1)
-    assert x.grad is not None
     assert x.grad.tolist() == [4.0, 4.0]

@@ -95,7 +95,6 @@ def test_gradients_outside() -> None:
     for function in (product, product, lambda x: (x @ w).tanh()):
         w.grad = None
         function(x).sum().backward()
-        assert w.grad is not None
         assert w.grad.dtype is ad.bfloat16
         found.append(w.grad.tolist())
     assert found[0] == found[1] == found[2]

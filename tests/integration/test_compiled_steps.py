@@ -26,8 +26,6 @@ def test_what_is_cheap_is_recomputed_and_nothing_is_saved() -> None:
     loss.backward()
     found, x.grad = x.grad, None
     x.sin().exp().sum().backward()
-    assert found is not None
-    assert x.grad is not None
     np.testing.assert_allclose(found.numpy(), x.grad.numpy(), rtol=1e-14)
 
 
@@ -49,7 +47,6 @@ def test_a_module_compiles_its_own_calls() -> None:
     x = ad.randn(4, 12)
     expected = model(x).detach().numpy()
     model.compile()
-    assert model._compiled_call_impl is not None
     np.testing.assert_allclose(model(x).detach().numpy(), expected, rtol=1e-5)
     assert model._compiled_call_impl.compilations == 1
     np.testing.assert_allclose(ad.compile(mlp())(x).shape, expected.shape)

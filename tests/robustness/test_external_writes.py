@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -101,8 +102,7 @@ def test_a_write_into_what_was_saved_before_is_noticed(save: str, write: str, ke
     WRITES[write](array)
     if not kept:
         del array
-    with pytest.raises(RuntimeError, match=rf"written through NumPy, by the array that got its memory at {__file__}:"):
-        y.backward()
+    raises(RuntimeError, rf"written through NumPy, by the array that got its memory at {__file__}:", y.backward)
 
 
 @pytest.mark.claim("P2")
@@ -113,8 +113,7 @@ def test_a_result_that_was_saved(result: Callable[[Any], Any], size: int) -> Non
     y = result(x)
     array = y.detach().numpy()
     array[-1] = 5.0
-    with pytest.raises(RuntimeError, match="through NumPy"):
-        y.sum().backward()
+    raises(RuntimeError, "through NumPy", y.sum().backward)
 
 
 @pytest.mark.claim("P2")
@@ -147,8 +146,7 @@ def test_a_part_that_was_given_away() -> None:
     y = (h * h).sum()
     row = h.detach()[1:2].numpy()
     row += 1.0
-    with pytest.raises(RuntimeError, match="through NumPy"):
-        y.backward()
+    raises(RuntimeError, "through NumPy", y.backward)
 
 
 @pytest.mark.claim("P2")
@@ -246,8 +244,7 @@ def test_our_own_writes_name_their_own_line() -> None:
     y = (h * h).sum()
     array = h.detach().numpy()
     h.add_(1.0)
-    with pytest.raises(RuntimeError, match=rf"written at {__file__}:"):
-        y.backward()
+    raises(RuntimeError, rf"written at {__file__}:", y.backward)
     assert array[0] == 2.0
 
 
@@ -281,8 +278,7 @@ def test_read_only_arrays_are_never_written() -> None:
     for array in (np.frombuffer(np.ones(3).tobytes()), np.broadcast_to(np.ones(1), (3,))):
         x = ad.from_numpy(array)
         for write in (x.zero_, lambda x=x: x.add_(1.0), lambda x=x: x.__setitem__(0, 2.0), x[1:].zero_):
-            with pytest.raises(RuntimeError, match="read-only"):
-                write()
+            raises(RuntimeError, "read-only", write)
         assert array.tolist() == [1.0, 1.0, 1.0]
         assert not x.numpy().flags.writeable
         x.requires_grad_()
@@ -298,8 +294,7 @@ def test_read_only_arrays_are_never_written() -> None:
     ids=["reversed", "mirrored", "mirrored transpose"],
 )
 def test_negative_strides(array: Any) -> None:
-    with pytest.raises(ValueError, match="stride"):
-        ad.from_numpy(array)
+    raises(ValueError, "stride", ad.from_numpy, array)
     for x in (ad.tensor(array, requires_grad=True), ad.as_tensor(array).requires_grad_()):
         assert x.tolist() == array.tolist()
         (x * x).sum().backward()
@@ -310,8 +305,7 @@ def test_negative_strides(array: Any) -> None:
 @pytest.mark.parametrize("kind", [">f8", ">f4", ">i4"])
 def test_big_endian(kind: str) -> None:
     array = np.arange(3).astype(kind)
-    with pytest.raises(ValueError, match="byte order"):
-        ad.from_numpy(array)
+    raises(ValueError, "byte order", ad.from_numpy, array)
     assert ad.tensor(array).tolist() == ad.as_tensor(array).tolist() == [0, 1, 2]
 
 

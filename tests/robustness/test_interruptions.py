@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint import nn
@@ -215,8 +216,7 @@ def test_after_a_failure_all_is_as_before(failure: Callable[[Any], None]) -> Non
     (x * 3.0).sum().backward()
     before, expected = state(x), numbers_of(x)
     for _ in range(3):
-        with pytest.raises(Oops):
-            failure(x)
+        raises(Oops, None, lambda: failure(x))
         assert state(x) == before
     assert numbers_of(x) == expected
     gradcheck(lambda x: x.sin() * x, [ad.ones(2, dtype=ad.float64, requires_grad=True)])
@@ -229,8 +229,7 @@ def test_after_a_failure_the_same_graph_again() -> None:
     ad.autograd.backward(y.sum(), retain_graph=True)
     expected, x.grad = x.grad.numpy().tobytes(), None
     handle = y.grad_fn.next_functions[0][0].register_prehook(fail)
-    with pytest.raises(Oops):
-        y.sum().backward(retain_graph=True)
+    raises(Oops, None, lambda: y.sum().backward(retain_graph=True))
     assert x.grad is None
     handle.remove()
     y.sum().backward()

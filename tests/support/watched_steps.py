@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+import pytest
 
 from adjoint.compiler.trace.frames import FrameObserver
 from adjoint.core.graph.source_location import Site
@@ -43,6 +45,13 @@ def case(cases: list[Case], reads: str = "", writes: str = "") -> Callable[[Any]
         return step
 
     return add
+
+
+def parameters(expressions: Mapping[str, Any], cases: list[Case]) -> list[Any]:
+    """Make of expressions, `name: (step, reads, writes)` with the latter two in words, and cases test parameters."""
+    rows = {name: Case(step, *map(_words, (*places, "", "")[:2])) for name, (step, *places) in expressions.items()}
+    rows |= {case.step.__name__: case for case in cases}
+    return [pytest.param(case, id=name) for name, case in rows.items()]
 
 
 def _words(text: str) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint import func, nn
@@ -95,8 +96,7 @@ def test_buffers_come_back_in_the_dict() -> None:
 def test_the_module_is_put_back_after_an_error() -> None:
     module = nn.Linear(3, 2)
     before = module.weight
-    with pytest.raises(RuntimeError):
-        func.functional_call(module, {"weight": ad.zeros(2, 4)}, ad.ones(5, 3))
+    raises(RuntimeError, None, lambda: func.functional_call(module, {"weight": ad.zeros(2, 4)}, ad.ones(5, 3)))
     assert module.weight is before
 
 
@@ -139,12 +139,10 @@ def test_an_ensemble() -> None:
 
 
 def test_what_cannot_be_stacked() -> None:
-    with pytest.raises(RuntimeError, match="Expected at least one model, got 0"):
-        func.stack_module_state([])
+    raises(RuntimeError, "Expected at least one model, got 0", lambda: func.stack_module_state([]))
     with pytest.raises(RuntimeError, match="to have the same training/eval mode"):
         func.stack_module_state([nn.Linear(2, 2), nn.Linear(2, 2).eval()])
-    with pytest.raises(RuntimeError, match="to be of the same class"):
-        func.stack_module_state([nn.Linear(2, 2), nn.ReLU()])
+    raises(RuntimeError, "to be of the same class", lambda: func.stack_module_state([nn.Linear(2, 2), nn.ReLU()]))
     frozen = nn.Linear(2, 2)
     frozen.weight.requires_grad_(False)
     with pytest.raises(RuntimeError, match=r"Expected weight from each model to have the same \.requires_grad"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from adjoint.nn.utils._per_sample_grad import call_for_per_sample_grads
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint import nn
@@ -72,21 +73,17 @@ def test_frozen_parameters_have_none_and_those_of_two_uses_the_sum() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     model = nn.Bilinear(2, 3, 4)
-    with pytest.raises(RuntimeError, match="to be sum or mean, got none"):
-        call_for_per_sample_grads(model, loss_reduction="none")
+    raises(RuntimeError, "to be sum or mean, got none", lambda: call_for_per_sample_grads(model, loss_reduction="none"))
     with pytest.raises(RuntimeError, match=r"must be nn\.Module, got int"):
         call_for_per_sample_grads(1)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="None or an integer, got float"):
         call_for_per_sample_grads(model, batch_size=2.0)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="must be positive, got 0"):
-        call_for_per_sample_grads(model, batch_size=0)
+    raises(RuntimeError, "must be positive, got 0", lambda: call_for_per_sample_grads(model, batch_size=0))
     with pytest.raises(RuntimeError, match="one input with batch size 5 and one with batch size 4"):
         call_for_per_sample_grads(model)(ad.ones(5, 2), ad.ones(4, 3))
-    with pytest.raises(RuntimeError, match="Unable to find a tensor"):
-        call_for_per_sample_grads(model)(1)
+    raises(RuntimeError, "Unable to find a tensor", lambda: call_for_per_sample_grads(model)(1))
     model.weight.grad_sample = ad.ones(1)
-    with pytest.raises(RuntimeError, match="clear out the grad_sample"):
-        call_for_per_sample_grads(model)
+    raises(RuntimeError, "clear out the grad_sample", lambda: call_for_per_sample_grads(model))
 
 
 def test_the_numbers_are_those_of_pytorch() -> None:

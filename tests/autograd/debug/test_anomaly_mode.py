@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.checks import collector_off, raises
 
 import adjoint as ad
 from adjoint.autograd import Function, anomaly_mode, detect_anomaly, set_detect_anomaly
@@ -86,10 +87,8 @@ def test_writes_in_place_and_functions_are_seen_too() -> None:
 
     with detecting():
         x = ad.zeros(2)
-        with pytest.raises(RuntimeError, match="div made the first NaN"):
-            x.div_(0)
-        with pytest.raises(RuntimeError, match="Made made the first NaN"):
-            Made.apply(ad.ones(2))
+        raises(RuntimeError, "div made the first NaN", lambda: x.div_(0))
+        raises(RuntimeError, "Made made the first NaN", lambda: Made.apply(ad.ones(2)))
 
 
 @pytest.mark.claim("U9")
@@ -149,10 +148,8 @@ def test_check_nan_off() -> None:
         (x / x).sum().backward()
         with detecting():
             assert ad.is_anomaly_check_nan_enabled()
-            with pytest.raises(RuntimeError, match="div made the first NaN"):
-                x / x
+            raises(RuntimeError, "div made the first NaN", lambda: x / x)
         (x / x).sum().backward()
-    assert x.grad is not None
     assert x.grad.isnan().all()
 
 
@@ -200,8 +197,7 @@ def test_a_node_made_in_backward_names_the_one_that_made_it() -> None:
         g: Any = ad.autograd.grad(out, x, create_graph=True)[0]
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            with pytest.raises(RuntimeError, match="returned nan values"):
-                g.sum().backward()
+            raises(RuntimeError, "returned nan values", g.sum().backward)
     assert "Error detected in NanBackwardBackward" in str(told[0].message)
     assert "part of the backward of OuterBackward" in str(told[1].message)
     assert "Outer.apply(x)" in str(told[1].message)
@@ -209,19 +205,15 @@ def test_a_node_made_in_backward_names_the_one_that_made_it() -> None:
 
 @pytest.mark.claim("U9")
 def test_what_is_remembered_forms_no_cycle() -> None:
-    import gc
 
     x = ad.ones(2, requires_grad=True)
-    gc.disable()
-    try:
+    with collector_off():
         with detecting():
             y = x.exp()
             ad.autograd.grad(y.sum(), x, create_graph=True)
         gone = weakref.ref(y.grad_fn)
         del y
         assert gone() is None
-    finally:
-        gc.enable()
 
 
 @pytest.mark.claim("U9")
@@ -277,5 +269,4 @@ def test_a_step_that_is_traced_is_not_looked_at() -> None:
     x = ad.ones(2, requires_grad=True)
     with detecting():
         assert step(x).tolist() == [1.0, 1.0]
-    assert x.grad is not None
     assert x.grad.tolist() == [2.0, 2.0]

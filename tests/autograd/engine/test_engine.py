@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.autograd import backward_steps, dependencies
@@ -196,8 +197,7 @@ def test_a_second_backward() -> None:
     x = leaf(2.0)
     y = x * x
     y.backward()
-    with pytest.raises(RuntimeError, match="second time"):
-        y.backward()
+    raises(RuntimeError, "second time", y.backward)
     assert x.grad.item() == 4.0
     x.grad = None
     y = x * x
@@ -227,8 +227,7 @@ def test_a_pass_after_an_exception(error: type[BaseException]) -> None:
         raise error("in a hook")
 
     handle = a.register_hook(fail)
-    with pytest.raises(error, match="in a hook"):
-        loss.backward(retain_graph=True)
+    raises(error, "in a hook", lambda: loss.backward(retain_graph=True))
     assert x.grad is None
     assert y.grad is None  # it had its gradient before the hook ran
     assert ad.is_grad_enabled()
@@ -608,8 +607,7 @@ ERRORS: list[tuple[str, Callable[[Any, Any], Any]]] = [
 def test_errors_are_those_of_pytorch(message: str, program: Callable[[Any, Any], Any]) -> None:
     torch = pytest.importorskip("torch")
     for lib in (torch, ad):
-        with pytest.raises((RuntimeError, ValueError), match=message):
-            program(lib, lib.ones(2, requires_grad=True))
+        raises((RuntimeError, ValueError), message, program, lib, lib.ones(2, requires_grad=True))
 
 
 def test_a_rule_that_fails_changes_no_leaf() -> None:
@@ -617,8 +615,7 @@ def test_a_rule_that_fails_changes_no_leaf() -> None:
     bad = x * y
     loss = (bad + y).sum()
     bad.grad_fn.saved_values = (bad.grad_fn.saved_values[0], np.ones(7), None)
-    with pytest.raises(ValueError, match="broadcast"):
-        loss.backward()
+    raises(ValueError, "broadcast", loss.backward)
     assert x.grad is None
     assert y.grad is None
 

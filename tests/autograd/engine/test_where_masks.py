@@ -85,7 +85,6 @@ def test_a_gradient_that_joins_without_a_mask_counts_everywhere() -> None:
     root = x.sqrt()
     y = ad.where(x > 0, root, 0.0) + 0.0 * root  # the second use asks for the slope at 0
     y.sum().backward()
-    assert x.grad is not None
     assert np.isnan(x.grad.numpy()).tolist() == [True, False]
 
 
@@ -95,12 +94,10 @@ def test_two_masks_leave_out_what_both_leave_out() -> None:
     first = ad.where(ad.tensor([False, True, False]), root, 0.0)
     second = ad.where(ad.tensor([False, False, True]), root, 0.0)
     (first + second).sum().backward()
-    assert x.grad is not None
     np.testing.assert_allclose(x.grad.numpy(), [0.0, 0.25, 1 / 6], rtol=1e-6)
 
 
 def test_a_zero_that_was_chosen_still_meets_an_infinite_slope() -> None:
     x = ad.tensor([0.0], requires_grad=True)
     (0.0 * ad.where(ad.tensor([True]), x.sqrt(), 1.0)).sum().backward()
-    assert x.grad is not None
     assert np.isnan(x.grad.item())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import collector_off, raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad, gradgradcheck
@@ -129,8 +129,7 @@ def test_a_saved_leaf_lives_on() -> None:
 
 def test_a_saved_output_leads_to_the_node_without_a_cycle() -> None:
     x = leaf([1.0])
-    gc.disable()
-    try:
+    with collector_off():
         y = Keeping.apply(x, lambda t, out: (out,))
         (out,) = y.grad_fn.saved_tensors
         assert out is not y
@@ -138,24 +137,18 @@ def test_a_saved_output_leads_to_the_node_without_a_cycle() -> None:
         node = weakref.ref(y.grad_fn)
         del y, out
         assert node() is None
-    finally:
-        gc.enable()
 
 
 def test_an_input_saved_and_written_later_makes_no_cycle() -> None:
     x = leaf([1.0])
-    gc.disable()
-    try:
+    with collector_off():
         h = x * 1
         y = Keeping.apply(h, lambda t, out: (t,))
         h.mul_(y)  # the history of h leads to the node that keeps h
         node = weakref.ref(y.grad_fn)
-        with pytest.raises(RuntimeError, match=r"KeepingBackward saved at .*test_context.py"):
-            y.backward()
+        raises(RuntimeError, r"KeepingBackward saved at .*test_context.py", y.backward)
         del h, y
         assert node() is None
-    finally:
-        gc.enable()
 
 
 def test_what_is_saved_may_be_asked_for_once_it_is_time() -> None:
@@ -177,8 +170,7 @@ def test_what_is_saved_may_be_asked_for_once_it_is_time() -> None:
     assert y.grad_fn.label == "kept"
     y.backward()
     for name in ("saved_tensors", "_raw_saved_tensors"):
-        with pytest.raises(RuntimeError, match=r"after they have already been freed.*EarlyBackward"):
-            getattr(y.grad_fn, name)
+        raises(RuntimeError, r"after they have already been freed.*EarlyBackward", getattr, y.grad_fn, name)
     with pytest.raises(AttributeError, match=r"'EarlyBackward' object \(ctx\) has no attribute 'never'"):
         _ = y.grad_fn.never
 
@@ -254,16 +246,13 @@ def test_hooks_on_one_saved_tensor() -> None:
     first, second = y.grad_fn._raw_saved_tensors
     assert first.data.item() == 2.0
     assert second.data is None
-    with pytest.raises(RuntimeError, match="None is forbidden"):
-        second.register_hooks(lambda t: t, lambda t: t)
+    raises(RuntimeError, "None is forbidden", lambda: second.register_hooks(lambda t: t, lambda t: t))
     first.register_hooks(lambda t: t * 10, lambda t: t + 1)
-    with pytest.raises(RuntimeError, match="already been set"):
-        first.register_hooks(lambda t: t, lambda t: t)
+    raises(RuntimeError, "already been set", lambda: first.register_hooks(lambda t: t, lambda t: t))
     assert (first.data.item(), first.unpack().item(), first.unpack_hook(1)) == (20.0, 21.0, 2)
     y.backward()
     assert Keeping.seen[0].item() == 21.0
-    with pytest.raises(RuntimeError, match="after it has been freed"):
-        first.register_hooks(lambda t: t, lambda t: t)
+    raises(RuntimeError, "after it has been freed", lambda: first.register_hooks(lambda t: t, lambda t: t))
 
 
 def test_flags_take_tensors_alone() -> None:
@@ -271,12 +260,9 @@ def test_flags_take_tensors_alone() -> None:
     x = leaf([1.0])
     ctx.save_for_backward(x, None)
     assert ctx.to_save == (x, None)
-    with pytest.raises(TypeError, match="can only save variables, but argument 1 is of type int"):
-        ctx.save_for_backward(x, 3)
-    with pytest.raises(AssertionError, match="expects all arguments to be tensors"):
-        ctx.save_for_forward(3)
-    with pytest.raises(RuntimeError, match="mark_dirty can only accept variables"):
-        ctx.mark_dirty(3)
+    raises(TypeError, "can only save variables, but argument 1 is of type int", lambda: ctx.save_for_backward(x, 3))
+    raises(AssertionError, "expects all arguments to be tensors", lambda: ctx.save_for_forward(3))
+    raises(RuntimeError, "mark_dirty can only accept variables", lambda: ctx.mark_dirty(3))
     with pytest.raises(RuntimeError, match="mark_non_differentiable only accepts variable arguments"):
         ctx.mark_non_differentiable(3)
     with pytest.warns(DeprecationWarning, match="Tensors with shared storages are automatically tracked"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad, gradcheck, gradgradcheck
@@ -162,8 +163,7 @@ def test_a_dirty_input_that_others_need() -> None:
     h = x * 1
     before = h * h
     function(forward, lambda ctx, g: g * 3).apply(h)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        before.sum().backward()
+    raises(RuntimeError, "modified by an inplace operation", before.sum().backward)
 
 
 def test_a_dirty_input_must_be_returned() -> None:
@@ -203,11 +203,9 @@ def test_keywords_take_the_places_that_forward_gives_them() -> None:
         ({"z": 1}, "unexpected keyword argument 'z'"),
         ({"x": 1}, "Made: forward.*multiple values for argument 'x'"),
     ):
-        with pytest.raises(TypeError, match=message):
-            f.apply(x, **wrong)
+        raises(TypeError, message, f.apply, x, **wrong)
     only_by_keyword = function(lambda ctx, x, *, k=1: x * k, lambda ctx, g: g)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'k'"):
-        only_by_keyword.apply(x, k=2)
+    raises(TypeError, "unexpected keyword argument 'k'", lambda: only_by_keyword.apply(x, k=2))
 
 
 def test_setup_context_sees_the_defaults_of_forward() -> None:
@@ -256,16 +254,14 @@ def test_an_abstract_function() -> None:
     class Nothing(Function):
         pass
 
-    with pytest.raises(NotImplementedError, match="must implement the forward"):
-        Nothing.apply(leaf([1.0]))
+    raises(NotImplementedError, "must implement the forward", lambda: Nothing.apply(leaf([1.0])))
 
     class Half(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 2
 
-    with pytest.raises(NotImplementedError, match="must implement either the backward"):
-        Half.apply(leaf([1.0])).backward()
+    raises(NotImplementedError, "must implement either the backward", Half.apply(leaf([1.0])).backward)
 
 
 def test_a_function_is_not_instantiated() -> None:
@@ -287,8 +283,7 @@ def test_saved_tensors_after_they_were_freed() -> None:
     y.backward(retain_graph=True)
     assert y.grad_fn.saved_tensors[0].item() == 3.0
     y.backward()
-    with pytest.raises(RuntimeError, match="second time"):
-        y.backward()
+    raises(RuntimeError, "second time", y.backward)
     with pytest.raises(RuntimeError, match="second time"):
         _ = y.grad_fn.saved_tensors
     assert x.grad.item() == 12.0
@@ -299,15 +294,13 @@ def test_a_saved_tensor_written_in_place() -> None:
     h = x * 1
     y = MySquare.apply(h)
     h.add_(1.0)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*MySquareBackward"):
-        y.backward()
+    raises(RuntimeError, r"modified by an inplace operation.*MySquareBackward", y.backward)
 
 
 def test_save_for_backward_takes_tensors_and_none() -> None:
     def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_backward(x, None)
-        with pytest.raises(TypeError, match="can only save variables"):
-            ctx.save_for_backward(1.0)
+        raises(TypeError, "can only save variables", lambda: ctx.save_for_backward(1.0))
         return x * 2
 
     def backward(ctx: Any, g: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad
@@ -96,8 +97,7 @@ def test_once_differentiable() -> None:
     assert g.grad_fn.name() == "Error"
     assert [node.name() for node, _ in g.grad_fn.next_functions] == ["AccumulateGrad"]
     assert g.grad_fn.site.file == __file__
-    with pytest.raises(RuntimeError, match="differentiate twice a function that was marked with @once_differentiable"):
-        g.sum().backward()
+    raises(RuntimeError, "differentiate twice a function that was marked with @once_differentiable", g.sum().backward)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,7 @@ def test_once_differentiable() -> None:
 def test_what_backward_must_return(backward: Any, error: type[Exception], message: str) -> None:
     x = leaf([1.0, 2.0])
     y = function(lambda ctx, x, k: x * k, backward).apply(x, 2.0).sum()
-    with pytest.raises(error, match=message):
-        y.backward()
+    raises(error, message, y.backward)
     assert x.grad is None
 
 
@@ -153,8 +152,7 @@ def test_vjp_is_another_name_for_backward() -> None:
     type("Vjp", (Function,), named).apply(x).backward()  # type: ignore[attr-defined]
     assert x.grad.item() == 2.0
     both = function(double, lambda ctx, g: g, vjp=lambda ctx, g: g).apply(x)
-    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
-        both.backward()
+    raises(RuntimeError, "Implementing both 'backward' and 'vjp'", both.backward)
 
 
 def test_a_boxed_backward_may_let_go_of_gradients_as_it_goes() -> None:
@@ -197,8 +195,7 @@ def test_exceptions(where: str, error: type[BaseException]) -> None:
 
     if where == "backward":
         y = graph()
-    with pytest.raises(error, match="in a Function"):
-        graph() if where == "forward" else y.backward(retain_graph=True)
+    raises(error, "in a Function", lambda: graph() if where == "forward" else y.backward(retain_graph=True))
     assert ad.is_grad_enabled()
     assert (x.grad, w.grad) == (None, None)
     failing[0] = False

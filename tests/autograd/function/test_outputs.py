@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import collector_off, raises
 
 import adjoint as ad
 from adjoint.autograd import grad, gradcheck, gradgradcheck
@@ -77,8 +78,7 @@ REFUSED: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 @BOTH
 @pytest.mark.parametrize(("forward", "argument", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_dirty_tensors_that_are_refused(lib: Any, forward: Any, argument: Any, message: str) -> None:
-    with pytest.raises(RuntimeError, match=message):
-        function(lib, forward).apply(argument(lib))
+    raises(RuntimeError, message, function(lib, forward).apply, argument(lib))
 
 
 @BOTH
@@ -297,16 +297,13 @@ def test_nothing_is_left_without_the_collector() -> None:
         leaf.grad = None
 
     gc.collect()
-    gc.disable()
-    try:
+    with collector_off():
         for _ in range(20):
             step(True)
         objects = len(gc.get_objects())
         for i in range(200):
             step(i % 2 == 0)
         assert len(gc.get_objects()) - objects < 50
-    finally:
-        gc.enable()
 
 
 def test_a_view_that_a_function_made_is_not_used_after_its_base_was_written() -> None:
@@ -323,5 +320,4 @@ def test_a_view_that_a_function_made_is_not_used_after_its_base_was_written() ->
     base = x * 2
     seen = Tripling.apply(base)
     base.add_(1.0)
-    with pytest.raises(RuntimeError, match="inside a custom Function and its base"):
-        seen.sum().backward()
+    raises(RuntimeError, "inside a custom Function and its base", seen.sum().backward)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -101,8 +102,7 @@ def test_the_root_is_seeded() -> None:
             compute_gradient(wide, None, {x})
         with pytest.raises(RuntimeError, match=r"root_grad is f64\[2\], the root f64\[3\]"):
             compute_gradient(wide, const([1.0, 1.0]), {x})
-        with pytest.raises(RuntimeError, match=r"the root is i64\[\]: only floating"):
-            compute_gradient(x.to(ad.int64), None, {x})
+        raises(RuntimeError, r"the root is i64\[\]: only floating", lambda: compute_gradient(x.to(ad.int64), None, {x}))
     with pytest.raises(RuntimeError, match=r"works on the tensors of a symbolic\(\) block; elsewhere"):
         compute_gradient(const(1.0), None, [])
 
@@ -388,7 +388,6 @@ def test_a_gradient_is_differentiated_again() -> None:
     assert [g.item() for g in again(const(2.0))] == [12.0, 12.0, 6.0]
     leaf = const(3.0).requires_grad_()
     again(leaf)[0].backward()
-    assert leaf.grad is not None
     assert leaf.grad.item() == 18.0
 
 
@@ -410,7 +409,6 @@ def test_forward_and_backward_of_a_chain_are_one_kernel() -> None:
     value, slope = step(const(x))
     assert [kernel["kind"] for kernel in step.kernels] == ["kernel"]
     np.testing.assert_allclose(value.numpy(), chain(const(x)).numpy(), rtol=1e-12)
-    assert leaf.grad is not None
     np.testing.assert_allclose(slope.numpy(), leaf.grad.numpy(), rtol=1e-10, atol=1e-14)
 
     @ad.compile
@@ -530,9 +528,6 @@ def test_as_function_takes_what_it_does_not_depend_on_with_its_values() -> None:
     assert second.tolist() == alone.tolist()
     assert third is x
     first.sum().backward()
-    assert x.grad is not None
     assert x.grad.tolist() == [2.0, 2.0]
-    with pytest.raises(TypeError, match="takes 1 tensors, but 2"):
-        function(x, x)
-    with pytest.raises(ValueError, match=r"shape \[2\] is not one of a symbolic"):
-        as_function([x], [out])
+    raises(TypeError, "takes 1 tensors, but 2", lambda: function(x, x))
+    raises(ValueError, r"shape \[2\] is not one of a symbolic", lambda: as_function([x], [out]))

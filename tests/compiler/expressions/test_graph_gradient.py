@@ -37,7 +37,6 @@ def test_the_gradient_of_every_op_equals_the_eager_one(sample: Sample) -> None:
         found = compute_gradient(out, weights, targets)
     graph.verify()
     for target, g in zip(targets, expected, strict=True):
-        assert g is not None
         ours = found[target].numpy() if target in found else np.zeros(target.shape)
         np.testing.assert_allclose(ours, g.detach().numpy(), rtol=1e-12, atol=1e-12)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 from tests.support.tracing import graph_of
 
 from adjoint.compiler.ir.graph import Argument, Graph, Setting, StateInput, TraceError
@@ -90,31 +91,26 @@ class TestVerify:
         first = graph.add(neg.op, (x,), {}, Spec((2, 3), F32), None)
         graph.outputs = [graph.add(neg.op, (first,), {}, Spec((2, 3), F32), None)]
         graph.equations.reverse()
-        with pytest.raises(AssertionError, match=r"neg.* uses a value before it is made"):
-            graph.verify()
+        raises(AssertionError, r"neg.* uses a value before it is made", graph.verify)
 
     def test_a_value_of_another_graph(self) -> None:
         graph, _ = self.graph()
         graph.add(neg.op, (self.graph()[1],), {}, Spec((2, 3), F32), None)
-        with pytest.raises(AssertionError, match="uses a value before it is made"):
-            graph.verify()
+        raises(AssertionError, "uses a value before it is made", graph.verify)
 
     def test_an_output_that_is_never_made(self) -> None:
         graph, x = self.graph()
         graph.outputs = [graph.add(neg.op, (x,), {}, Spec((2, 3), F32), None)]
         graph.equations.clear()
-        with pytest.raises(AssertionError, match="an output is never made"):
-            graph.verify()
+        raises(AssertionError, "an output is never made", graph.verify)
 
     @pytest.mark.parametrize("spec", [Spec((3, 2), F32), Spec((2, 3), np.dtype(np.float64))])
     def test_another_shape_or_type_than_the_op_gives(self, spec: Spec) -> None:
         graph, x = self.graph()
         graph.add(add.op, (x, 1.0), {}, spec, None)
-        with pytest.raises(AssertionError, match=r"should be f32\[2,3\]"):
-            graph.verify()
+        raises(AssertionError, r"should be f32\[2,3\]", graph.verify)
 
     def test_a_fold_of_the_wrong_shape(self) -> None:
         graph, x = self.graph()
         graph.add(fold.op, (x,), {"axes": (0,), "keepdims": True}, Spec((3,), F32), None)
-        with pytest.raises(AssertionError, match=r"should be f32\[1,3\]"):
-            graph.verify()
+        raises(AssertionError, r"should be f32\[1,3\]", graph.verify)

@@ -111,7 +111,6 @@ def test_origins_say_what_the_text_says() -> None:
     assert [o and (o.backward, o.rematerialized) for o in origins[:4]] == [
         (False, False), (False, False), (True, False), (True, True),
     ]  # fmt: skip
-    assert origins[0] is not None
     assert origins[0].site == ("a b.py", 7, "step")
 
 

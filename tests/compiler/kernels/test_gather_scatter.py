@@ -116,7 +116,6 @@ def test_rows_are_added_in_the_order_of_the_source(rows: int, size: int, count: 
         expected[row] += g[i]
     value, theirs, arrays = equation(index_add, g, at, shape=(rows, size), pattern=(0,))
     plan = plan_scatter(value, host())
-    assert plan is not None
     assert (plan.tiles > 1) == (size > 1000)
     same_bits(written(plan, value, arrays, host()), expected)
     np.testing.assert_allclose(expected, theirs, rtol=1e-4, atol=1e-4)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 import adjoint.functions.loss.classification
@@ -174,10 +175,8 @@ def test_indices_out_of_range_are_left_alone() -> None:
     for bad in (3, -1, 2**62, -(2**63)):
         assert gather(x, np.array([[0], [bad]])) is None
         assert nll(x, np.array([bad, 0])) is None
-        with pytest.raises((IndexError, RuntimeError), match="out of bounds"):
-            ad.tensor(x).gather(1, ad.tensor([[0], [bad]]))
-        with pytest.raises(IndexError, match="out of bounds"):
-            F.nll_loss(ad.tensor(x), ad.tensor([bad, 0]), ignore_index=-7)
+        raises((IndexError, RuntimeError), "out of bounds", ad.tensor(x).gather, 1, ad.tensor([[0], [bad]]))
+        raises(IndexError, "out of bounds", F.nll_loss, ad.tensor(x), ad.tensor([bad, 0]), ignore_index=-7)
     assert F.nll_loss(ad.tensor(x), ad.tensor([-100, 0])).item() == -1.0
 
 
@@ -248,5 +247,4 @@ def test_the_node_of_an_extreme_is_named_as_pytorchs() -> None:
     assert type(values.grad_fn).__name__ == "MaxBackward0"
     values.sum().backward()
     assert places.tolist() == [1, 0]
-    assert x.grad is not None
     assert x.grad.tolist() == [[0, 1, 0], [1, 0, 0]]

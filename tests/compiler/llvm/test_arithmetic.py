@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 from tests.support.kernels.lanes import Array, Expression, different, evaluate, native_lanes, same_bits
 
 from adjoint.compiler.llvm.builder import Builder
@@ -210,11 +211,9 @@ def test_a_type_without_the_operation_is_an_error(dtype: str, expression: Expres
 
 
 def test_a_constant_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(OverflowError, match="300 does not fit u8"):
-        Builder().constant(300, U8)
+    raises(OverflowError, "300 does not fit u8", lambda: Builder().constant(300, U8))
 
 
 @pytest.mark.parametrize("dtype", ["f2", "c8", ">f4", "O", "M8[s]"])
 def test_dtypes_without_a_kernel_type(dtype: str) -> None:
-    with pytest.raises(TypeError, match="no kernel type for dtype"):
-        from_dtype(dtype)
+    raises(TypeError, "no kernel type for dtype", lambda: from_dtype(dtype))

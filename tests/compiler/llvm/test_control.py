@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 from tests.support.kernels.lanes import call, run
 
 from adjoint.compiler.llvm.builder import Builder
@@ -173,8 +174,7 @@ def test_what_cannot_be_written_is_an_error() -> None:
     with b.kernel("k") as (args, _, _):
         with pytest.raises(RuntimeError, match="function inner begins inside another"), b.function("inner", []):
             pass
-        with pytest.raises(RuntimeError, match="inside a function"):
-            b.text()
+        raises(RuntimeError, "inside a function", b.text)
         with pytest.raises(ValueError, match="a loop needs a positive step, got 0"), b.loop(0, 1, 0):
             pass
         with pytest.raises(TypeError, match="a condition is one bool, got i64"), b.when(b.constant(1, I64)):
@@ -183,8 +183,7 @@ def test_what_cannot_be_written_is_an_error() -> None:
         with pytest.raises(RuntimeError, match="carries 1 values and yields none"), b.loop(0, 1, carried=[value]):
             pass
         with b.loop(0, 1, carried=[value]) as loop:
-            with pytest.raises(TypeError, match=r"carries \['f32'\] was given \['i64'\]"):
-                loop.yields(loop.index)
+            raises(TypeError, r"carries \['f32'\] was given \['i64'\]", lambda: loop.yields(loop.index))
             loop.yields(value)
     with pytest.raises(TypeError, match="function f returns f32, was given None"), b.function("f", [], F32):
         pass

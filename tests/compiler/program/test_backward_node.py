@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 from tests.support.steps import cnn, mlp
 
 import adjoint as ad
@@ -76,7 +77,6 @@ def test_several_results_some_without_gradient() -> None:
         np.testing.assert_allclose(*grads, rtol=1e-12)
     result = compiled(x)
     assert [t.requires_grad for t in (result["sum"], *result["parts"])] == [True, True, False, False]
-    assert result["sum"].grad_fn is not None
     assert result["sum"].grad_fn.name() == "CompiledBackward"
 
 
@@ -105,10 +105,8 @@ def test_retain_graph_and_a_second_pass() -> None:
     loss = ad.compile(lambda x: (x * w * w).sum())(ad.ones(3))
     loss.backward(retain_graph=True)
     loss.backward()
-    assert w.grad is not None
     assert w.grad.tolist() == [4.0, 4.0, 4.0]
-    with pytest.raises(RuntimeError, match="a second time"):
-        loss.backward()
+    raises(RuntimeError, "a second time", loss.backward)
 
 
 def test_a_parameter_written_before_backward_is_noticed() -> None:
@@ -116,8 +114,7 @@ def test_a_parameter_written_before_backward_is_noticed() -> None:
     loss = ad.compile(lambda x: (x * w * w).sum())(ad.ones(3))
     with ad.no_grad():
         w.mul_(2.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
+    raises(RuntimeError, "modified by an inplace operation", loss.backward)
 
 
 def test_calls_may_overlap() -> None:
@@ -127,7 +124,6 @@ def test_calls_may_overlap() -> None:
     losses = [compiled(x) for x in inputs]
     for loss in reversed(losses):
         loss.backward()
-    assert w.grad is not None
     expected = sum((x * (x * w).exp()).detach().numpy() for x in inputs)
     np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-5)
 
@@ -146,7 +142,6 @@ def test_hooks_inside_and_outside() -> None:
     compiled = ad.compile(f)
     for calls in (1, 2):
         compiled(ad.ones(3)).backward()
-        assert w.grad is not None
         assert w.grad.tolist() == [10.0 * calls] * 3
         assert seen == ["rest"] * calls
 
@@ -163,8 +158,7 @@ def test_a_hook_that_does_more_than_compute_is_refused() -> None:
         w.grad = None
         f(x).backward()
 
-    with pytest.raises(RuntimeError, match=r"contents of a list at .* in the backward pass of 'f'"):
-        ad.compile(f)(ad.ones(3))
+    raises(RuntimeError, r"contents of a list at .* in the backward pass of 'f'", ad.compile(f), ad.ones(3))
     assert seen == []
     ad.compile(inside)(ad.ones(3))
     assert [g.tolist() for g in seen] == [[1.0] * 3]
@@ -204,7 +198,6 @@ class Clamped(Function):
 def test_a_function_of_ones_own_keeps_its_rule() -> None:
     x = ad.tensor([1.0, -1.0, 2.0], requires_grad=True)
     ad.compile(lambda x: (Clamped.apply(x) * 3).sum())(x).backward()
-    assert x.grad is not None
     assert x.grad.tolist() == [0.5, 0.0, 0.5]
 
 
@@ -229,7 +222,6 @@ def test_what_is_cheap_is_computed_again_and_the_rest_saved() -> None:
     loss = cheap(x)
     assert [a is x.array for a in loss.grad_fn.saved_values] == [True], "only the argument itself is held"
     loss.backward()
-    assert x.grad is not None
     values = x.detach().numpy()
     np.testing.assert_allclose(x.grad.numpy(), np.exp(np.sin(values)) * np.cos(values), rtol=1e-13)
     w = ad.randn(64, 64, dtype=ad.float64)
@@ -278,10 +270,7 @@ def test_gradient_mode_decides_whether_there_is_a_history() -> None:
 def test_the_error_of_a_gradient_that_does_not_fit() -> None:
     w = ad.ones(3, requires_grad=True)
     out = ad.compile(lambda x: x * w)(ad.ones(3))
-    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
-        out.backward()
-    with pytest.raises(RuntimeError, match="Mismatch in shape"):
-        out.backward(ad.ones(2))
+    raises(RuntimeError, "grad can be implicitly created only for scalar outputs", out.backward)
+    raises(RuntimeError, "Mismatch in shape", out.backward, ad.ones(2))
     out.backward(ad.ones(3))
-    assert w.grad is not None
     assert w.grad.tolist() == [1.0, 1.0, 1.0]

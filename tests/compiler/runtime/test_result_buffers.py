@@ -59,5 +59,4 @@ def test_what_backward_needs_is_kept_until_it_has_run() -> None:
     for _ in range(3):
         square(ad.ones(COUNT, requires_grad=True))
     first.sum().backward()
-    assert x.grad is not None
     assert x.grad[5].item() == 1.0

@@ -65,7 +65,6 @@ def test_none_takes_what_comes() -> None:
     x.grad_dtype = None
     assert x.grad_dtype is None
     Widened.apply(x).sum().backward()
-    assert x.grad is not None
     assert x.grad.dtype is ad.float64
     x.grad = ad.ones(2, dtype=ad.float16)
     (x[0] + x[1] + x[1]).backward()
@@ -79,7 +78,6 @@ def test_it_is_asked_for_before_the_gradient_is() -> None:
     x.grad_dtype = ad.float64
     x.requires_grad_()
     (x * 2).sum().backward()
-    assert x.grad is not None
     assert x.grad.dtype is x.grad_dtype is ad.float64
     x.requires_grad_(False)
     assert x.requires_grad_().grad_dtype is ad.float64

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from tests.support.checks import collector_off
 
 from adjoint.core.runtime import gc_pause
 from adjoint.core.runtime.gc_pause import MIN_OBJECTS_TO_PAUSE, OldGeneration, gc_paused
@@ -38,13 +39,10 @@ def test_after_an_error_it_collects_again() -> None:
 
 
 def test_one_that_was_off_stays_off() -> None:
-    gc.disable()
-    try:
+    with collector_off():
         with gc_paused():
             pass
         assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_what_was_made_counts_as_old() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.core.runtime import threads
@@ -34,14 +35,12 @@ def test_what_was_set_is_what_is_told() -> None:
 
 @pytest.mark.parametrize("number", [0, -2, 2**31, 10**30])
 def test_a_number_that_is_not_positive(number: int) -> None:
-    with pytest.raises(RuntimeError, match="set_num_threads expects a positive integer"):
-        ad.set_num_threads(number)
+    raises(RuntimeError, "set_num_threads expects a positive integer", ad.set_num_threads, number)
 
 
 @pytest.mark.parametrize("number", [1.0, True, "2", None])
 def test_a_number_that_is_no_int(number: Any) -> None:
-    with pytest.raises(TypeError, match=f"set_num_threads expects an int, but got {type(number).__name__}"):
-        ad.set_num_threads(number)
+    raises(TypeError, f"set_num_threads expects an int, but got {type(number).__name__}", ad.set_num_threads, number)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +118,5 @@ def test_a_compiled_step_may_ask_and_may_not_set() -> None:
         ad.set_num_threads(1)
         return x
 
-    with pytest.raises(RuntimeError, match=r"set_num_threads\(\)"):
-        sets(ad.ones(2))
+    raises(RuntimeError, r"set_num_threads\(\)", lambda: sets(ad.ones(2)))
     assert ad.get_num_threads() == 3

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint import func
@@ -108,8 +109,7 @@ def test_a_tensor_that_outlives_its_level_says_so() -> None:
     kept: list[Any] = []
     ad.vmap(lambda x: kept.append(x) or x)(ad.tensor(X))
     assert repr(kept[0]) == "tensor(<f64[3], one of 4>)"
-    with pytest.raises(RuntimeError, match="belongs to a vmap that has ended"):
-        kept[0] * 2
+    raises(RuntimeError, "belongs to a vmap that has ended", lambda: kept[0] * 2)
 
 
 def test_values_that_are_the_same_for_all_can_be_read() -> None:
@@ -123,8 +123,7 @@ def test_values_that_are_the_same_for_all_can_be_read() -> None:
 
     np.testing.assert_allclose(ad.vmap(f)(ad.tensor(X)).numpy(), X * 3)
     for read in (lambda x: x.tolist(), lambda x: float(x.sum()), lambda x: x.numpy()):
-        with pytest.raises(RuntimeError, match="We don't support vmap over calling"):
-            ad.vmap(read)(ad.tensor(X))
+        raises(RuntimeError, "We don't support vmap over calling", ad.vmap(read), ad.tensor(X))
 
 
 def loop(f: Callable[..., Any], x: Any) -> Any:
@@ -206,8 +205,7 @@ def test_a_detached_twin_of_what_is_written() -> None:
         y.add_(1)
         return twin
 
-    with pytest.raises(RuntimeError, match="writes to memory that a detached tensor shares"):
-        ad.vmap(f)(ad.tensor(X))
+    raises(RuntimeError, "writes to memory that a detached tensor shares", lambda: ad.vmap(f)(ad.tensor(X)))
 
 
 DRAWS: dict[str, Callable[[Any], Any]] = {
@@ -234,8 +232,7 @@ def test_randomness(name: str) -> None:
     same = ad.vmap(DRAWS[name], randomness="same")(x).numpy()
     np.testing.assert_allclose(same, np.stack([alone] * len(X)))
     assert ad.rand(1).item() == after
-    with pytest.raises(RuntimeError, match="vmap: called random operation while in randomness error mode"):
-        ad.vmap(DRAWS[name])(x)
+    raises(RuntimeError, "vmap: called random operation while in randomness error mode", ad.vmap(DRAWS[name]), x)
 
 
 def test_an_empty_batch() -> None:

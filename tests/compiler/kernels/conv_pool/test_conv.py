@@ -114,7 +114,6 @@ def test_a_thread_has_scratch_of_its_own() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     value, _, _ = equation(convolution, np.zeros((8, 4, 9, 9), "f4"), np.zeros((4, 4, 3, 3), "f4"), **settings)
     spatial = plan_windowed_op(value, host())
-    assert spatial is not None
     assert spatial.scratch > 0
     assert spatial.scratch % 64 == 0
     assert f"mul i64 %thread, {spatial.scratch}" in text_of(spatial, F32)
@@ -148,6 +147,5 @@ def test_other_machines(triple: str) -> None:
     settings: Any = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     value, _, _ = equation(convolution, np.zeros((2, 3, 9, 9)), np.zeros((4, 3, 3, 3)), **settings)
     spatial = plan_windowed_op(value, target)
-    assert spatial is not None
     assert spatial.plan.type == F64
     assert "f" in target.emit_assembly(text_of(spatial, F64))

@@ -98,7 +98,6 @@ def test_windows_side_by_side_need_no_scratch() -> None:
     windows: Any = {"size": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "extra": (0, 0)}
     value, _, _ = equation(max_pool, np.zeros((8, 4, 8, 8), "f4"), **windows)
     spatial = plan_windowed_op(value, host())
-    assert spatial is not None
     assert spatial.scratch == 0
     assert isinstance(spatial.plan, PoolingPlan)
     assert spatial.tiles == 1

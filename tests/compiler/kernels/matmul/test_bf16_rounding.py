@@ -175,7 +175,6 @@ def test_a_gradient_outside_has_the_precision_of_the_step() -> None:
         result = ad.compile(lambda x, y: x @ y)(x, drawn(128, 128, seed=1))
         ad.set_float32_matmul_precision(second)
         result.backward(drawn(128, 128, seed=2))
-        assert x.grad is not None
         return x.grad.numpy()
 
     exact, medium = gradient("highest", "highest"), gradient("medium", "medium")

@@ -144,7 +144,6 @@ def test_a_weight_is_rounded_as_it_lies() -> None:
     compiled = ad.compile(step)
     x, w = ad.randn(64, 96, requires_grad=True), ad.randn(80, 96, requires_grad=True)
     compiled(x, w).backward()
-    assert x.grad is not None
     got = x.grad.clone()
     x.grad = None
     step(x, w).backward()

@@ -11,13 +11,14 @@ import sys
 import threading
 import types
 from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
-from tests.support.watched_steps import Case, case, seen, watched
+from tests.support.watched_steps import Case, case, parameters, seen, watched
 
 scale = 2.0
 name_of_it = "scale"
@@ -221,82 +222,9 @@ CASES: list[Case] = []
 of = functools.partial(case, CASES)
 
 
-@of("global 'scale'")
-def a_global() -> Any:
-    return scale * 2
-
-
-@of("global 'scaled', global 'scale'")
-def a_global_of_a_helper() -> Any:
-    return scaled(1.0)
-
-
-@of("global 'closure', closure variable 'n'")
-def a_closure_variable() -> Any:
-    return closure(1.0)
-
-
-@of("global 'closures', item 1 of a list, closure variable 'n'")
-def one_of_two_closures() -> Any:
-    return closures[1](1.0)
-
-
-@of("global 'closures', contents of a list, closure variable 'n'")
-def a_loop_over_functions() -> Any:
-    return [f(1.0) for f in closures]
-
-
-@of("global 'model', attribute 'scale' of Model")
-def an_attribute() -> Any:
-    return model.scale
-
-
 @of("global 'model', attribute 'config' of Model, attribute 'lr' of Config")
 def an_attribute_of_an_attribute() -> Any:
     return model.config.lr
-
-
-@of("global 'model', attribute 'rate' of Model")
-def a_class_attribute_through_an_object() -> Any:
-    return model.rate
-
-
-@of("global 'Model', attribute 'rate' of class Model")
-def a_class_attribute() -> Any:
-    return Model.rate
-
-
-@of("global 'Model', attribute 'factor' of class Model")
-def an_inherited_class_attribute() -> Any:
-    return Model.factor
-
-
-@of(
-    """global 'model', method 'forward' of Model, method 'helper' of Model, attribute 'rate' of Model
-    attribute 'scale' of Model"""
-)
-def a_method_that_calls_a_method() -> Any:
-    return model.forward(1.0)
-
-
-@of("global 'model', attribute 'act' of Model")
-def a_function_in_an_attribute() -> Any:
-    return model.act(1.0)
-
-
-@of("global 'model', attribute 'fixed' of Model, global 'scale'")
-def a_static_method() -> Any:
-    return model.fixed(1.0)
-
-
-@of("global 'model', method 'made' of Model, attribute 'rate' of class Model")
-def a_class_method() -> Any:
-    return model.made()
-
-
-@of("global 'model', attribute 'size' of class Model, attribute 'scale' of Model")
-def a_property() -> Any:
-    return model.size
 
 
 @of(
@@ -308,21 +236,6 @@ def an_object_of_the_step() -> Any:
     return made.scale
 
 
-@of("global 'model', method 'area' of Model, attribute 'area' of class Parent, attribute 'factor' of Model")
-def a_method_of_super() -> Any:
-    return model.area()
-
-
-@of("global 'model', attribute '__getitem__' of class Model, attribute 'items' of Model, item 0 of a list")
-def a_subscript_of_an_object() -> Any:
-    return model[0]
-
-
-@of("global 'model', attribute '__call__' of class Model, attribute 'scale' of Model")
-def a_call_of_an_object() -> Any:
-    return model(1.0)
-
-
 @of(
     """global 'model', attribute '__enter__' of class Model, attribute '__exit__' of class Model
     attribute 'scale' of Model"""
@@ -332,142 +245,12 @@ def a_with_statement() -> Any:
         return found
 
 
-@of("global 'model', attribute '__add__' of class Model, attribute 'scale' of Model")
-def an_operator_of_an_object() -> Any:
-    return model + 1
-
-
-@of("global 'model', attribute '__iter__' of class Model, attribute 'items' of Model, contents of a list")
-def a_loop_over_an_object() -> Any:
-    return sum(model)
-
-
-@of("global 'config', attribute 'lr' of Config, attribute 'depth' of Config")
-def a_dataclass() -> Any:
-    return config.lr * config.depth
-
-
-@of("global 'point', global 'size'")
-def named_tuples() -> Any:
-    return point.x + size.h + point[1]
-
-
-@of("global 'Color', attribute 'RED' of class Color")
-def an_enum() -> Any:
-    return Color.RED.value
-
-
-@of("global 'slotted', attribute 'lr' of Slotted")
-def a_slot() -> Any:
-    return slotted.lr
-
-
-@of("global 'namespace', attribute 'lr' of SimpleNamespace")
-def a_namespace() -> Any:
-    return namespace.lr
-
-
-@of("global 'dynamic', attribute '__getattr__' of class Dynamic, global 'scale'")
-def a_dynamic_attribute() -> Any:
-    return dynamic.anything
-
-
-@of("global 'settings', item 'lr' of a dict")
-def an_item() -> Any:
-    return settings["lr"]
-
-
-@of("global 'settings', item 'deep' of a dict, item 'decay' of a dict")
-def an_item_of_an_item() -> Any:
-    return settings["deep"]["decay"]
-
-
-@of("global 'settings', global 'lr_key', item 'lr' of a dict")
-def an_item_under_a_computed_key() -> Any:
-    return settings[lr_key]
-
-
-@of("global 'settings', item 'lr' of a dict")
-def dict_get() -> Any:
-    return settings.get("lr")
-
-
-@of("global 'settings', item 'momentum' of a dict")
-def dict_get_of_what_is_not_there() -> Any:
-    return settings.get("momentum", 0.9)
-
-
-@of("global 'settings', item 'momentum' of a dict")
-def a_key_in_a_dict() -> Any:
-    return "momentum" in settings
-
-
-@of("global 'settings', contents of a dict")
-def the_items_of_a_dict() -> Any:
-    return [key for key, _ in settings.items()]
-
-
-@of("global 'settings', contents of a dict")
-def keyword_arguments_from_a_dict() -> Any:
-    return len(dict(**settings))
-
-
-@of("global 'functions', item 'double' of a dict")
-def a_function_in_a_dict() -> Any:
-    return functions["double"](1.0)
-
-
-@of("global 'by_name', item 'a' of a dict, attribute 'lr' of Config")
-def an_object_in_a_dict() -> Any:
-    return by_name["a"].lr
-
-
-@of("global 'numbers', contents of a list")
-def the_length_of_a_list() -> Any:
-    return len(numbers)
-
-
-@of("global 'numbers', item -1 of a list")
-def the_last_of_a_list() -> Any:
-    return numbers[-1]
-
-
-@of("global 'numbers', contents of a list")
-def a_slice_of_a_list() -> Any:
-    return numbers[1:]
-
-
 @of("global 'numbers', contents of a list")
 def a_loop_over_a_list() -> Any:
     total = 0.0
     for number in numbers:
         total += number
     return total
-
-
-@of("global 'numbers', contents of a list")
-def a_list_comprehension() -> Any:
-    return [2 * x for x in numbers]
-
-
-@of("global 'numbers', global 'scale', contents of a list")
-def a_generator_expression() -> Any:
-    return sum(scale * x for x in numbers)
-
-
-@of("global 'numbers', contents of a list")
-def star_arguments() -> Any:
-    return max(*numbers)
-
-
-@of("global 'numbers', contents of a list")
-def the_truth_of_a_list() -> Any:
-    return 1 if numbers else 2
-
-
-@of("global 'nothing', contents of a list, global 'pair'")
-def the_truth_of_an_empty_list() -> Any:
-    return (nothing or pair)[0]
 
 
 @of("global 'numbers', contents of a list")
@@ -482,54 +265,6 @@ def unpacking_a_tuple() -> Any:
     return x + y
 
 
-@of("global 'proxy', item 'lr' of a mappingproxy")
-def an_item_of_a_proxy() -> Any:
-    return proxy["lr"]
-
-
-@of("global 'view', contents of a dict")
-def a_view_of_a_dict() -> Any:
-    return len(view)
-
-
-@of("global 'user_dict', item 'lr' of a UserDict")
-def an_item_of_a_user_dict() -> Any:
-    return user_dict["lr"]
-
-
-@of("global 'user_dict', contents of a dict")
-def all_of_a_user_dict() -> Any:
-    return list(user_dict)
-
-
-@of("global 'local', attribute 'lr' of _local")
-def an_attribute_of_this_thread() -> Any:
-    return local.lr
-
-
-@of(
-    """global 'described', definition of 'size' in class Described, global 'scale'
-    attribute '__get__' of class Descriptor, attribute '__defaults__' of __get__"""
-)
-def a_descriptor() -> Any:
-    return described.size
-
-
-@of("global 'kinds', contents of a set")
-def a_member_of_a_set() -> Any:
-    return "a" in kinds
-
-
-@of("global 'queue', item 0 of a deque")
-def an_item_of_a_deque() -> Any:
-    return queue[0]
-
-
-@of("global 'configs', contents of a list, attribute 'lr' of Config")
-def a_loop_over_objects() -> Any:
-    return sum([c.lr for c in configs])
-
-
 @of("global 'configs', contents of a list, attribute 'lr' of Config, global 'scaled', global 'scale'")
 def a_loop_with_enumerate() -> Any:
     total = 0.0
@@ -538,25 +273,10 @@ def a_loop_with_enumerate() -> Any:
     return total
 
 
-@of("global 'configs', contents of a list, attribute 'lr' of Config")
-def a_lambda_given_to_a_builtin() -> Any:
-    return sorted(configs, key=lambda c: c.lr)
-
-
 @of("global 'configs', item 0 of a list, attribute 'lr' of Config")
 def the_result_of_a_local_variable() -> Any:
     first = configs[0]
     return first.lr
-
-
-@of("global 'get_config', global 'config', attribute 'lr' of Config")
-def an_attribute_of_a_result() -> Any:
-    return get_config().lr
-
-
-@of("global 'configs', contents of a list, attribute 'lr' of Config")
-def an_element_that_only_a_builtin_has() -> Any:
-    return next(iter(configs)).lr
 
 
 @of("global 'by_name', contents of a dict, attribute 'lr' of Config")
@@ -564,150 +284,14 @@ def an_element_of_a_list_of_the_values() -> Any:
     return list(by_name.values())[0].lr  # noqa: RUF015  this is what is tested
 
 
-@of("global 'configs', contents of a list, attribute 'lr' of Config")
-def an_element_of_a_slice() -> Any:
-    return configs[:1][0].lr
-
-
-@of("global 'operator', global 'Renamed', attribute 'run' of class Renamed, global 'scale'")
-def a_method_called_by_a_builtin() -> Any:
-    return operator.methodcaller("run", 1.0)(Renamed())
-
-
-@of("global 'dataclasses', global 'config', contents of a dict")
-def a_copy_of_an_object() -> Any:
-    return dataclasses.replace(config).lr
-
-
-CASES[-1] = CASES[-1]._replace(
-    reads=CASES[-1].reads | {"attribute '__init__' of class Config", "attribute '__defaults__' of __init__"}
-)
-
-
-@of("global 'globals_of_it', contents of a dict")
-def what_only_contains() -> Any:
-    return len(globals_of_it)
-
-
-@of("item 'not_defined' of a dict")
-def a_global_by_its_name() -> Any:
-    return globals().get("not_defined", 1)
-
-
-@of("global 'weights', contents of a ndarray")
-def an_array() -> Any:
-    return weights * 2
-
-
-@of("global 'weights', contents of a ndarray")
-def an_element_of_an_array() -> Any:
-    return weights[0]
-
-
-@of("global 'weights', attribute 'shape' of ndarray")
-def the_shape_of_an_array() -> Any:
-    return weights.shape[0]
-
-
 @of("global 'module', attribute 'lr' of module hyper")
 def a_module_attribute() -> Any:
     return module.lr  # type: ignore[attr-defined]
 
 
-@of("global 'math', global 'np'")
-def what_the_libraries_have() -> Any:
-    return math.sqrt(math.pi) + np.pi
-
-
-@of("global 'sys', attribute 'argv' of module sys, contents of a list")
-def the_command_line() -> Any:
-    return len(sys.argv)
-
-
-@of("global 'os', item 'ADJOINT_TEST_OF_READS' of a _Environ")
-def the_environment() -> Any:
-    return os.environ.get("ADJOINT_TEST_OF_READS"), os.getenv("ADJOINT_TEST_OF_READS")
-
-
-@of(
-    """global 'with_default', attribute '__defaults__' of with_default
-    attribute '__kwdefaults__' of with_default, contents of a dict"""
-)
-def default_arguments() -> Any:
-    return with_default(1.0)
-
-
-@of(
-    """global 'partial', contents of a dict
-    attribute '__defaults__' of with_default, attribute '__kwdefaults__' of with_default"""
-)
-def a_partial_function() -> Any:
-    return partial(1.0)
-
-
-@of("global 'decorated', closure variable 'function', global 'scale'")
-def a_decorated_function() -> Any:
-    return decorated(1.0)
-
-
-@of("global 'halves', global 'depth'")
-def recursion() -> Any:
-    return halves(8)
-
-
-@of("global 'pieces', global 'scale'")
-def a_generator_function() -> Any:
-    return list(pieces())
-
-
 @of("global 'model', attribute 'scale' of Model")
 def getattr_of_a_constant() -> Any:
     return getattr(model, "scale")  # noqa: B009  this is what is tested
-
-
-@of("global 'model', global 'name_of_it', attribute 'scale' of Model")
-def getattr_of_a_computed_name() -> Any:
-    return getattr(model, name_of_it)
-
-
-@of("global 'model', attribute 'absent' of Model")
-def getattr_of_what_is_not_there() -> Any:
-    return getattr(model, "absent", 1.0)
-
-
-@of("global 'failing', attribute 'value' of class Failing, global 'config', attribute 'lr' of Config")
-def getattr_of_what_fails() -> Any:
-    return getattr(failing, "value", config).lr
-
-
-@of("global 'model', attribute 'absent' of Model")
-def hasattr_of_what_is_not_there() -> Any:
-    return hasattr(model, "absent")
-
-
-@of("global 'model', global 'getter', attribute 'config' of Model, attribute 'lr' of Config")
-def an_attrgetter() -> Any:
-    return getter(model)
-
-
-@of("global 'config', attribute '__dict__' of Config, item 'lr' of a dict")
-def an_item_of_vars() -> Any:
-    return vars(config)["lr"]
-
-
-@of("global 'config', attribute '__dict__' of Config, contents of a dict")
-def all_of_vars() -> Any:
-    return list(vars(config).values())
-
-
-@of("global 'scale'")
-def an_f_string() -> Any:
-    return f"{scale:.2f} {scale!r}"
-
-
-@of("global 'scale'")
-def a_walrus() -> Any:
-    return y if (y := scale) > 1 else 0
 
 
 @of("global 'settings', item 'missing' of a dict, global 'scale'")
@@ -716,11 +300,6 @@ def an_exception_caught() -> Any:
         return settings["missing"]
     except KeyError:
         return scale
-
-
-@of("global 'scaled', global 'scale', global 'config', attribute 'lr' of Config, global 'depth'")
-def a_conditional_argument() -> Any:
-    return scaled(config.lr if depth else 1.0)
 
 
 @of("global 'config', attribute 'lr' of Config, attribute 'depth' of Config, global 'Config'")
@@ -756,11 +335,6 @@ def a_class_inside() -> Any:
     return Inside.value + Inside().value
 
 
-@of("global 'numbers', contents of a list, global 'scaled', global 'scale'")
-def a_map() -> Any:
-    return list(map(scaled, numbers))
-
-
 @of("global 'settings'")
 def a_container_that_is_only_passed_on() -> Any:
     def ignore(_: Any) -> int:
@@ -769,7 +343,7 @@ def a_container_that_is_only_passed_on() -> Any:
     return ignore(settings) if settings is not None and isinstance(settings, dict) else 0
 
 
-@of()
+@of("global 'Counter', global 'ChainMap', global 'OrderedDict'")
 def nothing_from_outside() -> Any:
     data = {"a": [1, 2]}
     data["a"].append(3)
@@ -777,10 +351,195 @@ def nothing_from_outside() -> Any:
     return len(made), ChainMap(data)["a"], OrderedDict(data)
 
 
-CASES[-1] = CASES[-1]._replace(reads={"global 'Counter'", "global 'ChainMap'", "global 'OrderedDict'"})
+# The steps that are one expression, with what they read.
+EXPRESSIONS: dict[str, tuple[Callable[[], Any], *tuple[str, ...]]] = {
+    "a global": (lambda: scale * 2, "global 'scale'"),
+    "a global of a helper": (lambda: scaled(1.0), "global 'scaled', global 'scale'"),
+    "a closure variable": (lambda: closure(1.0), "global 'closure', closure variable 'n'"),
+    "one of two closures": (lambda: closures[1](1.0), "global 'closures', item 1 of a list, closure variable 'n'"),
+    "a loop over functions": (
+        lambda: [f(1.0) for f in closures],
+        "global 'closures', contents of a list, closure variable 'n'",
+    ),
+    "an attribute": (lambda: model.scale, "global 'model', attribute 'scale' of Model"),
+    "a class attribute through an object": (lambda: model.rate, "global 'model', attribute 'rate' of Model"),
+    "a class attribute": (lambda: Model.rate, "global 'Model', attribute 'rate' of class Model"),
+    "an inherited class attribute": (lambda: Model.factor, "global 'Model', attribute 'factor' of class Model"),
+    "a method that calls a method": (
+        lambda: model.forward(1.0),
+        """global 'model', method 'forward' of Model, method 'helper' of Model
+        attribute 'rate' of Model, attribute 'scale' of Model""",
+    ),
+    "a function in an attribute": (lambda: model.act(1.0), "global 'model', attribute 'act' of Model"),
+    "a static method": (lambda: model.fixed(1.0), "global 'model', attribute 'fixed' of Model, global 'scale'"),
+    "a class method": (lambda: model.made(), "global 'model', method 'made' of Model, attribute 'rate' of class Model"),
+    "a property": (lambda: model.size, "global 'model', attribute 'size' of class Model, attribute 'scale' of Model"),
+    "a method of super": (
+        lambda: model.area(),
+        "global 'model', method 'area' of Model, attribute 'area' of class Parent, attribute 'factor' of Model",
+    ),
+    "a subscript of an object": (
+        lambda: model[0],
+        "global 'model', attribute '__getitem__' of class Model, attribute 'items' of Model, item 0 of a list",
+    ),
+    "a call of an object": (
+        lambda: model(1.0),
+        "global 'model', attribute '__call__' of class Model, attribute 'scale' of Model",
+    ),
+    "an operator of an object": (
+        lambda: model + 1,
+        "global 'model', attribute '__add__' of class Model, attribute 'scale' of Model",
+    ),
+    "a loop over an object": (
+        lambda: sum(model),
+        "global 'model', attribute '__iter__' of class Model, attribute 'items' of Model, contents of a list",
+    ),
+    "a dataclass": (
+        lambda: config.lr * config.depth,
+        "global 'config', attribute 'lr' of Config, attribute 'depth' of Config",
+    ),
+    "named tuples": (lambda: point.x + size.h + point[1], "global 'point', global 'size'"),
+    "an enum": (lambda: Color.RED.value, "global 'Color', attribute 'RED' of class Color"),
+    "a slot": (lambda: slotted.lr, "global 'slotted', attribute 'lr' of Slotted"),
+    "a namespace": (lambda: namespace.lr, "global 'namespace', attribute 'lr' of SimpleNamespace"),
+    "a dynamic attribute": (
+        lambda: dynamic.anything,
+        "global 'dynamic', attribute '__getattr__' of class Dynamic, global 'scale'",
+    ),
+    "an item": (lambda: settings["lr"], "global 'settings', item 'lr' of a dict"),
+    "an item of an item": (
+        lambda: settings["deep"]["decay"],
+        "global 'settings', item 'deep' of a dict, item 'decay' of a dict",
+    ),
+    "an item under a computed key": (
+        lambda: settings[lr_key],
+        "global 'settings', global 'lr_key', item 'lr' of a dict",
+    ),
+    "dict get": (lambda: settings.get("lr"), "global 'settings', item 'lr' of a dict"),
+    "dict get of what is not there": (
+        lambda: settings.get("momentum", 0.9),
+        "global 'settings', item 'momentum' of a dict",
+    ),
+    "a key in a dict": (lambda: "momentum" in settings, "global 'settings', item 'momentum' of a dict"),
+    "the items of a dict": (lambda: [key for key, _ in settings.items()], "global 'settings', contents of a dict"),
+    "keyword arguments from a dict": (lambda: len(dict(**settings)), "global 'settings', contents of a dict"),
+    "a function in a dict": (lambda: functions["double"](1.0), "global 'functions', item 'double' of a dict"),
+    "an object in a dict": (lambda: by_name["a"].lr, "global 'by_name', item 'a' of a dict, attribute 'lr' of Config"),
+    "the length of a list": (lambda: len(numbers), "global 'numbers', contents of a list"),
+    "the last of a list": (lambda: numbers[-1], "global 'numbers', item -1 of a list"),
+    "a slice of a list": (lambda: numbers[1:], "global 'numbers', contents of a list"),
+    "a list comprehension": (lambda: [2 * x for x in numbers], "global 'numbers', contents of a list"),
+    "a generator expression": (
+        lambda: sum(scale * x for x in numbers),
+        "global 'numbers', global 'scale', contents of a list",
+    ),
+    "star arguments": (lambda: max(*numbers), "global 'numbers', contents of a list"),
+    "the truth of a list": (lambda: 1 if numbers else 2, "global 'numbers', contents of a list"),
+    "the truth of an empty list": (lambda: (nothing or pair)[0], "global 'nothing', contents of a list, global 'pair'"),
+    "an item of a proxy": (lambda: proxy["lr"], "global 'proxy', item 'lr' of a mappingproxy"),
+    "a view of a dict": (lambda: len(view), "global 'view', contents of a dict"),
+    "an item of a user dict": (lambda: user_dict["lr"], "global 'user_dict', item 'lr' of a UserDict"),
+    "all of a user dict": (lambda: list(user_dict), "global 'user_dict', contents of a dict"),
+    "an attribute of this thread": (lambda: local.lr, "global 'local', attribute 'lr' of _local"),
+    "a descriptor": (
+        lambda: described.size,
+        """global 'described', definition of 'size' in class Described, global 'scale'
+        attribute '__get__' of class Descriptor, attribute '__defaults__' of __get__""",
+    ),
+    "a member of a set": (lambda: "a" in kinds, "global 'kinds', contents of a set"),
+    "an item of a deque": (lambda: queue[0], "global 'queue', item 0 of a deque"),
+    "a loop over objects": (
+        lambda: sum([c.lr for c in configs]),
+        "global 'configs', contents of a list, attribute 'lr' of Config",
+    ),
+    "a lambda given to a builtin": (
+        lambda: sorted(configs, key=lambda c: c.lr),
+        "global 'configs', contents of a list, attribute 'lr' of Config",
+    ),
+    "an attribute of a result": (
+        lambda: get_config().lr,
+        "global 'get_config', global 'config', attribute 'lr' of Config",
+    ),
+    "an element that only a builtin has": (
+        lambda: next(iter(configs)).lr,
+        "global 'configs', contents of a list, attribute 'lr' of Config",
+    ),
+    "an element of a slice": (
+        lambda: configs[:1][0].lr,
+        "global 'configs', contents of a list, attribute 'lr' of Config",
+    ),
+    "a method called by a builtin": (
+        lambda: operator.methodcaller("run", 1.0)(Renamed()),
+        "global 'operator', global 'Renamed', attribute 'run' of class Renamed, global 'scale'",
+    ),
+    "a copy of an object": (
+        lambda: dataclasses.replace(config).lr,
+        """global 'dataclasses', global 'config', contents of a dict
+        attribute '__init__' of class Config, attribute '__defaults__' of __init__""",
+    ),
+    "what only contains": (lambda: len(globals_of_it), "global 'globals_of_it', contents of a dict"),
+    "a global by its name": (lambda: globals().get("not_defined", 1), "item 'not_defined' of a dict"),
+    "an array": (lambda: weights * 2, "global 'weights', contents of a ndarray"),
+    "an element of an array": (lambda: weights[0], "global 'weights', contents of a ndarray"),
+    "the shape of an array": (lambda: weights.shape[0], "global 'weights', attribute 'shape' of ndarray"),
+    "what the libraries have": (lambda: math.sqrt(math.pi) + np.pi, "global 'math', global 'np'"),
+    "the command line": (lambda: len(sys.argv), "global 'sys', attribute 'argv' of module sys, contents of a list"),
+    "the environment": (
+        lambda: (os.environ.get("ADJOINT_TEST_OF_READS"), os.getenv("ADJOINT_TEST_OF_READS")),
+        "global 'os', item 'ADJOINT_TEST_OF_READS' of a _Environ",
+    ),
+    "default arguments": (
+        lambda: with_default(1.0),
+        """global 'with_default', attribute '__defaults__' of with_default, attribute '__kwdefaults__' of with_default
+        contents of a dict""",
+    ),
+    "a partial function": (
+        lambda: partial(1.0),
+        """global 'partial', contents of a dict, attribute '__defaults__' of with_default
+        attribute '__kwdefaults__' of with_default""",
+    ),
+    "a decorated function": (lambda: decorated(1.0), "global 'decorated', closure variable 'function', global 'scale'"),
+    "recursion": (lambda: halves(8), "global 'halves', global 'depth'"),
+    "a generator function": (lambda: list(pieces()), "global 'pieces', global 'scale'"),
+    "getattr of a computed name": (
+        lambda: getattr(model, name_of_it),
+        "global 'model', global 'name_of_it', attribute 'scale' of Model",
+    ),
+    "getattr of what is not there": (
+        lambda: getattr(model, "absent", 1.0),
+        "global 'model', attribute 'absent' of Model",
+    ),
+    "getattr of what fails": (
+        lambda: getattr(failing, "value", config).lr,
+        "global 'failing', attribute 'value' of class Failing, global 'config', attribute 'lr' of Config",
+    ),
+    "hasattr of what is not there": (lambda: hasattr(model, "absent"), "global 'model', attribute 'absent' of Model"),
+    "an attrgetter": (
+        lambda: getter(model),
+        "global 'model', global 'getter', attribute 'config' of Model, attribute 'lr' of Config",
+    ),
+    "an item of vars": (
+        lambda: vars(config)["lr"],
+        "global 'config', attribute '__dict__' of Config, item 'lr' of a dict",
+    ),
+    "all of vars": (
+        lambda: list(vars(config).values()),
+        "global 'config', attribute '__dict__' of Config, contents of a dict",
+    ),
+    "an f string": (lambda: f"{scale:.2f} {scale!r}", "global 'scale'"),
+    "a walrus": (lambda: y if (y := scale) > 1 else 0, "global 'scale'"),
+    "a conditional argument": (
+        lambda: scaled(config.lr if depth else 1.0),
+        "global 'scaled', global 'scale', global 'config', attribute 'lr' of Config, global 'depth'",
+    ),
+    "a map": (
+        lambda: list(map(scaled, numbers)),
+        "global 'numbers', contents of a list, global 'scaled', global 'scale'",
+    ),
+}
 
 
-@pytest.mark.parametrize("of", [pytest.param(case, id=case.step.__name__) for case in CASES])
+@pytest.mark.parametrize("of", parameters(EXPRESSIONS, CASES))
 def test_reads(of: Case) -> None:
     reads, writes = seen(of.step)
     assert reads == of.reads
@@ -788,7 +547,7 @@ def test_reads(of: Case) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(CASES) >= 60
+    assert len(CASES) + len(EXPRESSIONS) >= 60
 
 
 def test_reads_come_in_order_with_value_and_line() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.watched_steps import Case, case, seen, watched
+from tests.support.watched_steps import Case, case, parameters, seen, watched
 
 from adjoint.compiler.trace.frames import MISSING
 
@@ -132,19 +132,9 @@ def a_global_that_was_not_there() -> Any:
     return later
 
 
-@of("global 'count', closure variable 'n'", "closure variable 'n'")
-def a_nonlocal_counter() -> Any:
-    return count()
-
-
 @of("global 'box', attribute 'count' of Box", "attribute 'count' of Box")
 def an_attribute_counted_up() -> Any:
     box.count += 1
-
-
-@of("global 'box', method 'step' of Box, attribute 'count' of Box", "attribute 'count' of Box")
-def an_attribute_set_by_a_method() -> Any:
-    box.step()
 
 
 @of("global 'box'", "attribute 'hidden' of Box")
@@ -168,14 +158,6 @@ def a_property_setter() -> Any:
     box.level = 2
 
 
-CASES[-1] = CASES[-1]._replace(reads={"global 'box'", "attribute 'level' of class Box"})
-
-
-@of("global 'box', attribute 'lazy' of class Box, attribute 'count' of Box", "attribute 'lazy' of Box")
-def a_cached_property() -> Any:
-    return box.lazy
-
-
 @of("global 'slotted'", "attribute 'count' of Slotted")
 def a_slot() -> Any:
     slotted.count = 1
@@ -189,11 +171,6 @@ def a_namespace() -> Any:
 @of("global 'box'", "attribute 'count' of Box")
 def by_setattr() -> Any:
     setattr(box, "count", 1)  # noqa: B010  this is what is tested
-
-
-@of("global 'box'", "attribute 'count' of Box")
-def by_delattr() -> Any:
-    delattr(box, "count")
 
 
 @of("global 'guarded', attribute '__setattr__' of class Guarded", "attribute 'count' of Guarded")
@@ -212,26 +189,6 @@ def attributes_in_a_loop() -> Any:
         one.count += 1
 
 
-@of("global 'losses'", "contents of a list")
-def an_append() -> Any:
-    losses.append(1.0)
-
-
-@of("global 'losses', global 'counter'", "contents of a list")
-def an_append_of_a_condition() -> Any:
-    losses.append(1.0 if counter else 2.0)
-
-
-@of("global 'add'", "contents of a list")
-def an_append_by_another_name() -> Any:
-    add(1.0)
-
-
-@of("global 'losses'", "contents of a list")
-def an_append_through_the_class() -> Any:
-    list.append(losses, 1.0)
-
-
 @of("global 'losses', contents of a list", "contents of a list")
 def an_append_and_a_look() -> Any:
     losses.append(1.0)
@@ -244,20 +201,10 @@ def an_append_read_back() -> Any:
     return losses[-1]
 
 
-@of("global 'losses'", "contents of a list")
-def an_extension() -> Any:
-    losses.extend([1, 2])
-
-
 @of("global 'losses'", "contents of a list, global 'losses'")
 def an_addition_in_place() -> Any:
     global losses  # noqa: PLW0603
     losses += [1]
-
-
-@of("global 'queue', contents of a deque", "contents of a deque")
-def a_pop() -> Any:
-    return queue.popleft()
 
 
 @of("global 'queue'", "contents of a deque")
@@ -291,24 +238,9 @@ def a_slice() -> Any:
     losses[:] = [1, 2]
 
 
-@of("global 'losses', contents of a list", "contents of a list")
-def an_insertion() -> Any:
-    losses.insert(0, 1)
-
-
-@of("global 'losses', contents of a list", "contents of a list")
-def a_list_emptied() -> Any:
-    losses.clear()
-
-
 @of("global 'table', contents of a ndarray", "contents of a ndarray")
 def an_array_filled() -> Any:
     table[:] = 0
-
-
-@of("global 'state', contents of a dict", "contents of a dict")
-def an_update_from_pairs() -> Any:
-    state.update([("best", 2.0)])
 
 
 @of("global 'state', contents of a dict", "contents of a dict")
@@ -316,49 +248,9 @@ def an_item_deleted() -> Any:
     del state["best"]
 
 
-@of("global 'state'", "contents of a dict")
-def an_update() -> Any:
-    state.update(best=2.0)
-
-
-@of("global 'state', item 'worst' of a dict", "contents of a dict")
-def a_setdefault() -> Any:
-    return state.setdefault("worst", 1)
-
-
-@of("global 'state', item 'best' of a dict")
-def a_setdefault_of_what_is_there() -> Any:
-    return state.setdefault("best", 1)
-
-
-@of("global 'grouped', item 'a' of a defaultdict", "contents of a defaultdict")
-def a_defaultdict() -> Any:
-    grouped["a"].append(1)
-
-
-@of("global 'ordered', contents of a OrderedDict", "contents of a OrderedDict")
-def an_ordered_dict() -> Any:
-    ordered.move_to_end("a")
-
-
-@of("global 'tally', contents of a Counter", "contents of a Counter")
-def a_counter() -> Any:
-    tally.update("b")
-
-
 @of("global 'user_dict'", "contents of a dict")
 def a_user_dict() -> Any:
     user_dict["lr"] = 1
-
-
-@of("global 'names', contents of a set", "contents of a set")
-def a_set() -> Any:
-    names.add("b")
-
-
-@of("global 'raw'", "contents of a bytearray")
-def a_bytearray() -> Any:
-    raw.append(1)
 
 
 @of("global 'table'", "contents of a ndarray")
@@ -373,19 +265,9 @@ def an_array_in_place() -> Any:
     np.add(table, 1, out=table)
 
 
-@of("global 'table', contents of a ndarray, global 'np'", "contents of a ndarray")
-def an_array_copied_to() -> Any:
-    np.copyto(table, 1.0)
-
-
 @of("global 'box', attribute '__setitem__' of class Box, attribute 'seen' of Box", "contents of a list")
 def an_item_of_an_object() -> Any:
     box[0] = 1
-
-
-@of("global 'losses', global 'heapq', contents of a list", "contents of a list")
-def a_heap() -> Any:
-    heapq.heappush(losses, 1)
 
 
 @of("global 'Box', attribute '__init__' of class Box")
@@ -413,7 +295,71 @@ def what_the_step_made_and_stored() -> Any:
     state["box"].seen.append(1)
 
 
-@pytest.mark.parametrize("of", [pytest.param(case, id=case.step.__name__) for case in CASES])
+# The steps that are one expression, with what they read and write.
+EXPRESSIONS: dict[str, tuple[Callable[[], Any], *tuple[str, ...]]] = {
+    "a nonlocal counter": (lambda: count(), "global 'count', closure variable 'n'", "closure variable 'n'"),
+    "an attribute set by a method": (
+        lambda: box.step(),
+        "global 'box', method 'step' of Box, attribute 'count' of Box",
+        "attribute 'count' of Box",
+    ),
+    "a cached property": (
+        lambda: box.lazy,
+        "global 'box', attribute 'lazy' of class Box, attribute 'count' of Box",
+        "attribute 'lazy' of Box",
+    ),
+    "by delattr": (lambda: delattr(box, "count"), "global 'box'", "attribute 'count' of Box"),
+    "an append": (lambda: losses.append(1.0), "global 'losses'", "contents of a list"),
+    "an append of a condition": (
+        lambda: losses.append(1.0 if counter else 2.0),
+        "global 'losses', global 'counter'",
+        "contents of a list",
+    ),
+    "an append by another name": (lambda: add(1.0), "global 'add'", "contents of a list"),
+    "an append through the class": (lambda: list.append(losses, 1.0), "global 'losses'", "contents of a list"),
+    "an extension": (lambda: losses.extend([1, 2]), "global 'losses'", "contents of a list"),
+    "a pop": (lambda: queue.popleft(), "global 'queue', contents of a deque", "contents of a deque"),
+    "an insertion": (lambda: losses.insert(0, 1), "global 'losses', contents of a list", "contents of a list"),
+    "a list emptied": (lambda: losses.clear(), "global 'losses', contents of a list", "contents of a list"),
+    "an update from pairs": (
+        lambda: state.update([("best", 2.0)]),
+        "global 'state', contents of a dict",
+        "contents of a dict",
+    ),
+    "an update": (lambda: state.update(best=2.0), "global 'state'", "contents of a dict"),
+    "a setdefault": (
+        lambda: state.setdefault("worst", 1),
+        "global 'state', item 'worst' of a dict",
+        "contents of a dict",
+    ),
+    "a setdefault of what is there": (lambda: state.setdefault("best", 1), "global 'state', item 'best' of a dict"),
+    "a defaultdict": (
+        lambda: grouped["a"].append(1),
+        "global 'grouped', item 'a' of a defaultdict",
+        "contents of a defaultdict",
+    ),
+    "an ordered dict": (
+        lambda: ordered.move_to_end("a"),
+        "global 'ordered', contents of a OrderedDict",
+        "contents of a OrderedDict",
+    ),
+    "a counter": (lambda: tally.update("b"), "global 'tally', contents of a Counter", "contents of a Counter"),
+    "a set": (lambda: names.add("b"), "global 'names', contents of a set", "contents of a set"),
+    "a bytearray": (lambda: raw.append(1), "global 'raw'", "contents of a bytearray"),
+    "an array copied to": (
+        lambda: np.copyto(table, 1.0),
+        "global 'table', contents of a ndarray, global 'np'",
+        "contents of a ndarray",
+    ),
+    "a heap": (
+        lambda: heapq.heappush(losses, 1),
+        "global 'losses', global 'heapq', contents of a list",
+        "contents of a list",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", parameters(EXPRESSIONS, CASES))
 def test_reads_and_writes(of: Case) -> None:
     reads, writes = seen(of.step)
     assert writes == of.writes
