@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
@@ -220,9 +220,7 @@ def test_threads() -> None:
         seen[name] = recorded()
 
     with ad.no_grad():
-        thread = threading.Thread(target=ask, args=("other",))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: ask("other"))
         ask("this")
     assert seen == {"other": True, "this": False}
 

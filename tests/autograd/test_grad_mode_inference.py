@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
@@ -60,9 +60,7 @@ def test_contexts_and_decorators() -> None:
 def test_inference_mode_is_per_thread() -> None:
     seen: list[bool] = []
     with ad.inference_mode():
-        thread = threading.Thread(target=lambda: seen.append(ad.ones(1).is_inference()))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: seen.append(ad.ones(1).is_inference()))
     assert seen == [False]
 
 

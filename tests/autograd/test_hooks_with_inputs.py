@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import Any
 
 import pytest
+from tests.support.threads import in_threads
 
 import adjoint as ad
 
@@ -92,10 +92,6 @@ def test_the_first_of_several_is_seen_in_passes_that_fail_later_too() -> None:
         except RuntimeError as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=run) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: run(), 5)
     assert (len(seen), len(failed)) == (5, 1)
     assert x.grad.tolist() == [4.0, 4.0]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import output_of
 from tests.support.steps import batches, mlp, training
 
 import adjoint as ad
@@ -171,8 +170,7 @@ def test_without_llvmlite_the_step_runs_eagerly_and_says_so() -> None:
         "assert f(ad.ones(2)).tolist() == [2.0, 2.0] and g(ad.ones(1)).item() == 3.0\n"
         "assert len(caught) == 1 and 'pip install llvmlite' in str(caught[0].message), caught\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    output_of(program)
     _ = nn
 
 

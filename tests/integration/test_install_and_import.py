@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-SOURCE = Path(__file__).parents[2] / "src"
-
-
-def run(program: str) -> str:
-    """Run `program` in a new interpreter that finds the package in this tree; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+from tests.support.scripts import SOURCE, output_of
 
 
 def test_import_takes_this_tree() -> None:
-    assert Path(run("import adjoint; print(adjoint.__file__)")) == SOURCE / "adjoint" / "__init__.py"
+    assert Path(output_of("import adjoint; print(adjoint.__file__)")) == SOURCE / "adjoint" / "__init__.py"
 
 
 def test_import_leaves_llvmlite_and_the_compiler_alone() -> None:
-    loaded = run("import sys, adjoint; print(*sys.modules)").split()
+    loaded = output_of("import sys, adjoint; print(*sys.modules)").split()
     assert "adjoint" in loaded
     assert not [name for name in loaded if name.startswith(("llvmlite", "adjoint.compiler"))]
 
@@ -40,12 +28,12 @@ x = ad.tensor([1.0, 2.0], requires_grad=True)
 (x * x).sum().backward()
 print(x.grad.tolist())
 """
-    assert run(program) == "[2.0, 4.0]"
+    assert output_of(program) == "[2.0, 4.0]"
 
 
 def test_import_loads_nothing_outside_numpy_and_the_standard_library() -> None:
     program = "import sys, numpy; before = set(sys.modules); import adjoint; print(*set(sys.modules) - before)"
-    roots = {name.partition(".")[0] for name in run(program).split()}
+    roots = {name.partition(".")[0] for name in output_of(program).split()}
     assert "adjoint" in roots
     assert roots - {"adjoint", "numpy"} <= set(sys.stdlib_module_names)
 
@@ -74,7 +62,7 @@ for _ in range(20):
     losses.append(loss.item())
 print(losses[-1] < losses[0] / 2, "llvmlite" in sys.modules)
 """
-    assert run(program) == "True False"
+    assert output_of(program) == "True False"
 
 
 @pytest.mark.claim("U13")
@@ -87,7 +75,7 @@ def test_the_eager_package_holds_no_machine_code() -> None:
 def test_import_costs_little_beyond_numpy() -> None:
     """Modules are counted, not milliseconds, which the machine decides: none that is costly and of no use yet."""
     program = "import sys, numpy; n = set(sys.modules); import adjoint; print(*sorted(set(sys.modules) - n))"
-    loaded = run(program).split()
+    loaded = output_of(program).split()
     costly = {
         "adjoint.compiler", "asyncio", "concurrent.futures", "ctypes.util", "doctest", "email", "http", "json",
         "logging", "multiprocessing", "numpy.testing", "pdb", "pydoc", "socket", "sqlite3", "ssl", "tkinter",

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.threads import in_threads
 
 import adjoint as ad
 
 THREADS, ROUNDS = 8, 1000
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    errors: list[BaseException] = []
-    ready = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        try:
-            ready.wait()
-            work(number)
-        except BaseException as error:  # noqa: BLE001  told below, by the thread that can fail the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
 
 
 @pytest.mark.claim("0.W7")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.threads import in_threads
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -14,28 +13,6 @@ from adjoint import nn
 
 pytest.importorskip("llvmlite")
 THREADS, CALLS = 8, 60
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    """Run `work(number)` in all threads at once; the first error is raised here."""
-    errors: list[BaseException] = []
-    gate = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        gate.wait()
-        try:
-            work(number)
-        except BaseException as error:  # noqa: BLE001  raised again by the caller
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-        assert not thread.is_alive()
-    if errors:
-        raise errors[0]
 
 
 def test_each_thread_gets_the_result_of_its_own_arguments() -> None:

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.scripts import output_of
+from tests.support.threads import in_threads
 
 import adjoint as ad
 
 SOURCE = Path(ad.__file__).parents[1]
 THREADS, ROUNDS = 8, 1000
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    errors: list[BaseException] = []
-    ready = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        try:
-            ready.wait()
-            work(number)
-        except BaseException as error:  # noqa: BLE001  raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.claim("P25", "U18")
@@ -179,7 +157,7 @@ print("same")
     ids=["eager", "compiled", "after a thread", "after a large product"],
 )
 def test_parent_and_child_train_on(prepare: str, inside: bool) -> None:
-    assert run(TRAINING.format(prepare=prepare, inside=inside)) == "same"
+    assert output_of(TRAINING.format(prepare=prepare, inside=inside)) == "same"
 
 
 @pytest.mark.claim("P26")
@@ -204,7 +182,7 @@ if child == 0:
 assert ok and os.waitpid(child, 0)[1] == 0
 print("same")
 """
-    assert run(program) == "same"
+    assert output_of(program) == "same"
 
 
 @pytest.mark.claim("P26")
@@ -220,14 +198,4 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 print("same")
 """
-    assert run(program) == "same"
-
-
-def run(program: str) -> str:
-    """What a new interpreter prints; a hang fails."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert output_of(program) == "same"

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.threads import SMALL_STACK_BYTES, in_another_thread
 
 import adjoint as ad
 
 DEPTHS = [200_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
-
-
-def in_small_thread(work: Callable[[], Any]) -> None:
-    """Run `work` on a stack of 256 KB: one frame for each node would not fit."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001  raised again below
-            errors.append(error)
-
-    before = threading.stack_size(256 * 1024)
-    try:
-        thread = threading.Thread(target=run)
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
-    if errors:
-        raise errors[0]
 
 
 def links(kind: str) -> tuple[int, Callable[[Any], Any]]:
@@ -62,7 +41,7 @@ def test_chains(kind: str, depth: int) -> None:
         y.sum().backward()
         assert g.tolist() == x.grad.tolist() == [1.0, 1.0]
 
-    in_small_thread(work)
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 @pytest.mark.claim("P22")
@@ -77,7 +56,7 @@ def test_double_backward(depth: int) -> None:
         (gg,) = ad.autograd.grad(g, x)
         assert (g.item(), gg.item()) == (6.0, 2.0)
 
-    in_small_thread(work)
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 @pytest.mark.claim("P22")
@@ -89,7 +68,7 @@ def test_dropped_without_backward(depth: int) -> None:
             y = y + 1.0
         del y
 
-    in_small_thread(work)
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 @pytest.mark.claim("P22")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.threads import SMALL_STACK_BYTES, in_another_thread
 
 import adjoint as ad
 from adjoint.autograd import Function, backward_steps, dependencies, grad
@@ -45,19 +45,7 @@ def test_very_deep_chain() -> None:
 
 
 def test_deep_chain_on_a_small_stack() -> None:
-    in_small_thread(lambda: use(200_000))
-
-
-def in_small_thread(work: Callable[[], Any]) -> None:
-    done: list[bool] = []
-    before = threading.stack_size(256 * 1024)
-    try:
-        thread = threading.Thread(target=lambda: done.append(work() is None))
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
-    assert done == [True]
+    in_another_thread(lambda: use(200_000), SMALL_STACK_BYTES)
 
 
 def test_deep_ladder_of_diamonds() -> None:
@@ -70,11 +58,14 @@ def test_deep_ladder_of_diamonds() -> None:
         assert x.grad.item() == 1.0
         y = None
 
-    in_small_thread(work)
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 def test_deep_chain_dropped_without_backward() -> None:
-    in_small_thread(lambda: chain(200_000, ad.tensor([1.0], requires_grad=True) * 2.0).detach_() and None)
+    def work() -> None:
+        chain(200_000, ad.tensor([1.0], requires_grad=True) * 2.0).detach_()
+
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 class Doubled(Function):
@@ -120,7 +111,7 @@ def test_deep_chain_of_functions() -> None:
         y.backward()
         assert x.grad.item() == 1.0
 
-    in_small_thread(work)
+    in_another_thread(work, SMALL_STACK_BYTES)
 
 
 def model() -> tuple[list[Any], Callable[[], Any]]:

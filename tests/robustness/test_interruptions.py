@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import output_of
 
 import adjoint as ad
 from adjoint import nn
@@ -286,7 +285,7 @@ print(delivered >= 40)
 @pytest.mark.claim("P28")
 @pytest.mark.parametrize(("size", "depth"), [(16, 2000), (100_000, 40)])
 def test_control_c_during_backward(size: int, depth: int) -> None:
-    assert run(INTERRUPTED.format(size=size, depth=depth)) == "True"
+    assert output_of(INTERRUPTED.format(size=size, depth=depth), OPENBLAS_NUM_THREADS="1") == "True"
 
 
 REFUSED = """
@@ -348,15 +347,4 @@ print("usable")
     ],
 )
 def test_an_impossible_allocation(what: str) -> None:
-    assert run(REFUSED.format(what=what)) == "usable"
-
-
-def run(program: str) -> str:
-    """What a new interpreter prints; a hang fails."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert output_of(REFUSED.format(what=what), OPENBLAS_NUM_THREADS="1") == "usable"

@@ -35,3 +35,12 @@ def start(folder: Path, *arguments: str) -> Done:
     command = [sys.executable, "-W", "error", *arguments]
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
+
+
+def output_of(program: str, *, strict: bool = True, **environment: str) -> str:
+    """What a program prints in a new interpreter that finds this tree; an error, a warning if `strict`, a hang fail."""
+    command = [sys.executable, *(["-W", "error"] if strict else []), "-c", dedent(program)]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), **environment}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.scripts import output_of
 
 import adjoint as ad
 from adjoint.autograd import functional as AF
@@ -295,11 +292,7 @@ import adjoint as ad
 name = "adjoint.autograd.functional"
 print(name in sys.modules, "functional" in dir(ad.autograd), ad.autograd.functional is sys.modules[name])
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "True", "True"]
+    assert output_of(program).split() == ["False", "True", "True"]
 
 
 def test_autograd_has_no_other_attributes() -> None:

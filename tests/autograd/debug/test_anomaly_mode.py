@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.checks import collector_off, raises
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 from adjoint.autograd import Function, anomaly_mode, detect_anomaly, set_detect_anomaly
@@ -236,9 +236,7 @@ def test_switches() -> None:
 def test_per_thread() -> None:
     seen: list[bool] = []
     with detecting():
-        thread = threading.Thread(target=lambda: seen.append(ad.is_anomaly_enabled()))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: seen.append(ad.is_anomaly_enabled()))
     assert seen == [False]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 from adjoint.autograd.engine.engine import queue_callback
@@ -122,9 +122,7 @@ def test_threads_have_passes_of_their_own() -> None:
             errors.append(error)
 
     def hook(g: Any) -> None:
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
+        in_another_thread(elsewhere)
 
     y.register_hook(hook)
     y.sum().backward()

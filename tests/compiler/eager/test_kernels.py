@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.scripts import output_of
 
-import adjoint as ad
 from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand, kernel_provider
 from adjoint.core.op.families import unary
 from adjoint.functions.elementwise import activation
@@ -45,14 +42,7 @@ print(json.dumps([found, [m for m in ("adjoint.compiler.eager.recipes", "llvmlit
 
 def run(folder: Path, program: str = STEP) -> Any:
     """What a new process prints that keeps its kernels in a folder."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1]), "ADJOINT_CACHE_DIR": str(folder / "kept"),
-        "ADJOINT_NO_CACHE": "0",
-    }  # fmt: skip
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(output_of(program, ADJOINT_CACHE_DIR=str(folder / "kept"), ADJOINT_NO_CACHE="0"))
 
 
 def kept(folder: Path) -> list[Path]:

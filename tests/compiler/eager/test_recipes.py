@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import output_of
+from tests.support.threads import in_threads
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -267,21 +265,12 @@ class TestKernels:
     def test_threads(self) -> None:
         x = [draw(6, 40, seed=i) for i in range(8)]
         expected = [activation._gelu.op.evaluate(a) for a in x]
-        faults: list[Exception] = []
 
         def work(i: int) -> None:
-            try:
-                for _ in range(200):
-                    close(activation._gelu.op.native.find((x[i],), {}), expected[i])
-            except Exception as error:  # noqa: BLE001
-                faults.append(error)
+            for _ in range(200):
+                close(activation._gelu.op.native.find((x[i],), {}), expected[i])
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not faults
+        in_threads(work, 8)
 
     def test_within_a_compiled_step_and_a_transform(self) -> None:
         x = ad.from_numpy(draw(5, 33))
@@ -412,14 +401,7 @@ print("adjoint.compiler.eager.kernels" in sys.modules and sys.modules.get("llvml
     ids=["present", "absent", "switched-off"],
 )
 def test_when_llvmlite_is_imported(before: str, environment: dict[str, str], compiled: bool) -> None:
-    root = Path(ad.__file__).parents[1]
-    clean = {k: v for k, v in os.environ.items() if k != "ADJOINT_EAGER_KERNELS"}
-    found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM.format(before=before)],
-        env={**clean, "PYTHONPATH": str(root), **environment}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.strip() == str(compiled)
+    assert output_of(PROGRAM.format(before=before), **{"ADJOINT_EAGER_KERNELS": "1", **environment}) == str(compiled)
 
 
 def _never(*_: Any, **__: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.samples import SAMPLES, Sample
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -204,8 +204,6 @@ def test_denormals_are_kept_in_every_thread_and_no_mode_of_the_processor_changes
         found.append(np.float32(1e-40) * np.ones(3, np.float32))  # after native code
 
     work()
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    in_another_thread(work)
     for got, want in zip(found, [*expected, np.full(3, 1e-40, np.float32)] * 2, strict=True):
         close(got, want, ULPS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.support.steps import batches, close, cnn, mlp, same_state, training
+from tests.support.threads import in_threads
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -168,21 +168,12 @@ def test_threads_share_a_compiled_function() -> None:
     compiled = ad.compile(lambda x: (x @ weight).tanh().sum(1))
     inputs = [ad.randn(4, 8) for _ in range(8)]
     expected = [(x @ weight).tanh().sum(1) for x in inputs]
-    wrong: list[Any] = []
 
     def work(i: int) -> None:
         for _ in range(50):
-            try:
-                close(compiled(inputs[i]), expected[i])
-            except BaseException as error:  # noqa: BLE001  whatever it is, the test tells it
-                wrong.append(error)
+            close(compiled(inputs[i]), expected[i])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 8)
 
 
 @pytest.mark.parametrize("fresh", [False, True])

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from tests.compiler.test_every_function import DATA, PLACES, PUBLISHED, TESTED, calls_of, named_in
+from tests.support.scripts import output_of
 
 HEAD = """
 import sys
@@ -20,9 +21,7 @@ x = ad.from_numpy(np.ones((4, 4), np.float32))
 
 
 def run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", HEAD + program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output_of(HEAD + program, strict=False)
 
 
 @pytest.mark.parametrize("function", ["F.linear(x, x).tanh()", "F.interpolate(x[None], 8)", "F.gelu(x) @ ad.eye(4)"])

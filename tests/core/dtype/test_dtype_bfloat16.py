@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import output_of
 
 import adjoint as ad
 import adjoint.nn.functional
@@ -19,20 +18,13 @@ import adjoint.nn.functional
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 
-def run(program: str) -> str:
-    """What a program prints, in a process of its own."""
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
-
-
 def test_the_name_loads_nothing() -> None:
-    said = run("import sys, adjoint as ad; print(ad.bfloat16, ad.bfloat16.itemsize, 'ml_dtypes' in sys.modules)")
+    said = output_of("import sys, adjoint as ad; print(ad.bfloat16, ad.bfloat16.itemsize, 'ml_dtypes' in sys.modules)")
     assert said == "adjoint.bfloat16 2 False"
 
 
 def test_tensors_without_the_package_are_a_clear_error() -> None:
-    said = run(
+    said = output_of(
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import adjoint as ad\n"
         "assert ad.bfloat16 != ad.float16 and {ad.bfloat16: 1}[ad.bfloat16] == 1\n"
@@ -43,7 +35,7 @@ def test_tensors_without_the_package_are_a_clear_error() -> None:
 
 
 def test_an_array_from_elsewhere_is_the_first() -> None:
-    said = run(
+    said = output_of(
         "import numpy as np, ml_dtypes, adjoint as ad\n"
         "x = ad.tensor(np.array([1.0, 3.0], ml_dtypes.bfloat16), requires_grad=True)\n"
         "y = (x / 3).sum(); y.backward(); print(y.item(), x.grad.dtype, x.dtype == np.dtype(ml_dtypes.bfloat16))"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 import adjoint.nn.functional
@@ -133,9 +133,7 @@ def test_what_is_not_there_is_not_switched_on() -> None:
 def test_each_thread_has_its_own() -> None:
     seen = []
     with ad.autocast("cpu"):
-        thread = threading.Thread(target=lambda: seen.append((ad.ones(2, 2) @ ad.ones(2, 2)).dtype))
-        thread.start()
-        thread.join()
+        in_another_thread(lambda: seen.append((ad.ones(2, 2) @ ad.ones(2, 2)).dtype))
     assert seen == [ad.float32]
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
-import threading
 import zlib
 from typing import Any
 
@@ -15,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.scripts import output_of
+from tests.support.threads import in_threads
 
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.random.generator_state import TORCH_STATE
@@ -359,17 +357,12 @@ class TestStates:
             for _ in range(200):
                 samples.extend(generator.random(7, "int32").tolist())
 
-        threads = [threading.Thread(target=draw) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(lambda _: draw(), 4)
         assert sorted(samples) == sorted(alone.random(4 * 200 * 7, "int32").tolist())
 
     def test_importing_does_not_load_numpy_random(self) -> None:
         program = "import sys, adjoint.core.random.generator; sys.exit('numpy.random' in sys.modules)"
-        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-        subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **path})
+        output_of(program)
 
     def test_repr(self) -> None:
         assert repr(Generator().manual_seed(4)) == "Generator(device='cpu', initial_seed=4)"

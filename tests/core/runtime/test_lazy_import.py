@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.support.scripts import run, start
+from tests.support.scripts import output_of, run, start
 
-import adjoint as ad
 from adjoint import nn, optim
 from adjoint.nn import functional, utils
 
 
 def loaded(program: str) -> list[str]:
     """The modules of the package that `program` imports in a new interpreter."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
-    command = [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return [name for name in done.stdout.split() if name.startswith("adjoint.")]
+    names = output_of(f"{program}\nimport sys\nprint(*sys.modules)").split()
+    return [name for name in names if name.startswith("adjoint.")]
 
 
 def test_nn_loads_what_is_used() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
+from tests.support.scripts import output_of
 
 from adjoint.core.runtime.slot import SLOTS, Slot
 
@@ -70,5 +69,4 @@ def test_importing_the_package_fills_the_slots() -> None:
         "from adjoint.core.runtime.slot import SLOTS\n"
         "print([(s.name, s.call.__module__) for s in SLOTS if s.default is None or s.is_filled()])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert dict(eval(done.stdout)) == FILLED_ON_IMPORT
+    assert dict(eval(output_of(program))) == FILLED_ON_IMPORT

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import output_of
 
 import adjoint as ad
 from adjoint.core.runtime import threads
@@ -76,9 +76,7 @@ def test_the_cores_on_which_the_process_may_run() -> None:
     program = (
         "import os, adjoint as ad; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(ad.get_num_threads())"
     )
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n"
+    assert output_of(program) == "1"
     assert 1 <= ad.get_num_threads() <= len(os.sched_getaffinity(0))
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from tests.support.scripts import output_of
 
 
 def run(program: str) -> str:
     """What the program prints: it runs in a process of its own, since public functions are replaced from then on."""
     lead = "import adjoint as ad\nimport adjoint.nn.functional as F\nfrom adjoint import nn\n"
-    done = subprocess.run(
-        [sys.executable, "-c", lead + textwrap.dedent(program)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return output_of(lead + textwrap.dedent(program))
 
 
 SUB = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from adjoint.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from tests.support.checks import collector_off
+from tests.support.threads import in_another_thread
 
 import adjoint as ad
 from adjoint.autograd import forward_ad, grad
@@ -326,9 +326,7 @@ def test_levels_belong_to_their_thread() -> None:
             with dual_level():
                 seen.append(tangent_of(make_dual(d, ad.zeros(2)) * 2))
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        in_another_thread(other)
         assert tangent_of(d * 2) is not None
     assert seen[0] is None
     assert seen[1].tolist() == [0.0, 0.0]

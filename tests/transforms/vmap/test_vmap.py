@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import namedtuple
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.checks import raises
+from tests.support.threads import in_threads
 
 import adjoint as ad
 from adjoint import func
@@ -304,11 +304,7 @@ def test_threads() -> None:
         slopes = ad.vmap(func.grad(lambda x: (x @ w).sin().sum()))
         found.extend(slopes(ad.tensor(X)).detach().numpy() for _ in range(20))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: work(), 4)
     assert len(found) == 80
     for slopes in found:
         np.testing.assert_array_equal(slopes, expected)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.threads import in_threads
 
 pytest.importorskip("llvmlite")
 
@@ -221,10 +221,6 @@ def test_threads_that_draw_eagerly_and_natively_share_the_stream() -> None:
     generator, drawn = Generator().manual_seed(3), []
     draw = Drawing(plan, (101,), host())
     ways = [lambda: draw(generator), lambda: generator.uniform((101,), F32)]
-    threads = [threading.Thread(target=lambda w=way: drawn.extend(w() for _ in range(100))) for way in ways]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda i: drawn.extend(ways[i]() for _ in range(100)), 2)
     expected = Generator().manual_seed(3).uniform((200, 101), F32)
     assert sorted(a.tobytes() for a in drawn) == sorted(row.tobytes() for row in expected)

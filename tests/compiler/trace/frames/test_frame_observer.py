@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.threads import in_threads
 from tests.support.watched_steps import Refused, refuse, seen, watched
 
 import adjoint as ad
@@ -124,11 +125,7 @@ def test_two_threads_each_with_a_witness() -> None:
 
         found[i] = seen((first, second)[i])[0]
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(run, 2)
     assert {"global 'reads_scale'", "global 'scale'"} <= found[0]
     assert "global 'Net'" in found[1]
     assert "global 'scale'" not in found[1]

@@ -11,19 +11,17 @@ import logging
 import os
 import random
 import secrets
-import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.scripts import output_of
 from tests.support.watched_steps import Refused, refuse, watched
 
-import adjoint as ad
 from adjoint.compiler.trace.frames import FrameObserver
 
 logger = logging.getLogger(__name__)
@@ -162,10 +160,7 @@ print(*found, sep="\\n")
 
 
 def test_modules_imported_after_the_compiler_are_known_too() -> None:
-    variables = {**os.environ, "PYTHONPATH": str(Path(ad.__file__).parents[1])}
-    command = [sys.executable, "-c", LATER]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
+    assert output_of(LATER).splitlines() == [
         "the step '<lambda>' calls logging.warning(), which writes to a log",
         "the step '<lambda>' calls uuid.uuid4(), which makes an identifier that is new each time",
     ]
