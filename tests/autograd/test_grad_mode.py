@@ -13,6 +13,8 @@ from tests.support.threads import in_another_thread
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
 
+pytestmark = pytest.mark.claim("4.19")
+
 
 @pytest.fixture(autouse=True)
 def _modes_are_put_back() -> Iterator[None]:
@@ -31,7 +33,6 @@ def recorded() -> bool:
     return answers.pop()
 
 
-@pytest.mark.claim("4.19")
 def test_contexts() -> None:
     assert recorded()
     with ad.no_grad():
@@ -45,7 +46,6 @@ def test_contexts() -> None:
     assert recorded()
 
 
-@pytest.mark.claim("4.19")
 def test_decorators() -> None:
     @ad.no_grad()
     def hidden(x: int, *, y: int = 2) -> tuple[bool, int]:
@@ -68,7 +68,6 @@ def test_decorators() -> None:
         assert not recorded()
 
 
-@pytest.mark.claim("4.19")
 def test_set_grad_enabled() -> None:
     with ad.set_grad_enabled(False):
         assert not recorded()
@@ -94,7 +93,6 @@ def test_set_grad_enabled() -> None:
     assert not hidden()
 
 
-@pytest.mark.claim("4.19")
 def test_exceptions() -> None:
     for block in (ad.no_grad(), ad.enable_grad(), ad.set_grad_enabled(False)):
         with pytest.raises(KeyError), block:
@@ -107,7 +105,6 @@ def test_exceptions() -> None:
     raises(KeyError, None, fail)
 
 
-@pytest.mark.claim("4.19")
 def test_recursion() -> None:
     @ad.no_grad()
     def count(n: int) -> int:
@@ -121,7 +118,6 @@ def test_recursion() -> None:
     assert recorded()
 
 
-@pytest.mark.claim("4.19")
 def test_a_suspended_generator_keeps_its_mode_to_itself() -> None:
     seen: list[Any] = []
 
@@ -150,7 +146,6 @@ def test_a_suspended_generator_keeps_its_mode_to_itself() -> None:
     assert seen == [False, False, False]
 
 
-@pytest.mark.claim("4.19")
 def test_closing_a_generator() -> None:
     seen: list[bool] = []
 
@@ -171,7 +166,6 @@ def test_closing_a_generator() -> None:
     assert list(generate()) == [1, 2]
 
 
-@pytest.mark.claim("4.19")
 def test_an_exception_in_a_generator_reaches_the_caller() -> None:
     @ad.no_grad()
     def generate() -> Iterator[int]:
@@ -183,7 +177,6 @@ def test_an_exception_in_a_generator_reaches_the_caller() -> None:
     raises(KeyError, "inside", lambda: next(steps))
 
 
-@pytest.mark.claim("4.19")
 def test_with_inside_a_generator_is_the_users_own() -> None:
     def generate() -> Iterator[bool]:
         with ad.no_grad():
@@ -193,7 +186,6 @@ def test_with_inside_a_generator_is_the_users_own() -> None:
         assert list(generate()) == [False]
 
 
-@pytest.mark.claim("4.19")
 def test_classes() -> None:
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
 
@@ -212,7 +204,6 @@ def test_classes() -> None:
     assert table.thrice(x).requires_grad  # only the making of it
 
 
-@pytest.mark.claim("4.19")
 def test_threads() -> None:
     seen: dict[str, bool] = {}
 
@@ -225,7 +216,6 @@ def test_threads() -> None:
     assert seen == {"other": True, "this": False}
 
 
-@pytest.mark.claim("4.19")
 def test_backward_under_no_grad() -> None:
     x = ad.ones(2, requires_grad=True)
     y = (x * x).sum()
@@ -235,7 +225,6 @@ def test_backward_under_no_grad() -> None:
     assert x.grad is not None
 
 
-@pytest.mark.claim("4.19")
 def test_a_switch_within_a_block_ends_with_the_block() -> None:
     with ad.no_grad():
         ad.set_grad_enabled(True)
@@ -251,7 +240,6 @@ def test_a_switch_within_a_block_ends_with_the_block() -> None:
     ad.set_grad_enabled(True)
 
 
-@pytest.mark.claim("4.19")
 def test_coroutines_have_the_mode_only_while_they_run() -> None:
     seen: list[tuple[str, bool]] = []
 
@@ -275,7 +263,6 @@ def test_coroutines_have_the_mode_only_while_they_run() -> None:
     assert {on for name, on in seen if name != "loud"} == {False}
 
 
-@pytest.mark.claim("4.19")
 def test_asynchronous_generators() -> None:
     seen: list[Any] = []
 
@@ -307,7 +294,6 @@ def test_asynchronous_generators() -> None:
     assert seen == [False, False, False, False, False, "told", False, False]
 
 
-@pytest.mark.claim("4.19")
 def test_numpy_where_nothing_is_recorded() -> None:
     x = ad.ones(2, requires_grad=True)
     raises(RuntimeError, r"Can't call numpy\(\) on Tensor that requires grad", x.numpy)
@@ -315,7 +301,6 @@ def test_numpy_where_nothing_is_recorded() -> None:
         assert x.numpy().tolist() == [1.0, 1.0]
 
 
-@pytest.mark.claim("4.19")
 def test_multithreading_is_a_setting_and_no_more() -> None:
     assert ad.autograd.is_multithreading_enabled()
     with ad.autograd.set_multithreading_enabled(False):
@@ -325,7 +310,6 @@ def test_multithreading_is_a_setting_and_no_more() -> None:
     assert ad.autograd.is_multithreading_enabled()
 
 
-@pytest.mark.claim("4.19")
 def test_what_the_switch_takes() -> None:
     with pytest.raises(TypeError, match="must be bool, not str"):
         ad.set_grad_enabled("no")  # type: ignore[arg-type]
@@ -336,7 +320,6 @@ def test_what_the_switch_takes() -> None:
         assert not recorded()
 
 
-@pytest.mark.claim("4.19")
 def test_names() -> None:
     from adjoint.autograd import grad_mode
 

@@ -12,6 +12,8 @@ from tests.support.threads import in_another_thread
 import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
 
+pytestmark = pytest.mark.claim("4.19")
+
 CREATIONS: list[Callable[[Any], Any]] = [
     lambda lib: lib.ones(2),
     lambda lib: lib.rand(2),
@@ -26,7 +28,6 @@ CREATIONS: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.claim("4.19")
 def test_contexts_and_decorators() -> None:
     before = nondefault.count
     assert not ad.is_inference_mode_enabled()
@@ -56,7 +57,6 @@ def test_contexts_and_decorators() -> None:
     assert nondefault.count == before
 
 
-@pytest.mark.claim("4.19")
 def test_inference_mode_is_per_thread() -> None:
     seen: list[bool] = []
     with ad.inference_mode():
@@ -64,7 +64,6 @@ def test_inference_mode_is_per_thread() -> None:
     assert seen == [False]
 
 
-@pytest.mark.claim("4.19")
 @pytest.mark.parametrize("make", CREATIONS)
 def test_what_is_made_there(make: Callable[[Any], Any]) -> None:
     torch = pytest.importorskip("torch")
@@ -113,7 +112,6 @@ PHRASES = (
 )
 
 
-@pytest.mark.claim("4.19")
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -> None:
     torch = pytest.importorskip("torch")
@@ -129,7 +127,6 @@ def test_what_is_refused_outside(attempt: Callable[[Any, Any, Any], Any]) -> Non
     assert ours == theirs
 
 
-@pytest.mark.claim("4.19")
 def test_an_inference_leaf_collects_its_gradient() -> None:
     with ad.inference_mode():
         c = ad.ones(3, requires_grad=True)
@@ -138,7 +135,6 @@ def test_an_inference_leaf_collects_its_gradient() -> None:
     assert c.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.claim("4.19")
 def test_views_of_normal_tensors() -> None:
     s = ad.ones(2, 3, requires_grad=True)
     a = s.clone()
@@ -154,7 +150,6 @@ def test_views_of_normal_tensors() -> None:
         raises(RuntimeError, "created in inference mode and its base or another view", use)
 
 
-@pytest.mark.claim("4.19")
 def test_a_write_in_inference_mode_counts_for_backward() -> None:
     s = ad.ones(3, requires_grad=True)
     a = s.clone()
@@ -165,7 +160,6 @@ def test_a_write_in_inference_mode_counts_for_backward() -> None:
     raises(RuntimeError, "modified by an inplace operation", out.sum().backward)
 
 
-@pytest.mark.claim("4.19")
 def test_a_function_cannot_save_them_either() -> None:
     class Scale(ad.autograd.Function):
         @staticmethod
@@ -184,7 +178,6 @@ def test_a_function_cannot_save_them_either() -> None:
         Scale.apply(ad.ones(3, requires_grad=True), c)
 
 
-@pytest.mark.claim("4.19")
 def test_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> None:
     def step(x: Any) -> Any:
         y = x * 2
@@ -199,7 +192,6 @@ def test_a_compiled_step_in_inference_mode_gives_the_eager_numbers() -> None:
         assert ad.compile(step)(x).tolist() == step(x).tolist() == [6.0, 3.0, 3.0]
 
 
-@pytest.mark.claim("4.19")
 def test_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
     x = ad.ones(3, requires_grad=True)
     base: Any = x * 1

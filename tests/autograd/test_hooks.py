@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import raises
+from tests.support.checks import leaf, raises
 
 import adjoint as ad
 from adjoint.core.graph.hooks import RemovableHandle
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
 def test_a_hook_sees_and_replaces_the_gradient() -> None:

@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import raises
+from tests.support.checks import leaf, raises
 from tests.support.oracle import same
 
 import adjoint as ad
 import adjoint.nn.functional as F
-
-
-def leaf(values: Any, dtype: Any = ad.float64) -> Any:
-    return ad.tensor(values, dtype=dtype, requires_grad=True)
 
 
 def slopes(f: Callable[..., Any], *points: Any) -> list[Any]:

@@ -10,6 +10,8 @@ from tests.support.threads import SMALL_STACK_BYTES, in_another_thread
 
 import adjoint as ad
 
+pytestmark = pytest.mark.claim("P22")
+
 DEPTHS = [200_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
 
 
@@ -26,7 +28,6 @@ def links(kind: str) -> tuple[int, Callable[[Any], Any]]:
     }[kind]
 
 
-@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("kind", ["sums", "diamonds", "views", "slices", "in place", "saved", "pieces"])
 def test_chains(kind: str, depth: int) -> None:
@@ -44,7 +45,6 @@ def test_chains(kind: str, depth: int) -> None:
     in_another_thread(work, SMALL_STACK_BYTES)
 
 
-@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_double_backward(depth: int) -> None:
     def work() -> None:
@@ -59,7 +59,6 @@ def test_double_backward(depth: int) -> None:
     in_another_thread(work, SMALL_STACK_BYTES)
 
 
-@pytest.mark.claim("P22")
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_dropped_without_backward(depth: int) -> None:
     def work() -> None:
@@ -71,7 +70,6 @@ def test_dropped_without_backward(depth: int) -> None:
     in_another_thread(work, SMALL_STACK_BYTES)
 
 
-@pytest.mark.claim("P22")
 def test_each_node_runs_once() -> None:
     x = ad.tensor(1.0, dtype=ad.float64, requires_grad=True)
     y, runs = x * 1.0, []

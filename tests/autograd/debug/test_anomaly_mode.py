@@ -15,6 +15,8 @@ import adjoint as ad
 from adjoint.autograd import Function, anomaly_mode, detect_anomaly, set_detect_anomaly
 from adjoint.core.runtime.mode import nondefault
 
+pytestmark = pytest.mark.claim("U9")
+
 
 @pytest.fixture(autouse=True)
 def _modes_are_put_back() -> Iterator[None]:
@@ -42,7 +44,6 @@ class NanBackward(Function):
         return (bad, grads[0], None) if ctx.place == 0 else (grads[0], bad, None)
 
 
-@pytest.mark.claim("U9")
 def test_the_first_nan_forward() -> None:
     x = ad.tensor([-1.0, 0.5, 4.0], requires_grad=True)
     with detecting():
@@ -55,7 +56,6 @@ def test_the_first_nan_forward() -> None:
     assert "x of shape [3], from -2 to 8" in message
 
 
-@pytest.mark.claim("U9")
 def test_the_infinity_before_it() -> None:
     x = ad.tensor([0.0, 1.0])
     with detecting():
@@ -68,7 +68,6 @@ def test_the_infinity_before_it() -> None:
     assert "of x of shape [2], from 0 to 1." in str(error.value)
 
 
-@pytest.mark.claim("U9")
 def test_a_nan_that_was_given_is_nobodys_fault() -> None:
     with detecting():
         x = ad.tensor([1.0, float("nan")])
@@ -78,7 +77,6 @@ def test_a_nan_that_was_given_is_nobodys_fault() -> None:
         assert ad.where(ad.tensor([True]), ad.tensor([float("nan")]), 0.0).isnan().item()
 
 
-@pytest.mark.claim("U9")
 def test_writes_in_place_and_functions_are_seen_too() -> None:
     class Made(Function):
         @staticmethod
@@ -91,7 +89,6 @@ def test_writes_in_place_and_functions_are_seen_too() -> None:
         raises(RuntimeError, "Made made the first NaN", lambda: Made.apply(ad.ones(2)))
 
 
-@pytest.mark.claim("U9")
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_a_nan_in_backward(place: int, create_graph: bool) -> None:
@@ -110,7 +107,6 @@ def test_a_nan_in_backward(place: int, create_graph: bool) -> None:
     assert error.value.__notes__[0].startswith(f"in the backward of NanBackwardBackward, recorded at {__file__}:")
 
 
-@pytest.mark.claim("U9")
 def test_torch_names_the_same_output() -> None:
     torch = pytest.importorskip("torch")
     told = []
@@ -127,7 +123,6 @@ def test_torch_names_the_same_output() -> None:
     assert told[0] == told[1]
 
 
-@pytest.mark.claim("U9")
 def test_without_the_forward_pass_the_line_is_known_all_the_same() -> None:
     x = ad.ones(2, requires_grad=True)
     out = NanBackward.apply(x, x, 0)
@@ -140,7 +135,6 @@ def test_without_the_forward_pass_the_line_is_known_all_the_same() -> None:
     assert f"It was recorded at {__file__}:" in str(told[0].message)
 
 
-@pytest.mark.claim("U9")
 def test_check_nan_off() -> None:
     x = ad.zeros(2, requires_grad=True)
     with detecting(check_nan=False):
@@ -153,7 +147,6 @@ def test_check_nan_off() -> None:
     assert x.grad.isnan().all()
 
 
-@pytest.mark.claim("U9")
 def test_other_errors_are_told_with_the_forward_call() -> None:
     a = ad.randn(5, requires_grad=True)
     d = a + 1
@@ -167,7 +160,6 @@ def test_other_errors_are_told_with_the_forward_call() -> None:
         e.sum().backward()
 
 
-@pytest.mark.claim("U9")
 def test_where_warnings_are_errors_the_error_itself_arrives(capsys: pytest.CaptureFixture[str]) -> None:
     x = ad.ones(2, requires_grad=True)
     out = NanBackward.apply(x, x, 0)
@@ -178,7 +170,6 @@ def test_where_warnings_are_errors_the_error_itself_arrives(capsys: pytest.Captu
     assert "Error detected in NanBackwardBackward" in capsys.readouterr().err
 
 
-@pytest.mark.claim("U9")
 def test_a_node_made_in_backward_names_the_one_that_made_it() -> None:
     class Outer(Function):
         @staticmethod
@@ -203,7 +194,6 @@ def test_a_node_made_in_backward_names_the_one_that_made_it() -> None:
     assert "Outer.apply(x)" in str(told[1].message)
 
 
-@pytest.mark.claim("U9")
 def test_what_is_remembered_forms_no_cycle() -> None:
 
     x = ad.ones(2, requires_grad=True)
@@ -216,7 +206,6 @@ def test_what_is_remembered_forms_no_cycle() -> None:
         assert gone() is None
 
 
-@pytest.mark.claim("U9")
 def test_switches() -> None:
     with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"):
         block = detect_anomaly()
@@ -232,7 +221,6 @@ def test_switches() -> None:
     assert ad.autograd.anomaly_mode is anomaly_mode
 
 
-@pytest.mark.claim("U9")
 def test_per_thread() -> None:
     seen: list[bool] = []
     with detecting():
@@ -240,7 +228,6 @@ def test_per_thread() -> None:
     assert seen == [False]
 
 
-@pytest.mark.claim("U9")
 def test_gradients_stay_the_same() -> None:
     x = ad.randn(4, 3, requires_grad=True)
 
@@ -254,7 +241,6 @@ def test_gradients_stay_the_same() -> None:
     assert ad.allclose(found, expected)
 
 
-@pytest.mark.claim("U9")
 def test_a_step_that_is_traced_is_not_looked_at() -> None:
     pytest.importorskip("llvmlite")
 

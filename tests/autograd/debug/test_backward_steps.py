@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from tests.support.checks import function
 
 import adjoint as ad
-from adjoint.autograd import Function, backward_steps
+from adjoint.autograd import backward_steps
+
+pytestmark = pytest.mark.claim("U20")
 
 
-@pytest.mark.claim("U20")
 def test_every_node_queue_count_and_gradient() -> None:
     x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
     a = x * 3.0
@@ -33,17 +33,8 @@ def test_every_node_queue_count_and_gradient() -> None:
     assert by_steps == x.grad.tolist()
 
 
-@pytest.mark.claim("U20")
 def test_a_node_with_several_outputs_and_a_gradient_of_ones_own() -> None:
-    class Parts(Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x * 2, x * 3
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return grads[0] * 2 + grads[1] * 3
-
+    Parts = function(lambda ctx, x: (x * 2, x * 3), lambda ctx, *grads: grads[0] * 2 + grads[1] * 3, "Parts")
     x = ad.ones(2, requires_grad=True)
     first, second = Parts.apply(x)
     steps = list(backward_steps(first * 1.0 + second * 1.0, ad.full((2,), 2.0)))
@@ -53,7 +44,6 @@ def test_a_node_with_several_outputs_and_a_gradient_of_ones_own() -> None:
     assert x.grad.tolist() == [10.0, 10.0]
 
 
-@pytest.mark.claim("U20")
 def test_frees_as_backward_does() -> None:
     x = ad.ones(2, requires_grad=True)
     loss = x.exp().sum()

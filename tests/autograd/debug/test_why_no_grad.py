@@ -10,6 +10,8 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.autograd import why_no_grad
 
+pytestmark = pytest.mark.claim("U29")
+
 
 def here(offset: int = 0) -> str:
     """`file:line` of the caller, some lines on."""
@@ -23,7 +25,6 @@ def x() -> Any:
     return ad.ones(3, requires_grad=True)
 
 
-@pytest.mark.claim("U29")
 def test_detached(x: Any) -> None:
     y, line = (x * 2).detach(), here()
     assert why_no_grad(y) == f"Its history was cut off by detach() at {line}."
@@ -35,7 +36,6 @@ def test_detached(x: Any) -> None:
     assert repr(why_no_grad(w)) == str(why_no_grad(w))
 
 
-@pytest.mark.claim("U29")
 def test_not_recorded(x: Any) -> None:
     with ad.no_grad():
         line = here(-1)
@@ -61,14 +61,12 @@ def test_not_recorded(x: Any) -> None:
     assert f"under set_grad_enabled(False) at {line}" in why_no_grad(y)
 
 
-@pytest.mark.claim("U29")
 def test_cannot_have_one(x: Any) -> None:
     assert "adjoint.int64: only floating" in why_no_grad(x.argmax())
     assert "only floating" in why_no_grad(x > 0)
     assert "nobody asked for its gradient" in why_no_grad(ad.ones(2))
 
 
-@pytest.mark.claim("U29")
 def test_frozen() -> None:
     layer = nn.Linear(2, 2)
     layer.weight.requires_grad_(False)
@@ -79,7 +77,6 @@ def test_frozen() -> None:
     assert "this Parameter is frozen" in why_no_grad(nn.Parameter(ad.ones(1), requires_grad=False))
 
 
-@pytest.mark.claim("U29")
 def test_not_kept(x: Any) -> None:
     y, line = x * 2, here()
     assert f"made by MulBackward0, recorded at {line}" in why_no_grad(y)
@@ -88,7 +85,6 @@ def test_not_kept(x: Any) -> None:
     assert why_no_grad(y) == "No backward() has run since it began to require grad."
 
 
-@pytest.mark.claim("U29")
 def test_backward_has_not_run(x: Any) -> None:
     loss = (x * x).sum()
     assert why_no_grad(x) == "No backward() has run since it began to require grad."
@@ -96,7 +92,6 @@ def test_backward_has_not_run(x: Any) -> None:
     assert why_no_grad(x) == "It has a gradient: .grad has shape [3]."
 
 
-@pytest.mark.claim("U29")
 def test_cleared_since(x: Any) -> None:
     loss, line = (x * x).sum(), here()
     loss.backward()
@@ -105,7 +100,6 @@ def test_cleared_since(x: Any) -> None:
     assert "cleared since" in why_no_grad(x)
 
 
-@pytest.mark.claim("U29")
 def test_not_among_the_inputs(x: Any) -> None:
     y = ad.ones(3, requires_grad=True)
     loss = (x * y).sum()
@@ -113,14 +107,12 @@ def test_not_among_the_inputs(x: Any) -> None:
     assert "certain inputs alone" in why_no_grad(x)
 
 
-@pytest.mark.claim("U29")
 def test_never_used(x: Any) -> None:
     loss = ad.ones(3, requires_grad=True).sum()
     loss.backward()
     assert "no graph that is still alive uses it" in why_no_grad(x)
 
 
-@pytest.mark.claim("U29")
 def test_used_in_a_branch_that_leads_elsewhere(x: Any) -> None:
     h, used = x * 2, here()
     top, end = h.exp().sum(), here()
@@ -135,7 +127,6 @@ def test_used_in_a_branch_that_leads_elsewhere(x: Any) -> None:
     assert top.requires_grad
 
 
-@pytest.mark.claim("U29")
 def test_a_retained_result_that_was_not_reached(x: Any) -> None:
     y = x * 2
     y.retain_grad()
@@ -146,7 +137,6 @@ def test_a_retained_result_that_was_not_reached(x: Any) -> None:
     assert z.requires_grad
 
 
-@pytest.mark.claim("U29")
 def test_a_graph_that_is_gone(x: Any) -> None:
     used, line = x * 2, here()
     ad.ones(3, requires_grad=True).sum().backward()

@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import collector_off, raises
+from tests.support.checks import collector_off, leaf, raises
 
 import adjoint as ad
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
 @pytest.mark.claim("4.11")

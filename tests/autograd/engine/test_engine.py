@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.checks import raises
+from tests.support.checks import leaf, raises
 
 import adjoint as ad
 from adjoint.autograd import backward_steps, dependencies
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
 def names(root: Any) -> list[str]:
@@ -407,154 +403,135 @@ def test_ready_nodes_run_newest_first() -> None:
 # What PyTorch does, checked against PyTorch: each program is run by both libraries.
 
 
-def both(program: Callable[[Any, Any], Any]) -> None:
-    torch = pytest.importorskip("torch")
-    ours, theirs = program(ad, ad.tensor), program(torch, torch.tensor)
-    assert len(ours) == len(theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        if b is None or isinstance(b, (bool, int, str, tuple)):
-            assert a == b
-        else:
-            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
+def both(program: Callable[[Any, Any], Any]) -> Callable[[], None]:
+    """Make of a program a test: it gives with Adjoint what it gives with PyTorch."""
+
+    def test() -> None:
+        torch = pytest.importorskip("torch")
+        ours, theirs = program(ad, ad.tensor), program(torch, torch.tensor)
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            if b is None or isinstance(b, (bool, int, str, tuple)):
+                assert a == b
+            else:
+                np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+    return test
 
 
-def test_grad_of_an_intermediate_which_is_also_a_target() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
-        y = lib.exp(x)
-        z = (y * y * x).sum()
-        return (*lib.autograd.grad(z, [y, x], retain_graph=True), *lib.autograd.grad(z, [x]), x.grad)
-
-    both(program)
+@both
+def test_grad_of_an_intermediate_which_is_also_a_target(lib: Any, tensor: Any) -> Any:
+    x = tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
+    y = lib.exp(x)
+    z = (y * y * x).sum()
+    return (*lib.autograd.grad(z, [y, x], retain_graph=True), *lib.autograd.grad(z, [x]), x.grad)
 
 
-def test_grad_of_a_root_which_is_a_leaf() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        y = x * 3
-        found = [*lib.autograd.grad(x, x), *lib.autograd.grad([x, x], x), *lib.autograd.grad([y, x], [x, y])]
-        x.backward()
-        return (*found, x.grad)
-
-    both(program)
+@both
+def test_grad_of_a_root_which_is_a_leaf(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    y = x * 3
+    found = [*lib.autograd.grad(x, x), *lib.autograd.grad([x, x], x), *lib.autograd.grad([y, x], [x, y])]
+    x.backward()
+    return (*found, x.grad)
 
 
-def test_a_root_twice() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        y = x * x
-        lib.autograd.backward([y, y], [None, tensor(5.0, dtype=lib.float64)])
-        return (x.grad,)
-
-    both(program)
+@both
+def test_a_root_twice(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    y = x * x
+    lib.autograd.backward([y, y], [None, tensor(5.0, dtype=lib.float64)])
+    return (x.grad,)
 
 
-def test_a_root_below_another() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        y = x * x
-        z = lib.exp(y)
-        return lib.autograd.grad([y, z], [x, y])
-
-    both(program)
+@both
+def test_a_root_below_another(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    y = x * x
+    z = lib.exp(y)
+    return lib.autograd.grad([y, z], [x, y])
 
 
-def test_unused_inputs() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x, u = (tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
-        y = (x * x).sum()
-        return (
-            *lib.autograd.grad(y, [x, u], retain_graph=True, allow_unused=True),
-            *lib.autograd.grad(y, [u, x], retain_graph=True, materialize_grads=True),
-        )
-
-    both(program)
+@both
+def test_unused_inputs(lib: Any, tensor: Any) -> Any:
+    x, u = (tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
+    y = (x * x).sum()
+    return (
+        *lib.autograd.grad(y, [x, u], retain_graph=True, allow_unused=True),
+        *lib.autograd.grad(y, [u, x], retain_graph=True, materialize_grads=True),
+    )
 
 
 @pytest.mark.claim("1.28")
-def test_third_derivative() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        found, y = [], x**3
-        for _ in range(3):
-            (y,) = lib.autograd.grad(y, x, create_graph=True)
-            found.append(y)
-        return (*found, found[-1].requires_grad)
-
-    both(program)
+@both
+def test_third_derivative(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    found, y = [], x**3
+    for _ in range(3):
+        (y,) = lib.autograd.grad(y, x, create_graph=True)
+        found.append(y)
+    return (*found, found[-1].requires_grad)
 
 
-def test_third_derivatives_of_a_mixed_graph() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor([0.3, 0.7], dtype=lib.float64, requires_grad=True)
-        w = tensor([[0.2, -0.4], [1.5, 0.3]], dtype=lib.float64, requires_grad=True)
-        found = []
-        y = (lib.sin(x @ w) * lib.exp(x).sum() / (1.0 + x * x)).sum()
-        for _ in range(3):
-            gx, gw = lib.autograd.grad(y, [x, w], create_graph=True)
-            found += [gx, gw]
-            y = (gx * gx).sum() + (gw * gw).sum()
-        return found
-
-    both(program)
+@both
+def test_third_derivatives_of_a_mixed_graph(lib: Any, tensor: Any) -> Any:
+    x = tensor([0.3, 0.7], dtype=lib.float64, requires_grad=True)
+    w = tensor([[0.2, -0.4], [1.5, 0.3]], dtype=lib.float64, requires_grad=True)
+    found = []
+    y = (lib.sin(x @ w) * lib.exp(x).sum() / (1.0 + x * x)).sum()
+    for _ in range(3):
+        gx, gw = lib.autograd.grad(y, [x, w], create_graph=True)
+        found += [gx, gw]
+        y = (gx * gx).sum() + (gw * gw).sum()
+    return found
 
 
-def test_backward_with_create_graph() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        y = x**3
+@both
+def test_backward_with_create_graph(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    y = x**3
+    (g,) = lib.autograd.grad(y, x, create_graph=True)
+    penalty = y + g * g
+    penalty.backward()
+    return (x.grad, x.grad.requires_grad)
+
+
+@both
+def test_create_graph_under_no_grad(lib: Any, tensor: Any) -> Any:
+    x = tensor(2.0, dtype=lib.float64, requires_grad=True)
+    y = x**3
+    with lib.no_grad():
         (g,) = lib.autograd.grad(y, x, create_graph=True)
-        penalty = y + g * g
-        penalty.backward()
-        return (x.grad, x.grad.requires_grad)
-
-    both(program)
+    return (g, g.requires_grad)
 
 
-def test_create_graph_under_no_grad() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor(2.0, dtype=lib.float64, requires_grad=True)
-        y = x**3
-        with lib.no_grad():
-            (g,) = lib.autograd.grad(y, x, create_graph=True)
-        return (g, g.requires_grad)
-
-    both(program)
-
-
-def test_backward_into_inputs_only() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x, w = (tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
-        y = x * w
-        y.retain_grad()
-        z = (y * y).sum()
-        z.backward(inputs=[w], retain_graph=True)
-        found = [x.grad, w.grad.clone()]
-        z.backward(inputs=[w, y])
-        return (*found, x.grad, w.grad, y.grad)
-
-    both(program)
+@both
+def test_backward_into_inputs_only(lib: Any, tensor: Any) -> Any:
+    x, w = (tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True) for _ in range(2))
+    y = x * w
+    y.retain_grad()
+    z = (y * y).sum()
+    z.backward(inputs=[w], retain_graph=True)
+    found = [x.grad, w.grad.clone()]
+    z.backward(inputs=[w, y])
+    return (*found, x.grad, w.grad, y.grad)
 
 
-def test_grad_outputs() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
-        v = tensor([3.0, 5.0], dtype=lib.float64, requires_grad=True)
-        (g,) = lib.autograd.grad(x * x, x, v, create_graph=True)
-        return (g, *lib.autograd.grad(g.sum(), [x, v]))
-
-    both(program)
+@both
+def test_grad_outputs(lib: Any, tensor: Any) -> Any:
+    x = tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
+    v = tensor([3.0, 5.0], dtype=lib.float64, requires_grad=True)
+    (g,) = lib.autograd.grad(x * x, x, v, create_graph=True)
+    return (g, *lib.autograd.grad(g.sum(), [x, v]))
 
 
 @pytest.mark.claim("1.23")
-def test_gradient_takes_the_type_of_its_leaf() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        x = tensor([1.0, 2.0], dtype=lib.float32, requires_grad=True)
-        s = tensor(3.0, dtype=lib.float64, requires_grad=True)
-        ((x.to(lib.float64) * 2.0).sum() + (x * s).sum()).backward()
-        return (x.grad, s.grad, str(x.grad.dtype).split(".")[-1], str(s.grad.dtype).split(".")[-1])
-
-    both(program)
+@both
+def test_gradient_takes_the_type_of_its_leaf(lib: Any, tensor: Any) -> Any:
+    x = tensor([1.0, 2.0], dtype=lib.float32, requires_grad=True)
+    s = tensor(3.0, dtype=lib.float64, requires_grad=True)
+    ((x.to(lib.float64) * 2.0).sum() + (x * s).sum()).backward()
+    return (x.grad, s.grad, str(x.grad.dtype).split(".")[-1], str(s.grad.dtype).split(".")[-1])
 
 
 def test_a_gradient_of_mixed_types_is_what_tensors_would_give() -> None:
@@ -575,13 +552,11 @@ def test_detach_stops() -> None:
     assert x.grad.item() == 2.0
 
 
-def test_broadcast_gradients_have_the_shapes_of_the_operands() -> None:
-    def program(lib: Any, tensor: Any) -> Any:
-        a, b, c = (lib.ones(s, dtype=lib.float64, requires_grad=True) for s in ((1, 3, 4), (2, 1, 4), (2, 3, 1)))
-        (a + b + c).sum().backward()
-        return (a.grad, b.grad, c.grad)
-
-    both(program)
+@both
+def test_broadcast_gradients_have_the_shapes_of_the_operands(lib: Any, tensor: Any) -> Any:
+    a, b, c = (lib.ones(s, dtype=lib.float64, requires_grad=True) for s in ((1, 3, 4), (2, 1, 4), (2, 3, 1)))
+    (a + b + c).sum().backward()
+    return (a.grad, b.grad, c.grad)
 
 
 ERRORS: list[tuple[str, Callable[[Any, Any], Any]]] = [

@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import function, leaf
 
 import adjoint as ad
-from adjoint.autograd import Function, backward_steps, grad
+from adjoint.autograd import backward_steps, grad
 from adjoint.ops.elementwise import transcendental
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=ad.float64, requires_grad=True)
 
 
 @pytest.mark.claim("1.2")
@@ -65,15 +62,7 @@ def test_no_producer_runs_before_one_of_its_consumers() -> None:
 
 @pytest.mark.claim("1.6")
 def test_a_wrong_number_of_gradients() -> None:
-    class Two(Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, y: Any) -> Any:
-            return x * y
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return grads[0]
-
+    Two = function(lambda ctx, x, y: x * y, lambda ctx, *grads: grads[0], "Two")
     with pytest.raises(RuntimeError, match=r"TwoBackward.*incorrect number of gradients \(expected 2, got 1\)"):
         Two.apply(leaf(1.0), leaf(2.0)).backward()
     from adjoint.core.op.families import binary

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.checks import function
 
 import adjoint as ad
 from adjoint.autograd import Function, backward_steps
@@ -32,14 +33,7 @@ class Failing(Function):
         raise KeyError("mine")
 
 
-class Misshapen(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0][:1]
+Misshapen = function(lambda ctx, x: x * 2, lambda ctx, *grads: grads[0][:1], "Misshapen")
 
 
 def notes_of(error: pytest.ExceptionInfo[Any]) -> list[str]:

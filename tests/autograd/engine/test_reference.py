@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.checks import leaf
 
 import adjoint as ad
 from adjoint.autograd import Function
 from adjoint.autograd.engine import engine
 from adjoint.autograd.engine.reference import compute_gradients, sort_topologically
-
-
-def leaf(values: Any, dtype: Any = ad.float64) -> Any:
-    return ad.tensor(values, dtype=dtype, requires_grad=True)
 
 
 def check_against_engine(roots: list[tuple[Any, Any]], targets: list[Any]) -> None:

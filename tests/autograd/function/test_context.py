@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import collector_off, raises
+from tests.support.checks import collector_off, leaf, raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad, gradgradcheck
@@ -15,10 +15,6 @@ from adjoint.autograd.function import FunctionCtx
 from adjoint.autograd.graph import Node, saved_tensors_hooks
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
 class Keeping(Function):

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import raises
+from tests.support.checks import function, leaf, raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad, gradcheck, gradgradcheck
 from adjoint.autograd.function import InplaceFunction
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
 
 
 class MySquare(Function):
@@ -30,11 +26,6 @@ class MySquare(Function):
     def backward(ctx: Any, g: Any) -> Any:
         (x,) = ctx.saved_tensors
         return 2 * x * g
-
-
-def function(forward: Any, backward: Any, name: str = "Made", **more: Any) -> type[Function]:
-    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(name, (Function,), members | {k: staticmethod(v) for k, v in more.items()})
 
 
 @pytest.mark.claim("4.21")

@@ -6,22 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import raises
+from tests.support.checks import function, leaf, raises
 
 import adjoint as ad
 from adjoint.autograd import Function, grad
 from adjoint.autograd.function import once_differentiable
 
 f64 = ad.float64
-
-
-def leaf(values: Any) -> Any:
-    return ad.tensor(values, dtype=f64, requires_grad=True)
-
-
-def function(forward: Any, backward: Any, name: str = "Made", **more: Any) -> type[Function]:
-    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(name, (Function,), members | {k: staticmethod(v) for k, v in more.items()})
 
 
 def test_several_outputs_as_targets() -> None:

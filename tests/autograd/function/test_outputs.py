@@ -9,18 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import collector_off, raises
+from tests.support.checks import collector_off, function, raises
 
 import adjoint as ad
 from adjoint.autograd import grad, gradcheck, gradgradcheck
 
 torch = pytest.importorskip("torch")
 BOTH = pytest.mark.parametrize("lib", [torch, ad], ids=["torch", "adjoint"])
-
-
-def function(lib: Any, forward: Any, backward: Any = lambda ctx, *g: g[0], **more: Any) -> Any:
-    members = {"forward": staticmethod(forward), "backward": staticmethod(backward), **more}
-    return type("Made", (lib.autograd.Function,), members)
 
 
 def ones(lib: Any, n: int = 3, requires_grad: bool = True) -> Any:
@@ -78,7 +73,7 @@ REFUSED: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 @BOTH
 @pytest.mark.parametrize(("forward", "argument", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_dirty_tensors_that_are_refused(lib: Any, forward: Any, argument: Any, message: str) -> None:
-    raises(RuntimeError, message, function(lib, forward).apply, argument(lib))
+    raises(RuntimeError, message, function(forward, lib=lib).apply, argument(lib))
 
 
 @BOTH
@@ -90,7 +85,7 @@ def test_a_dirty_intermediate_is_warned_of(lib: Any) -> None:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        y = function(lib, forward).apply(ones(lib))
+        y = function(forward, lib=lib).apply(ones(lib))
     assert y.grad_fn.name() == "MadeBackward"
     if lib is ad:  # PyTorch warns once in a process
         assert "received a tensor that was not an input" in str(caught[0].message)
@@ -99,13 +94,13 @@ def test_a_dirty_intermediate_is_warned_of(lib: Any) -> None:
 
 @BOTH
 def test_a_dirty_input_takes_part_and_counts_a_write(lib: Any) -> None:
-    f = function(lib, tripled, lambda ctx, g, *_: (g * 3, None))
+    f = function(tripled, lambda ctx, g, *_: (g * 3, None), lib=lib)
     plain, wanted = ones(lib, requires_grad=False), ones(lib)
     y = f.apply(plain, wanted)
     assert y is plain
     assert (plain.requires_grad, plain.grad_fn.name(), plain._version) == (True, "MadeBackward", 2)
     alone = ones(lib, requires_grad=False)
-    assert function(lib, tripled).apply(alone) is alone
+    assert function(tripled, lib=lib).apply(alone) is alone
     assert (alone.requires_grad, alone._version) == (False, 2)
 
 
@@ -114,7 +109,7 @@ def test_a_dirty_view_rebases_its_base(lib: Any) -> None:
     x = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64, requires_grad=True)
     base = x * 1
     other, window = base[1:], base[:2]
-    y = function(lib, tripled, lambda ctx, g: g * 3).apply(window)
+    y = function(tripled, lambda ctx, g: g * 3, lib=lib).apply(window)
     assert y is window
     assert y._base is base
     assert (type(base.grad_fn).__name__, base._version) == ("CopySlices", 2)
@@ -151,7 +146,7 @@ def test_a_dirty_tensor_and_all_its_views_follow() -> None:
     x = ad.ones(3, dtype=ad.float64, requires_grad=True)
     base = x * 1
     window = base[:1]
-    y, z = function(ad, lambda ctx, t: (tripled(ctx, t), t * 5), lambda ctx, g, h: g * 3 + h * 15).apply(base)
+    y, z = function(lambda ctx, t: (tripled(ctx, t), t * 5), lambda ctx, g, h: g * 3 + h * 15).apply(base)
     assert y is base
     (g,) = grad((window * 2).sum() + z.sum(), x)
     np.testing.assert_array_equal(g.numpy(), [21.0, 15.0, 15.0])
@@ -185,7 +180,7 @@ def test_views_as_in_torch(forward: Any, wanted: bool, recording: bool) -> None:
     def outcome(lib: Any) -> tuple[Any, ...]:
         x = ones(lib, requires_grad=wanted)
         with lib.set_grad_enabled(recording):
-            out = function(lib, forward).apply(x)
+            out = function(forward, lib=lib).apply(x)
         out = out[0] if isinstance(out, tuple) else out
         facts = (out is x, out._base is x, out._is_view(), type(out.grad_fn).__name__, out._version)
         try:
@@ -209,11 +204,11 @@ def test_a_pure_view_is_written_like_any_other() -> None:
 
     for lib in (torch, ad):
         x = ones(lib)
-        y = function(lib, pure).apply(x)
+        y = function(pure, lib=lib).apply(x)
         y.add_(1)
         assert type(x.grad_fn).__name__ == "CopySlices"
         with pytest.raises(RuntimeError, match="Pure view custom Function can only have one input Tensor"):
-            function(lib, lambda ctx, x, y: pure(ctx, x)).apply(x, x)
+            function(lambda ctx, x, y: pure(ctx, x), lib=lib).apply(x, x)
 
 
 @BOTH
@@ -222,7 +217,7 @@ def test_returned_twice(lib: Any) -> None:
         out = x * 2
         return out, out, x, x
 
-    a, b, c, d = function(lib, forward, lambda ctx, *gs: sum(gs)).apply(ones(lib))
+    a, b, c, d = function(forward, lambda ctx, *gs: sum(gs), lib=lib).apply(ones(lib))
     assert a is b
     assert c is not d
     assert (a.output_nr, c.output_nr, d.output_nr) == (1, 2, 3)
@@ -243,7 +238,7 @@ def test_an_input_returned_as_it_is_and_saved_after_forward(lib: Any) -> None:
 def test_under_no_grad_a_dirty_leaf_stays_what_it_is(lib: Any) -> None:
     x = lib.ones(2, dtype=lib.float64, requires_grad=True)
     with lib.no_grad():
-        y = function(lib, tripled).apply(x)
+        y = function(tripled, lib=lib).apply(x)
     assert y is not x
     assert (x.is_leaf, x.requires_grad, x.tolist(), x._version) == (True, True, [3.0, 3.0], 2)
     assert not y.requires_grad
@@ -284,7 +279,7 @@ class KeepsItsView(ad.autograd.Function):
 
 def test_nothing_is_left_without_the_collector() -> None:
     leaf = ad.ones(3, dtype=ad.float64, requires_grad=True)
-    window = function(ad, tripled, lambda ctx, g: g * 3)
+    window = function(tripled, lambda ctx, g: g * 3)
 
     def step(used: bool) -> None:
         x, y = leaf * 1, leaf * 2
@@ -307,15 +302,7 @@ def test_nothing_is_left_without_the_collector() -> None:
 
 
 def test_a_view_that_a_function_made_is_not_used_after_its_base_was_written() -> None:
-    class Tripling(ad.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x.view(-1)
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            return 3 * g
-
+    Tripling = function(lambda ctx, x: x.view(-1), lambda ctx, g: 3 * g, "Tripling")
     x = ad.ones(2, requires_grad=True)
     base = x * 2
     seen = Tripling.apply(base)

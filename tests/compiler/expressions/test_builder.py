@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checks import raises
+from tests.support.checks import function, raises
 
 import adjoint as ad
 import adjoint.nn.functional as F
-from adjoint.autograd import Function, gradcheck
+from adjoint.autograd import gradcheck
 from adjoint.compiler import as_function, compute_gradient, symbolic
 from adjoint.compiler.expressions import graph_gradient as gradients
 from adjoint.compiler.passes.simplify import rewrite
@@ -182,15 +182,7 @@ def test_rules_are_checked_where_they_are_declared() -> None:
             """x + y."""
             return x + y
 
-    class Two(Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, y: Any) -> Any:
-            return x * y
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return grads[0]
-
+    Two = function(lambda ctx, x, y: x * y, lambda ctx, *grads: grads[0], "Two")
     with symbolic(), pytest.raises(RuntimeError, match=r"symbolic\(\) cannot hold Two: compute_gradient would not"):
         Two.apply(const(1.0), const(2.0))
 
