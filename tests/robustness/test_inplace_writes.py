@@ -13,18 +13,13 @@ import adjoint as ad
 from adjoint.autograd import gradcheck
 
 WRITES: dict[str, Callable[[Any], Any]] = {
-    "itself": lambda y: y.add_(5.0),
-    "view": lambda y: y[1:].mul_(2.0),
-    "view of a view": lambda y: y.reshape(2, 2)[0].zero_(),
-    "detached": lambda y: y.detach().add_(5.0),
-    "data": lambda y: y.data.fill_(3.0),
-    "view of detached": lambda y: y.detach()[2:].add_(1.0),
-    "index": lambda y: y.__setitem__(0, 9.0),
-    "mask": lambda y: y.masked_fill_(y.detach() > 2.0, 0.0),
-    "positions": lambda y: y.__setitem__(ad.tensor([0, 3]), 9.0),
-    "copy": lambda y: y.copy_(ad.zeros(4)),
+    "itself": lambda y: y.add_(5.0), "view": lambda y: y[1:].mul_(2.0),
+    "view of a view": lambda y: y.reshape(2, 2)[0].zero_(), "detached": lambda y: y.detach().add_(5.0),
+    "data": lambda y: y.data.fill_(3.0), "view of detached": lambda y: y.detach()[2:].add_(1.0),
+    "index": lambda y: y.__setitem__(0, 9.0), "mask": lambda y: y.masked_fill_(y.detach() > 2.0, 0.0),
+    "positions": lambda y: y.__setitem__(ad.tensor([0, 3]), 9.0), "copy": lambda y: y.copy_(ad.zeros(4)),
     "out=": lambda y: ad.exp(ad.zeros(4), out=y.detach()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.claim("P1")

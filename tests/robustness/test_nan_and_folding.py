@@ -12,15 +12,10 @@ import adjoint as ad
 
 # each is finite at 1, and has no finite value or gradient at the other point
 BRANCHES: dict[str, tuple[Callable[[Any], Any], float]] = {
-    "sqrt": (lambda x: x.sqrt(), -1.0),
-    "sqrt at 0": (lambda x: x.sqrt(), 0.0),
-    "log": (lambda x: x.log(), 0.0),
-    "exp": (lambda x: (x * 1000.0).exp(), 100.0),
-    "quotient": (lambda x: x / (x * 0.0 + (x - x)), 2.0),
-    "power": (lambda x: x**-2.0, 0.0),
-    "asin": (lambda x: x.asin(), 3.0),
-    "norm": (lambda x: x.abs().sqrt() / x, 0.0),
-}
+    "sqrt": (lambda x: x.sqrt(), -1.0), "sqrt at 0": (lambda x: x.sqrt(), 0.0), "log": (lambda x: x.log(), 0.0),
+    "exp": (lambda x: (x * 1000.0).exp(), 100.0), "quotient": (lambda x: x / (x * 0.0 + (x - x)), 2.0),
+    "power": (lambda x: x**-2.0, 0.0), "asin": (lambda x: x.asin(), 3.0), "norm": (lambda x: x.abs().sqrt() / x, 0.0),
+}  # fmt: skip
 
 
 @pytest.mark.claim("P6")

@@ -517,11 +517,8 @@ def _factorisations() -> list[Sample]:
         *(
             _sample(f, x)
             for f in (
-                inverse_det_solve.inv,
-                inverse_det_solve.cofactors,
-                inverse_det_solve.det,
-                inverse_det_solve.logabsdet,
-                inverse_det_solve.sign_of_det,
+                inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det,
+                inverse_det_solve.logabsdet, inverse_det_solve.sign_of_det,
             )
         ),
         _sample(inverse_det_solve.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),

@@ -55,12 +55,8 @@ def slots() -> list[KernelFunction]:
         normalization.standardize,
     ]  # fmt: skip
     rules = [
-        activation._gelu_dx,
-        activation._softmax_dx,
-        arithmetic._relu_dx,
-        normalization._dx,
-        normalization._dweight,
-    ]
+        activation._gelu_dx, activation._softmax_dx, arithmetic._relu_dx, normalization._dx, normalization._dweight,
+    ]  # fmt: skip
     found: list[Any] = [op.op.native for op in ops] + [rule.native for rule in rules]
     return [*found, normalization._moments, optim.adam.UPDATE_KERNEL, optim.sgd.UPDATE_KERNEL]
 
@@ -191,16 +187,11 @@ class TestKernels:
         soft = activation._softmax.op.evaluate(x, axis=1)
         scale = draw(40)
         for rule, arguments in (
-            (activation._gelu_dx, (g, x)),
-            (activation._gelu_tanh_dx, (g, x)),
-            (activation._silu_dx, (g, x)),
-            (activation._softmax_dx, (g, soft, 1)),
-            (activation._log_softmax_dx, (g, x, 1)),
-            (arithmetic._relu_dx, (g, x)),
-            (normalization._dx, (g, x, scale, (1,), 1e-5)),
-            (normalization._dx, (g, x, None, (0,), 1e-5)),
-            (normalization._dweight, (g, x, (40,), (1,), 1e-5)),
-        ):
+            (activation._gelu_dx, (g, x)), (activation._gelu_tanh_dx, (g, x)), (activation._silu_dx, (g, x)),
+            (activation._softmax_dx, (g, soft, 1)), (activation._log_softmax_dx, (g, x, 1)),
+            (arithmetic._relu_dx, (g, x)), (normalization._dx, (g, x, scale, (1,), 1e-5)),
+            (normalization._dx, (g, x, None, (0,), 1e-5)), (normalization._dweight, (g, x, (40,), (1,), 1e-5)),
+        ):  # fmt: skip
             found = rule.native.find(arguments, {})
             with compiler.eager_kernels(False):
                 expected = rule(*arguments)

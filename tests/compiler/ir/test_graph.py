@@ -27,13 +27,9 @@ def test_inputs_print_where_they_come_from() -> None:
     graph.constant(np.float32(2.5))
     graph.constant(np.arange(3))
     assert str(graph).splitlines()[1:-1] == [
-        "  %0: f32[2] = argument x",
-        "  %1: f32[] = state weight",
-        "  %2: f32[] = state",
-        "  %3: f64[] = setting lr",
-        "  %4: f32[] = constant 2.5",
-        "  %5: i64[3] = constant [0, 1, 2]",
-    ]
+        "  %0: f32[2] = argument x", "  %1: f32[] = state weight", "  %2: f32[] = state", "  %3: f64[] = setting lr",
+        "  %4: f32[] = constant 2.5", "  %5: i64[3] = constant [0, 1, 2]",
+    ]  # fmt: skip
     assert repr(graph) == "<Graph inputs: 6 inputs, 0 equations>"
 
 

@@ -51,25 +51,16 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case((2, 3), 64, 64, 32, 32, causal=True),
-    Case((1, 2), 96, 96, 64, 64, causal=True),
-    Case((2, 1), 64, 64, 32, 32),
-    Case((3,), 5, 7, 3, 5),
-    Case((2,), 1, 1, 1, 1),
-    Case((2,), 1, 9, 4, 17),
-    Case((1, 2), 17, 33, 20, 9, causal=True),
-    Case((2, 2), 40, 40, 12, 33, causal=True),
-    Case((1,), 70, 50, 16, 70, causal=True),
-    Case((1,), 45, 90, 33, 16, causal=True),
-    Case((2,), 71, 29, 80, 7),
-    Case((1,), 18, 21, 130, 66, causal=True),
-    Case((2, 3), 33, 35, 8, 8, mask=(1, 1, 33, 35)),
+    Case((2, 3), 64, 64, 32, 32, causal=True), Case((1, 2), 96, 96, 64, 64, causal=True),
+    Case((2, 1), 64, 64, 32, 32), Case((3,), 5, 7, 3, 5), Case((2,), 1, 1, 1, 1), Case((2,), 1, 9, 4, 17),
+    Case((1, 2), 17, 33, 20, 9, causal=True), Case((2, 2), 40, 40, 12, 33, causal=True),
+    Case((1,), 70, 50, 16, 70, causal=True), Case((1,), 45, 90, 33, 16, causal=True), Case((2,), 71, 29, 80, 7),
+    Case((1,), 18, 21, 130, 66, causal=True), Case((2, 3), 33, 35, 8, 8, mask=(1, 1, 33, 35)),
     Case((2, 3), 33, 35, 8, 8, mask=(2, 1, 33, 35), truths=True),
-    Case((2, 3), 20, 35, 8, 8, mask=(1, 3, 1, 35), truths=True),
-    Case((2, 3), 20, 18, 8, 8, mask=(2, 3, 20, 1)),
+    Case((2, 3), 20, 35, 8, 8, mask=(1, 3, 1, 35), truths=True), Case((2, 3), 20, 18, 8, 8, mask=(2, 3, 20, 1)),
     Case((1, 2), 6, 18, 8, 8, mask=(1, 1, 1, 1), truths=True),
     Case((1, 2), 35, 33, 8, 8, causal=True, mask=(1, 2, 35, 33), truths=True),
-]
+]  # fmt: skip
 VARIANTS = {
     "": (CASES, host(), np.float32),
     "double": (CASES[::2], host(), np.float64),

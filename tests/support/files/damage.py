@@ -15,23 +15,8 @@ from tests.support.files.pickles import hostile_pickle
 from adjoint.serialization.zip_archive import Archive, write_archive
 
 EXTREMES = (
-    0,
-    1,
-    2,
-    7,
-    0x7F,
-    0x80,
-    0xFF,
-    2**15,
-    2**16 - 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**53,
-    2**63 - 1,
-    2**63,
-    2**64 - 1,
-)
+    0, 1, 2, 7, 0x7F, 0x80, 0xFF, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1,
+)  # fmt: skip
 MARKS = (b"PK\1\2", b"PK\3\4", b"PK\5\6", b"data_offsets", b"shape", b"dtype", b"storage", b"ctorch", b"__metadata__")
 
 
@@ -232,12 +217,6 @@ def _header(data: bytes, draw: random.Random) -> bytes:
 
 
 DEEP = [
-    "[" * 9000,
-    "[" * 9000 + "]" * 9000,
-    '{"a":' * 9000,
-    "9" * 9000,
-    "NaN",
-    "null",
-    "-" * 50,
+    "[" * 9000, "[" * 9000 + "]" * 9000, '{"a":' * 9000, "9" * 9000, "NaN", "null", "-" * 50,
     '"' + "\\u0000" * 900 + '"',
-]
+]  # fmt: skip

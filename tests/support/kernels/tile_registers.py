@@ -168,14 +168,9 @@ done:
 """
 
 WORDS = (
-    "ldtilecfg",
-    "tilerelease",
-    "tilezero",
-    "tileloadd64",
-    "tilestored64",
-    "tdpbf16ps",
+    "ldtilecfg", "tilerelease", "tilezero", "tileloadd64", "tilestored64", "tdpbf16ps",
     "avx512bf16.cvtne2ps2bf16.512",
-)
+)  # fmt: skip
 
 
 class TileRegisters(Target):

@@ -76,25 +76,15 @@ def test_extremes_and_products_of_long_rows_are_not_gathered_in_another_type() -
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-310, -1e-310, 1.5, -1.5]
 SELECTING = {
-    "max": lambda x, y: ad.maximum(x, y),
-    "min": lambda x, y: ad.minimum(x, y),
-    "where": lambda x, y: ad.where(x > y, x, y),
-    "clamp": lambda x, y: x.clamp(-1.0, 1.0),
-    "clamp_min": lambda x, y: x.clamp(min=0.0),
-    "clamp_tensor": lambda x, y: x.clamp(y, None),
-    "neg": lambda x, y: -x,
-    "abs": lambda x, y: ad.abs(x),
-    "times_one": lambda x, y: x * 1.0 + y * 0.5,
-    "half": lambda x, y: x * 0.5,
-    "difference": lambda x, y: x - x,
-    "quotient": lambda x, y: x / y,
-    "isnan": lambda x, y: ad.isnan(x),
-    "less_zero": lambda x, y: x - (-0.0),
-    "above": lambda x, y: x > 0,
-    "amax": lambda x, y: x.reshape(11, 11).amax(1),
+    "max": lambda x, y: ad.maximum(x, y), "min": lambda x, y: ad.minimum(x, y),
+    "where": lambda x, y: ad.where(x > y, x, y), "clamp": lambda x, y: x.clamp(-1.0, 1.0),
+    "clamp_min": lambda x, y: x.clamp(min=0.0), "clamp_tensor": lambda x, y: x.clamp(y, None), "neg": lambda x, y: -x,
+    "abs": lambda x, y: ad.abs(x), "times_one": lambda x, y: x * 1.0 + y * 0.5, "half": lambda x, y: x * 0.5,
+    "difference": lambda x, y: x - x, "quotient": lambda x, y: x / y, "isnan": lambda x, y: ad.isnan(x),
+    "less_zero": lambda x, y: x - (-0.0), "above": lambda x, y: x > 0, "amax": lambda x, y: x.reshape(11, 11).amax(1),
     "amin": lambda x, y: x.reshape(11, 11).amin(0),
     "amax_of_all": lambda x, y: (x.amax(), ad.where(ad.isnan(x), 0.0, x).amax()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -202,23 +202,13 @@ def test_many_elements_are_counted_only() -> None:
 
 
 SAME: list[tuple[Any, Any, bool]] = [
-    (1, 1, True),
-    (1, True, False),
-    (1, 1.0, False),
-    (0.0, -0.0, False),
-    (float("nan"), float("nan"), True),
-    (complex(0, 1), complex(-0.0, 1), False),
-    ("a" * 30, "".join(["a"] * 30), True),
-    ((1, (2.0, "a")), (1, (2.0, "a")), True),
-    ((1, 2), (1, True), False),
-    (Kind.A, Kind.A, True),
-    (np.float32(1), np.float32(1), True),
-    (np.float32(1), np.float64(1), False),
-    (np.dtype("f4"), np.dtype("float32"), True),
-    ([1], [1], False),
-    (slice(1, 2), slice(1, 2), True),
+    (1, 1, True), (1, True, False), (1, 1.0, False), (0.0, -0.0, False), (float("nan"), float("nan"), True),
+    (complex(0, 1), complex(-0.0, 1), False), ("a" * 30, "".join(["a"] * 30), True),
+    ((1, (2.0, "a")), (1, (2.0, "a")), True), ((1, 2), (1, True), False), (Kind.A, Kind.A, True),
+    (np.float32(1), np.float32(1), True), (np.float32(1), np.float64(1), False),
+    (np.dtype("f4"), np.dtype("float32"), True), ([1], [1], False), (slice(1, 2), slice(1, 2), True),
     ([].append, [].append, False),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("now", "then", "same"), SAME, ids=lambda value: type(value).__name__)

@@ -124,18 +124,11 @@ def _smooth_fold(a: Any, x: str, v: Any) -> str | None:
     if not v.numel():
         return f"{x}.sum({d})"
     options = [
-        f"{x}.mean()",
-        f"{x}.mean({d}, keepdim={keep})",
-        f"F.softmax({x}, {d})",
-        f"F.log_softmax({x}, {d})",
-        f"ad.logsumexp({x}, {d})",
-        f"ad.norm({x} + 0.3)",
-        f"ad.norm({x} + 0.3, 2, {d})",
-        f"F.normalize({x} + 0.3, dim={d})",
-        f"ad.logcumsumexp({x}, {d})",
-        f"ad.cumprod(ad.sigmoid({x}), {d})",
+        f"{x}.mean()", f"{x}.mean({d}, keepdim={keep})", f"F.softmax({x}, {d})", f"F.log_softmax({x}, {d})",
+        f"ad.logsumexp({x}, {d})", f"ad.norm({x} + 0.3)", f"ad.norm({x} + 0.3, 2, {d})",
+        f"F.normalize({x} + 0.3, dim={d})", f"ad.logcumsumexp({x}, {d})", f"ad.cumprod(ad.sigmoid({x}), {d})",
         f"ad.prod(ad.sigmoid({x}), {d})",
-    ]
+    ]  # fmt: skip
     if v.ndim and v.shape[d] > 1:
         options += [f"{x}.std({d})", f"{x}.var({d}, keepdim={keep})", f"{x}.var({d}, unbiased=False)"]
     if v.ndim and v.shape[-1] > 1 and v.is_floating_point():
@@ -206,10 +199,7 @@ def _write(a: Any, x: str, v: Any) -> str:
         return str(
             a.one_of(
                 [
-                    f"{x}.add_(1)",
-                    f"{x}.mul_(0)",
-                    f"{x}.fill_(2)",
-                    f"{x}.clamp_(0, 2)",
+                    f"{x}.add_(1)", f"{x}.mul_(0)", f"{x}.fill_(2)", f"{x}.clamp_(0, 2)",
                     f"{x}.masked_fill_({condition(a, v)}, 1)",
                 ]
             )

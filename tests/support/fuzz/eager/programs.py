@@ -26,13 +26,10 @@ OVERWRITTEN = "modified by an inplace operation"
 # unbind after a write elsewhere, a second pass where nothing had to be saved, a few derivatives, a
 # gradient of zero that is to be added to, and views of results that lie in memory in another order.
 BETTER = (
-    "has been detached in-place",
-    "its base or another view of its base has been modified inplace",
-    "backward through the graph a second time",
-    "derivative for",
-    "ZeroTensors are immutable",
+    "has been detached in-place", "its base or another view of its base has been modified inplace",
+    "backward through the graph a second time", "derivative for", "ZeroTensors are immutable",
     "view size is not compatible",
-)
+)  # fmt: skip
 # Adjoint refuses to write even a part of memory that repeats elements where the part itself repeats none. What a node
 # kept is freed also where it is but a number.
 STRICTER = ("backward through the graph a second time", "more than one element of the written-to tensor")
