@@ -8,6 +8,7 @@ changed alone.
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ class Import:
     line: int
 
 
+@cache
 def read_package(root: Path) -> dict[str, list[Import]]:
     """Return the imports of each module of the package at `root`, by the module's full name."""
     modules = {}
@@ -136,13 +138,12 @@ def count_entries(folder: Path) -> int:
     return len(modules) + len(packages)
 
 
-MODULES = read_package(PACKAGE)
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_there_is_no_circle(level: str) -> None:
-    graph = import_graph(MODULES, level)
+    graph = import_graph(read_package(PACKAGE), level)
     assert sum(map(len, graph.values())) > len(graph)
     circles = find_circles(graph)
     assert not circles, "\n\n".join(["circles of imports:", *(describe(circle, graph) for circle in circles)])
