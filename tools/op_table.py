@@ -56,7 +56,7 @@ def main() -> None:
 def op_table() -> str:
     """Return the page: a section for each folder, in it a table for each module that declares ops."""
     parts, last = [HEAD], None
-    for module, ops in _declared_ops():
+    for module, ops in declared_ops():
         path = module.__name__.removeprefix("adjoint.").replace(".", "/")
         folder = path.rpartition("/")[0]
         if folder != last:
@@ -68,7 +68,7 @@ def op_table() -> str:
     return "".join(parts)
 
 
-def _declared_ops() -> Iterator[tuple[ModuleType, list[Any]]]:
+def declared_ops() -> Iterator[tuple[ModuleType, list[Any]]]:
     """Yield each module that declares ops, with its ops in the order of the text."""
     sys.path.insert(0, str(ROOT / "src"))
     from adjoint import functions, ops

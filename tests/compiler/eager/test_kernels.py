@@ -80,7 +80,7 @@ def test_what_decides_a_recipe_is_in_its_key(monkeypatch: pytest.MonkeyPatch) ->
         kernels._recipe_key(silu, [x], {}),
         kernels._recipe_key(gelu, [x._replace(shape=(5, 4))], {}),
         kernels._recipe_key(gelu, [x._replace(dtype=np.dtype("float64"))], {}),
-        kernels._recipe_key(gelu, [x._replace(order=(1, 0))], {}),
+        kernels._recipe_key(gelu, [x._replace(dim_order=(1, 0))], {}),
         kernels._recipe_key(gelu, [x, 1], {}),
         kernels._recipe_key(gelu, [x, 1.0], {}),
         kernels._recipe_key(gelu, [x, True], {}),
