@@ -166,4 +166,4 @@ def test_dir_lists_what_there_is() -> None:
     listed = set(dir(x)) - {"imag", "volatile"}
     assert {"shape", "grad_dtype", "node"} <= listed
     assert all(hasattr(x, name) for name in listed)
-    assert "_cut" in dir((x.requires_grad_() * 2).detach())
+    assert "_detach_record" in dir((x.requires_grad_() * 2).detach())
