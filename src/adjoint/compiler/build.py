@@ -83,9 +83,10 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     if has_float32_matmuls(graph):
         precision = current_precision(setting)
         outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
-    half = partition(graph, past.incoming, graph.outputs[count:])
+    written = {symbol for symbol, _ in outcome.writes}
+    half = partition(graph, past.incoming, graph.outputs[count:], written)
     kept = (*half.saved, *half.further)
-    outcome.saved = [v for v in kept if v.op is not None]
+    outcome.saved = [v for v in kept if v.op is not None or v in written]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
     backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward)
     return CompiledEntry(

@@ -7,10 +7,11 @@ or is impossible.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, TraceError, Value
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, StateInput, TraceError, Value
 from adjoint.compiler.passes.cost_model import SAVE_COST_PER_ELEMENT, can_rematerialize, recompute_cost
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import FREED, Leaf
@@ -37,7 +38,7 @@ class TracedBackward(NamedTuple):
 class BackwardGraph(NamedTuple):
     """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
 
-    `saved` are values of the forward half: inputs, and what it computes. `whole` computes the gradients from inputs
+    `saved` are values of the forward half: inputs, and what it computes; of inputs that it overwrites, copies. `whole` computes the gradients from inputs
     alone, and from what was drawn at random: it is differentiable by them. `further` are the values it needs besides.
     """
 
@@ -119,8 +120,11 @@ def _reachable_nodes(nodes: list[Any]) -> list[Any]:
     return list(seen)
 
 
-def partition(graph: Graph, incoming: list[Value], gradients: list[Value]) -> BackwardGraph:
-    """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there."""
+def partition(graph: Graph, incoming: list[Value], gradients: list[Value], written: Set[Value]) -> BackwardGraph:
+    """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there.
+
+    `written`: inputs whose memory the forward half overwrites, so that nothing is made from them again.
+    """
     late = set(incoming)
     for v in graph.equations:
         if any(x in late for x in v.operands) or (v.origin is not None and v.origin.rematerialized):
@@ -134,7 +138,7 @@ def partition(graph: Graph, incoming: list[Value], gradients: list[Value]) -> Ba
                 seen.add(x)
                 needed.append(x)
     whole, drawn = _graph_from_inputs(graph, gradients)
-    saved, remade = _choose_saved(graph, needed, drawn)
+    saved, remade = _choose_saved(graph, needed, drawn, written)
     further = [v for v in (*whole.inputs, *drawn) if v not in saved and v not in incoming]
     further = [v for v in further if not isinstance(v.source, Constant)]
     return BackwardGraph(
@@ -174,15 +178,23 @@ def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, lis
     return whole, list(drawn)
 
 
-def _choose_saved(graph: Graph, needed: list[Value], drawn: list[Value]) -> tuple[list[Value], set[Value]]:
-    """Choose the needed values to save, and the equations that the backward half repeats to make the others."""
+def _choose_saved(
+    graph: Graph, needed: list[Value], drawn: list[Value], written: Set[Value]
+) -> tuple[list[Value], set[Value]]:
+    """Choose the needed values to save, and the equations that the backward half repeats to make the others.
+
+    They read no tensor that a gradient rule does not read itself: it may be written, here or outside, before they run.
+    """
+    read = {x for v in graph.equations if v.origin is not None and v.origin.backward for x in v.operands}
+    tensors = {v for v in graph.inputs if isinstance(v.source, (Argument, StateInput))}
+    volatile = written | (tensors - read).difference(needed)
     position = {v: i for i, v in enumerate((*graph.inputs, *graph.equations))}
     kept = {v: None for v in needed if v.op is None or v in drawn or not can_rematerialize(v)}
     remade: set[Value] = set()
     for v in sorted(needed, key=position.__getitem__):
         if v in kept or v in remade:
             continue
-        chain = _recompute_chain(v, kept, remade)
+        chain = _recompute_chain(v, kept, remade, volatile)
         if chain is None:
             kept[v] = None
         else:
@@ -192,16 +204,23 @@ def _choose_saved(graph: Graph, needed: list[Value], drawn: list[Value]) -> tupl
     return [v for v in sorted(kept, key=position.__getitem__) if not isinstance(v.source, Constant)], remade
 
 
-def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value]) -> set[Value] | None:
-    """Return the equations that make `v` from inputs and what is kept; None if saving it is cheaper, or needed."""
+def _recompute_chain(
+    v: Value, kept: dict[Value, None], remade: set[Value], volatile: Set[Value]
+) -> set[Value] | None:
+    """Return the equations that make `v` from what is kept and from inputs that are not `volatile`.
+
+    None if saving the value is cheaper, or needed.
+    """
     chain: set[Value] = set()
     cost = 0
     stack = [v]
     while stack:
         x = stack.pop()
-        if x in chain or x in remade or x.op is None or x in kept:
+        if x in chain or x in remade or x in kept:
             continue
-        if not can_rematerialize(x):
+        if x.op is None and x not in volatile:
+            continue
+        if x in volatile or not can_rematerialize(x):
             return None
         chain.add(x)
         cost += recompute_cost(x)

@@ -349,7 +349,10 @@ class EntryCodegen:
         """The node of the results, with what its backward half needs of this call."""
         computed = iter(self.binding.saved_names)
         kept = (*half.saved, *half.further)
-        sources = "".join(f"{next(computed) if v.op is not None else self._input_array(v)}, " for v in kept)
+        written = {symbol for symbol, _ in self.outcome.writes}
+        sources = "".join(
+            f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
+        )
         nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
         self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
         for i, history in enumerate(self.outcome.history):
