@@ -18,7 +18,7 @@ from adjoint.compiler.trace.frames import MISSING, AttributeSource, ContentsSour
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
 from adjoint.compiler.trace.frames.sources import tensors_in
-from adjoint.compiler.trace.guards import ArgumentGuard, SourceGuard
+from adjoint.compiler.trace.guards import ArgumentGuard, SameTensorGuard, SourceGuard
 from adjoint.compiler.trace.step_outputs import Effect, ResultTable, StepEffects, collect_effects
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
@@ -264,7 +264,9 @@ class StepTrace:
                 bound = self._source_by_tensor.get(id(tensor))
                 if id(tensor) in numbers:
                     outcome.guards.append(ArgumentGuard(place, numbers[id(tensor)], read.site))
-                elif bound != place and (whole or bound is not None or id(tensor) in used):
+                elif bound is not None and bound != place:
+                    outcome.guards.append(SameTensorGuard(place, bound, read.site))
+                elif bound is None and (whole or id(tensor) in used):
                     outcome.guards.append(SourceGuard(place, tensor, read.site))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
@@ -25,6 +26,9 @@ from adjoint.core.tensor.storage import Storage
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.mutation.view_update import replay_view
+
+
+MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper
 
 
 class BoundStep(NamedTuple):
@@ -96,6 +100,7 @@ class EntryCodegen:
         other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
         odd = f"(m := mode.__dict__)['is_intercepted'] or {other}"
         self._emit_line(f"if {usual} {join} ({odd}): return GUARD_FAILED")
+        self._check_distinct()
         guard_checks = self.step.guard_checks
         facts, tests = self._tests()
         if not guard_checks.possible:
@@ -118,6 +123,15 @@ class EntryCodegen:
             self._check_state(unseen + [test for k, test in tests.items() if k not in guard_checks.state])
             self._depth = 0
         self._check_memory()
+
+    def _check_distinct(self) -> None:
+        """One tensor given for two arguments is another program."""
+        tensors = sorted({s.source.number for _, _, s in self.outcome.state if isinstance(s.source, Argument)})
+        if 1 < len(tensors) <= MAX_COMPARED_ARGUMENTS:
+            same = " or ".join(f"x{i} is x{j}" for i, j in combinations(tensors, 2))
+            self._emit_line(f"if {same}: return GUARD_FAILED")
+        elif tensors[1:]:
+            self._emit_line(f"if len({{{', '.join(f'id(x{i})' for i in tensors)}}}) < {len(tensors)}: return GUARD_FAILED")
 
     def _check_arguments(self) -> None:
         given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}

@@ -29,7 +29,7 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
-from adjoint.compiler.trace.step_outputs import StepEffects
+from adjoint.compiler.trace.step_outputs import StepEffects, overlapping_inputs
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
 from adjoint.core.graph.node import next_sequence_nr
@@ -136,11 +136,7 @@ class Program:
             if now is None or now.node is not node or not lies_with_strides(now.array, symbol.source.strides):
                 return False
         with self._names["lock"]:  # another thread may be running the kernels
-            if not self.binding.refresh(self._names):
-                return False
-            # tensors that lay apart when the step was traced may be one now
-            found = {s: s.source.locate() for _, _, s in self._captured_state() if s.source.expression is not None}
-            if self.outcome.writes and len({id(tensor.array) for tensor in found.values()}) < len(found):
+            if not self.binding.refresh(self._names) or self._has_aliased_state():
                 return False
             for k, place in self.state_locators():
                 self._names[f"A{k}"] = place().array
@@ -149,6 +145,15 @@ class Program:
             self._names["written"], self._names["storages"] = self.write_counters()
             self._names["unchanged"], self._names["mark"] = always_stale, self._count_writes
             return True
+
+    def _has_aliased_state(self) -> bool:
+        """Return whether the step writes memory that it also reads through another tensor, as it did not when traced."""
+        written = {symbol for symbol, _ in self.outcome.writes}
+        if not written:
+            return False
+        tensors = ((s, self._current_tensor(t, s)) for t, _, s in self._captured_state())
+        memories = ((s, tensor.array) for s, tensor in tensors if tensor is not None)
+        return any(a in written or b in written for a, b in overlapping_inputs(memories))
 
     def changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""

@@ -160,6 +160,29 @@ class ArgumentGuard:
         return GuardFailure(self.what, "True", "False", self.site)
 
 
+class SameTensorGuard:
+    """Two places have one tensor, whichever it is: one of them is where each call finds it."""
+
+    __slots__ = ("expected_value", "located", "place", "site", "what")
+
+    def __init__(self, place: Source, located: Source, site: Site | None) -> None:
+        self.place, self.located, self.site = place, located, site
+        self.expected_value = None
+        self.what = f"{place.what} is {located.what}"
+
+    def code(self, name: Callable[[Any], str], expected: str) -> str:
+        """A comparison of both."""
+        return f"{self.place.expression(name)} is {self.located.expression(name)}"
+
+    def holds(self) -> bool:
+        """True while it is so."""
+        return self.place.read() is self.located.read()
+
+    def change(self) -> GuardFailure:
+        """Return the failure: they are two now."""
+        return GuardFailure(self.what, "True", "False", self.site)
+
+
 def _first_list_difference(before: list[object], now: list[object]) -> tuple[_Description, _Description]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.storage import ViewStep, view_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.movement.movement import permute
 
 PERMUTE_OP = op_of(permute)
@@ -252,8 +252,8 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
             written[symbol] = tensor.array
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
-    for a, b in _overlapping_inputs(tracer):
-        if (a in written or b in written) and a is not b:
+    for a, b in overlapping_inputs((symbol, array) for _, array, symbol in tracer.state):
+        if a in written or b in written:
             kind = OverlapError if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
             raise kind(
                 f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another tensor "
@@ -262,9 +262,9 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
     outcome.writes = list(written.items())
 
 
-def _overlapping_inputs(tracer: Tracer) -> Iterator[tuple[Value, Value]]:
-    """Pairs of inputs whose memory overlaps, told by where it begins and ends."""
-    arrays = {symbol: array for _, array, symbol in tracer.state if array.size}
+def overlapping_inputs(memories: Iterable[tuple[Value, Array]]) -> Iterator[tuple[Value, Value]]:
+    """Yield the pairs of inputs whose memory overlaps, told by where it begins and ends."""
+    arrays = {symbol: array for symbol, array in memories if array.size}
     spans = sorted(((*byte_bounds(array), symbol) for symbol, array in arrays.items()), key=lambda span: span[:2])
     before: list[tuple[int, Value]] = []
     for low, high, symbol in spans:
