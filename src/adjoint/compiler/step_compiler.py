@@ -268,6 +268,11 @@ class StepTrace:
                     outcome.guards.append(SameTensorGuard(place, bound, read.site))
                 elif bound is None and (whole or id(tensor) in used):
                     outcome.guards.append(SourceGuard(place, tensor, read.site))
+                self.tracer.guard_on_metadata(tensor)
+        for watch in self.tracer.probe_guards:
+            for held in watch.held or ():
+                if isinstance(held, Tensor):
+                    self.tracer.guard_on_metadata(held)
 
 
 def trace_step(

@@ -135,6 +135,8 @@ class Program:
             now = self._current_tensor(tensor, symbol)
             if now is None or now.node is not node or not lies_with_strides(now.array, symbol.source.strides):
                 return False
+            if now.array.shape != symbol.shape or now.array.dtype != symbol.dtype:
+                return False
         with self._names["lock"]:  # another thread may be running the kernels
             if not self.binding.refresh(self._names) or self._has_aliased_state():
                 return False

@@ -203,6 +203,11 @@ class Tracer(Interpreter):
         symbol: Value = tensor.array
         return symbol
 
+    def guard_on_metadata(self, tensor: Tensor) -> None:
+        """Make a tensor that the step read, perhaps only its shape or flags, part of what each call compares."""
+        if type(tensor.array) is ndarray:
+            self._capture_array(tensor, StateInput(lambda: tensor, "", None))
+
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
         return [tensor for tensor, _ in self._adopted_arrays]
