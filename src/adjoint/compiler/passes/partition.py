@@ -38,8 +38,9 @@ class TracedBackward(NamedTuple):
 class BackwardGraph(NamedTuple):
     """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
 
-    `saved` are values of the forward half: inputs, and what it computes; of inputs that it overwrites, copies. `whole` computes the gradients from inputs
-    alone, and from what was drawn at random: it is differentiable by them. `further` are the values it needs besides.
+    `saved` are values of the forward half: inputs, and what it computes; of inputs that it overwrites, copies. `whole`
+    computes the gradients from inputs alone, and from what was drawn at random: it is differentiable by them. `further`
+    are the values it needs besides.
     """
 
     graph: Graph

@@ -27,7 +27,6 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.mutation.view_update import replay_view
 
-
 MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper
 
 
@@ -131,7 +130,8 @@ class EntryCodegen:
             same = " or ".join(f"x{i} is x{j}" for i, j in combinations(tensors, 2))
             self._emit_line(f"if {same}: return GUARD_FAILED")
         elif tensors[1:]:
-            self._emit_line(f"if len({{{', '.join(f'id(x{i})' for i in tensors)}}}) < {len(tensors)}: return GUARD_FAILED")
+            ids = ", ".join(f"id(x{i})" for i in tensors)
+            self._emit_line(f"if len({{{ids}}}) < {len(tensors)}: return GUARD_FAILED")
 
     def _check_arguments(self) -> None:
         given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}
@@ -166,8 +166,11 @@ class EntryCodegen:
         if self.outcome.writes:
             every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
             written = self.name(self.outcome.writes)
+            into = {symbol for symbol, _ in self.outcome.writes}
             for v in arguments:  # memory of its own needs no further look
                 i = v.source.number
+                if v in into:
+                    self._emit_line(f"if not x{i}.array.flags.writeable: return GUARD_FAILED")
                 self._emit_line(
                     f"if x{i}.storage_ is not None and is_memory_shared({i}, x{i}, ({every}), {written}): "
                     "return GUARD_FAILED"

@@ -149,7 +149,7 @@ class Program:
             return True
 
     def _has_aliased_state(self) -> bool:
-        """Return whether the step writes memory that it also reads through another tensor, as it did not when traced."""
+        """Return whether the step would write memory that it also reads through another tensor."""
         written = {symbol for symbol, _ in self.outcome.writes}
         if not written:
             return False

@@ -45,6 +45,7 @@ from adjoint.core.tensor.storage import InferenceStorage, Storage, View, ViewSte
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
+from adjoint.ops.mutation.inplace import check_separate
 from adjoint.ops.mutation.view_update import replay_view
 
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
@@ -83,6 +84,7 @@ class Tracer(Interpreter):
         self.locate = locate
         self._is_set = is_set
         self._adopted_arrays: list[tuple[Tensor, Array]] = []  # every tensor that holds a symbol now, its array before
+        self._captured_arrays: dict[int, Array] = {}  # of tensors from before the step, by the tensors' ids
         self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
@@ -193,6 +195,7 @@ class Tracer(Interpreter):
             if view is not None and self._is_state(view.base):
                 self._cut_history_off(tensor)
                 self._adopted_arrays.append((tensor, tensor.array))
+                self._captured_arrays[id(tensor)] = tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
                 tensor.array = seen
@@ -233,6 +236,7 @@ class Tracer(Interpreter):
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
         self._adopted_arrays.append((tensor, array))
+        self._captured_arrays[id(tensor)] = array
         tensor.array = current
 
     def _cut_history_off(self, tensor: Tensor) -> None:
@@ -270,6 +274,11 @@ class Tracer(Interpreter):
     @without_frame_tracing
     def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         write_symbol(self, x, out, called, since)
+        view = view_of(x)
+        for tensor in (x,) if view is None else (x, view.base):
+            array = self._captured_arrays.get(id(tensor))
+            if array is not None and (tensor is x or not array.flags.writeable):
+                check_separate(array, called, view_of(tensor))
 
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
