@@ -18,12 +18,12 @@ GENERATED_FAMILIES = ("full", "iota")  # values which a kernel makes from the in
 
 def is_view_or_generated(value: Value) -> bool:
     """True if the value needs no memory of its own: a view, a constant fill, a range."""
-    return value.op is not None and (value.op.index is not None or value.op.family in GENERATED_FAMILIES)
+    return value.op is not None and (value.op.index is not None or is_generated(value))
 
 
 def is_generated(value: Value) -> bool:
-    """True for a constant fill or a range."""
-    return value.op is not None and value.op.family in GENERATED_FAMILIES
+    """True for a constant fill or a range of a type that kernels compute; NumPy makes those of complex numbers."""
+    return value.op is not None and value.op.family in GENERATED_FAMILIES and value.dtype.kind != "c"
 
 
 def materialize_views(graph: Graph) -> Graph:
