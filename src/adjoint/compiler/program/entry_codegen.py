@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
@@ -15,6 +14,7 @@ from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
 from adjoint.compiler.runtime.guard_checks import GuardChecks
 from adjoint.compiler.runtime.native_entry import Segment
 from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
+from adjoint.compiler.trace.guards import repeated_argument_code
 from adjoint.compiler.trace.step_outputs import OutputRef, StepEffects
 from adjoint.compiler.trace.symbolic_number import ScalarExpr, guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
@@ -26,8 +26,6 @@ from adjoint.core.tensor.storage import Storage
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.mutation.view_update import replay_view
-
-MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper
 
 
 class BoundStep(NamedTuple):
@@ -99,7 +97,8 @@ class EntryCodegen:
         other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
         odd = f"(m := mode.__dict__)['is_intercepted'] or {other}"
         self._emit_line(f"if {usual} {join} ({odd}): return GUARD_FAILED")
-        self._check_distinct()
+        if same := repeated_argument_code(self.outcome.tensor_arguments()):
+            self._emit_line(f"if {same}: return GUARD_FAILED")
         guard_checks = self.step.guard_checks
         facts, tests = self._tests()
         if not guard_checks.possible:
@@ -122,16 +121,6 @@ class EntryCodegen:
             self._check_state(unseen + [test for k, test in tests.items() if k not in guard_checks.state])
             self._depth = 0
         self._check_memory()
-
-    def _check_distinct(self) -> None:
-        """One tensor given for two arguments is another program."""
-        tensors = sorted({s.source.number for _, _, s in self.outcome.state if isinstance(s.source, Argument)})
-        if 1 < len(tensors) <= MAX_COMPARED_ARGUMENTS:
-            same = " or ".join(f"x{i} is x{j}" for i, j in combinations(tensors, 2))
-            self._emit_line(f"if {same}: return GUARD_FAILED")
-        elif tensors[1:]:
-            ids = ", ".join(f"id(x{i})" for i in tensors)
-            self._emit_line(f"if len({{{ids}}}) < {len(tensors)}: return GUARD_FAILED")
 
     def _check_arguments(self) -> None:
         given = {s.source.number: (t, node) for t, node, s in self.outcome.state if isinstance(s.source, Argument)}

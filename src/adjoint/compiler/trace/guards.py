@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
-from adjoint.compiler.trace.frames.sources import Source
+from adjoint.compiler.trace.frames.sources import NameOf, Source
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
@@ -160,6 +161,16 @@ class ArgumentGuard:
         return GuardFailure(self.what, "True", "False", self.site)
 
 
+MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper
+
+
+def repeated_argument_code(numbers: list[int]) -> str:
+    """Return an expression that is true if two of the arguments with these numbers are one; "" for fewer than two."""
+    if len(numbers) <= MAX_COMPARED_ARGUMENTS:
+        return " or ".join(f"x{i} is x{j}" for i, j in combinations(numbers, 2))
+    return f"len({{{', '.join(f'id(x{i})' for i in numbers)}}}) < {len(numbers)}"
+
+
 class SameTensorGuard:
     """Two places have one tensor, whichever it is: one of them is where each call finds it."""
 
@@ -170,7 +181,7 @@ class SameTensorGuard:
         self.expected_value = None
         self.what = f"{place.what} is {located.what}"
 
-    def code(self, name: Callable[[Any], str], expected: str) -> str:
+    def code(self, name: NameOf, expected: str) -> str:
         """A comparison of both."""
         return f"{self.place.expression(name)} is {self.located.expression(name)}"
 

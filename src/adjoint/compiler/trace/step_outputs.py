@@ -80,6 +80,10 @@ class StepEffects:
         """Return the references of the return value, and of the values that the step keeps."""
         return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
 
+    def tensor_arguments(self) -> list[int]:
+        """Return the numbers of the arguments that are tensors."""
+        return sorted({symbol.source.number for _, _, symbol in self.state if isinstance(symbol.source, Argument)})
+
     def outputs(self) -> list[Value]:
         """All values that the graph must compute."""
         gradients = [v for _, v in self.gradients if v is not None]
@@ -196,7 +200,8 @@ def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     for watch in tracer.probe_guards:
         if watch.at_end:
             watch.update_expected()
-    outcome.guards += list({(id(w.subject), w.what): w for w in reversed(tracer.probe_guards)}.values())[::-1]
+    guards = {(id(w.subject), w.probe if w.contents else w.what): w for w in reversed(tracer.probe_guards)}
+    outcome.guards += list(guards.values())[::-1]
     tracer.graph.outputs = outcome.outputs()
 
 

@@ -303,6 +303,7 @@ class Tracer(Interpreter):
         if type(value) is SymbolicNumber:
             return wrap(self._convert_dtype(self.number(value), np.dtype(np.float64)))
         if isinstance(value, (Tensor, bool)) or not isinstance(value, (int, float)):
+            self.probe_guards.append(ProbeGuard(setting, Setting.read, f"the option {setting.name}", user_site()))
             return value
         tensor = wrap(self.graph.input(np.empty((), np.float64), setting))
         self._settings[id(holder), path] = tensor

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from adjoint.core.runtime.mode import depends_on, guard_on, mode, nondefault
+from adjoint.core.runtime.mode import depends_on, guard_on, mode
 from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import (
     CALL_HOOK_TABLES_NAME,
@@ -24,16 +24,27 @@ class _TraceStack(threading.local):
     def __init__(self) -> None:
         self.modules: list[AnyModule] = []
         self.guarded_ids: set[int] = set()
+        self.is_guarding = False
 
 
 trace_stack = _TraceStack()
 UNCOUNTED_ATTRIBUTES = ("_version", CALL_HOOK_TABLES_NAME, FULL_BACKWARD_NAME)  # these change nothing by themselves
 
 
-@depends_on(lambda holder: [(vars(holder), "_version")])
-def module_version(holder: Any) -> int:
-    """Return the number that changes with everything that a call of the module depends on."""
-    return holder._version
+REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+
+def _registries_of(holder: object) -> list[dict[str, object]]:
+    return [table for name in REGISTRIES if (table := vars(holder).get(name)) is not None]
+
+
+@depends_on(lambda holder: [(vars(holder), "_version"), *_registries_of(holder)])
+def module_version(holder: Any) -> tuple[int, ...]:
+    """Return numbers of which one changes with everything that a call of the module depends on.
+
+    They are the count of changes by way of the module, and the ids of what programs may put into its registries.
+    """
+    return holder._version, *(id(value) for table in _registries_of(holder) for value in table.values())
 
 
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
@@ -63,7 +74,10 @@ def guard_module_versions(module: AnyModule) -> None:
         guard_on(global_hooks, module_version, "hooks of all modules", at_end=True, contents=module_contents)
         _guard_hooks(global_hooks, "all modules")
         trace_stack.guarded_ids = set()
-        for name, part in module.named_modules(prefix=type(module).__name__):
+        trace_stack.is_guarding = True  # this walk through the parts is none of the step's
+        parts = list(module.named_modules(prefix=type(module).__name__))
+        trace_stack.is_guarding = False
+        for name, part in parts:
             _guard_module(part, f"module {name}")
     elif id(module) not in trace_stack.guarded_ids:
         _guard_module(module, f"module {find_module_name(trace_stack.modules[-1], module)}")
@@ -71,7 +85,9 @@ def guard_module_versions(module: AnyModule) -> None:
 
 def guard_contents(container: AnyModule) -> None:
     """Retrace the step, which reads the contents of `container` without calling it, when they change."""
-    if nondefault.count and not (trace_stack.modules and id(container) in trace_stack.guarded_ids):
+    if trace_stack.is_guarding or mode.interpreter is None:
+        return
+    if not (trace_stack.modules and id(container) in trace_stack.guarded_ids):
         _guard_module(container, f"contents of a {type(container).__name__}")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.nn.module.module_path import guard_contents
 from adjoint.nn.module.module_state import AnyModule, ModuleState, Part, module_class_slot
 from adjoint.nn.module.parameter import Parameter
 
@@ -43,6 +45,8 @@ def named_modules(
         return
     if remove_duplicate:
         seen.add(own)
+    if nondefault.count:
+        guard_contents(own)
     yield prefix, own
     for name, child in self._modules.items():
         if child is not None:

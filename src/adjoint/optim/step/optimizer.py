@@ -164,6 +164,7 @@ class Optimizer:
             >>> p.grad is None
             True
         """
+        guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
