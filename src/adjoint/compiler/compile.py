@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.ir.graph import OverlapError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
@@ -220,8 +220,6 @@ class CompiledFunction:
         given: list[Operand],
     ) -> Any:
         """The result of the first call of a new program."""
-        from adjoint.compiler.trace.step_outputs import OverlapError
-
         reason = find_changes(self.recompilations, signature, key, self._parameters, given)
         start = time.perf_counter()
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))

@@ -50,6 +50,7 @@ class StepTrace:
         self.observer = FrameObserver(self._refuse)
         self.tracer = Tracer(name, self._location, self._is_set)
         self.tracer.on_container_write = self._record_container_write
+        self.tracer.on_location_fixed = self.forget_location
         self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
@@ -161,6 +162,10 @@ class StepTrace:
 
         return locate, place.expression
 
+    def forget_location(self, tensor: Tensor) -> None:
+        """Look for this very tensor in each call, not for what is then in its place."""
+        self._source_by_tensor.pop(id(tensor), None)
+
     def _index_sources(self) -> dict[int, list[Source]]:
         """The places of each tensor that the step read so far."""
         reads = self.observer.reads
@@ -218,8 +223,9 @@ class StepTrace:
                 outcome.guards.append(SourceGuard(place, snapshot(before), write.site))
         else:
             how, value = place.write, place.read()
-            if value is before:
-                return None
+            located = self._source_by_tensor.get(id(value), place)
+            if value is before and located == place and self.observer.has_read(place):
+                return None  # a guard says so of each call
             if isinstance(place, AttributeSource):
                 self._ignore_own_writes(place.holder, place.name)
         if how is None:

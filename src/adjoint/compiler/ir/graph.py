@@ -53,6 +53,10 @@ class TraceError(RuntimeError):
     """A step did something, while it was being compiled, that only values could decide."""
 
 
+class OverlapError(TraceError):
+    """A step writes memory that tensors of this call share, or that repeats elements or is read-only."""
+
+
 class ValueOrigin(NamedTuple):
     """The user's line that an equation comes from, the module that ran, and whether it is that line's gradient.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from adjoint.compiler.ir.graph import Argument, StateInput, TraceError, Value, op_of
+from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value, op_of
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
 from adjoint.compiler.trace.symbolic_strides import Sizes, dense_dim_order, strides_unless_contiguous
@@ -276,10 +276,6 @@ def overlapping_inputs(memories: Iterable[tuple[Value, Array]]) -> Iterator[tupl
         before = [(end, other) for end, other in before if end > low]
         yield from ((symbol, other) for _, other in before)
         before.append((high, symbol))
-
-
-class OverlapError(TraceError):
-    """A step writes memory that an argument of this call shares."""
 
 
 def _name_states(tracer: Tracer) -> None:

@@ -17,6 +17,7 @@ from adjoint.compiler.ir.graph import (
     Argument,
     Constant,
     Graph,
+    OverlapError,
     ScalarInput,
     Setting,
     Source,
@@ -79,6 +80,7 @@ class Tracer(Interpreter):
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
+        self.on_location_fixed: Callable[[Tensor], None] = lambda tensor: None
         self.on_container_write: Callable[[object], None] = lambda container: None
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
         self.locate = locate
@@ -198,6 +200,7 @@ class Tracer(Interpreter):
                 self._captured_arrays[id(tensor)] = tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
+                self._fix_location(view.base)
                 tensor.array = seen
             else:
                 _, location = self._locations.get(id(tensor), (tensor, None))
@@ -232,12 +235,21 @@ class Tracer(Interpreter):
             self._symbols[id(array)] = (array, symbol, tensor)
         else:
             _, symbol, owner = known
+            self._fix_location(owner)
+            self.on_location_fixed(tensor)
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
         self._adopted_arrays.append((tensor, array))
         self._captured_arrays[id(tensor)] = array
         tensor.array = current
+
+    def _fix_location(self, tensor: Tensor) -> None:
+        """Look for no other tensor in the place of this one: another from before the step shares its memory."""
+        for held, _, symbol in self.state:
+            if held is tensor and isinstance(symbol.source, StateInput) and symbol.source.expression is not None:
+                symbol.source = StateInput(lambda: tensor, symbol.source.name, None)
+                self.on_location_fixed(tensor)
 
     def _cut_history_off(self, tensor: Tensor) -> None:
         """A history from before the step stays outside: within, the tensor is a leaf. A leaf's hooks run within."""
@@ -278,7 +290,10 @@ class Tracer(Interpreter):
         for tensor in (x,) if view is None else (x, view.base):
             array = self._captured_arrays.get(id(tensor))
             if array is not None and (tensor is x or not array.flags.writeable):
-                check_separate(array, called, view_of(tensor))
+                try:
+                    check_separate(array, called, view_of(tensor))
+                except RuntimeError as error:  # or no error, where eager sees that the same value goes to one place
+                    raise OverlapError(*error.args) from None
 
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:

@@ -71,6 +71,10 @@ class Observations:
         """The first write to each place, in order."""
         return list(self._writes.values())
 
+    def has_read(self, place: Source) -> bool:
+        """Return whether the step read the place before it changed it."""
+        return place in self._reads
+
     def is_argument(self, thing: object) -> bool:
         """True for a container among the arguments, or in one: its reads are for the signature to guard."""
         return id(thing) in self._arguments
