@@ -327,3 +327,24 @@ def test_complex_constants_made_inside(step: Any) -> None:
         return lambda k: run(ad.ones(2, 3) * k)
 
     assert_compiled_as_eager(case)
+
+
+@pytest.mark.parametrize("fact", ["is_leaf", "requires_grad"])
+@pytest.mark.parametrize("pattern", list(product("pnc", repeat=5)), ids="".join)
+def test_flags_of_arguments(pattern: tuple[str, ...], fact: str) -> None:
+    """A parameter, a tensor with a history and a constant, in any order."""
+
+    def case(wrap: Callable[[Any], Any]) -> Callable[[int], Any]:
+        p = nn.Parameter(ad.ones(2))
+        run = wrap(lambda x: x * 2 if getattr(x, fact) else x * 3)
+
+        def call(k: int) -> Any:
+            p.grad = None
+            y = run({"p": p, "n": p * 1.5, "c": ad.ones(2)}[pattern[k]])
+            if y.requires_grad:
+                y.sum().backward()
+            return y, y.requires_grad, p.grad
+
+        return call
+
+    assert_compiled_as_eager(case)

@@ -129,17 +129,17 @@ class EntryCodegen:
             i = v.source.number
             tensor, node = given.get(i, (None, None))
             hooked = type(node) is AccumulateGrad and node.hooks is not None
-            own = (
-                "type(x{}) is not Tensor"
-                if type(tensor) in (Tensor, type(None)) and not hooked
-                else f"x{{}} is not {self.name(tensor, 't')}"
-            )
-            self._emit_line(f"if {own.format(i)}: return GUARD_FAILED")
+            is_any = type(tensor) in (Tensor, type(None)) and not hooked
+            other = f"type(x{i}) is not Tensor" if is_any else f"x{i} is not {self.name(tensor, 't')}"
+            self._emit_line(f"if {other}: return GUARD_FAILED")
             self._emit_line(f"a{i} = x{i}.array")
             dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
             differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
             self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return GUARD_FAILED")
             self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return GUARD_FAILED")
+            if node is not None:  # a leaf, or a tensor with a history: `x.is_leaf` is a fact like any other
+                is_leaf = f"type(x{i}.node) is {self.name(AccumulateGrad, 'Leaf')}"
+                self._emit_line(f"if {'not ' if type(node) is AccumulateGrad else ''}{is_leaf}: return GUARD_FAILED")
             if type(node) is AccumulateGrad and node.hooks is None:
                 self._emit_line(f"if x{i}.node.hooks is not None: return GUARD_FAILED")
             if v.shape and v.source.strides is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from sys import getrefcount
 from typing import Protocol
 
-from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
+from adjoint.compiler.ir.graph import Graph, OverlapError, Value, ValueOrigin, op_of
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.spec import Spec
@@ -14,7 +14,9 @@ from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import ViewStep, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
+from adjoint.core.typing import Array
 from adjoint.ops.elementwise.select import copy
+from adjoint.ops.mutation.inplace import check_separate
 from adjoint.ops.mutation.view_update import put_steps, replay_view
 
 Steps = tuple[ViewStep, ...]
@@ -62,6 +64,21 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
         _replay_alias(memory, base, parts)
     for t, part in [(t, parts[t.array]) for t in (*seeing, x, base, root)]:
         t.array = part.array
+
+
+def check_captured_memory(arrays: Mapping[int, Array], x: Tensor, called: str) -> None:
+    """Raise OverlapError if `x` or its base is read-only, or repeats elements; `arrays` are those from before the step.
+
+    The call is eager then, which raises an error, or sees that one value goes to all that lie at one place.
+    """
+    view = view_of(x)
+    for tensor in (x,) if view is None else (x, view.base):
+        array = arrays.get(id(tensor))
+        if array is not None and (tensor is x or not array.flags.writeable):
+            try:
+                check_separate(array, called, view_of(tensor))
+            except RuntimeError as error:
+                raise OverlapError(*error.args) from None
 
 
 def own_gradient(memory: SymbolicMemory, g: Tensor, leaf: Tensor | None) -> Tensor:

@@ -17,7 +17,6 @@ from adjoint.compiler.ir.graph import (
     Argument,
     Constant,
     Graph,
-    OverlapError,
     ScalarInput,
     Setting,
     Source,
@@ -28,7 +27,7 @@ from adjoint.compiler.ir.graph import (
     op_of,
 )
 from adjoint.compiler.trace.guards import ProbeGuard
-from adjoint.compiler.trace.symbolic_mutation import own_gradient, write_symbol
+from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
@@ -46,7 +45,6 @@ from adjoint.core.tensor.storage import InferenceStorage, Storage, View, ViewSte
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.mutation.inplace import check_separate
 from adjoint.ops.mutation.view_update import replay_view
 
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
@@ -214,6 +212,9 @@ class Tracer(Interpreter):
         if type(tensor.array) is ndarray:
             self._capture_array(tensor, StateInput(lambda: tensor, "", None))
 
+    def is_leaf(self, tensor: Tensor) -> bool:
+        return id(tensor) not in self.outside
+
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
         return [tensor for tensor, _ in self._adopted_arrays]
@@ -286,14 +287,7 @@ class Tracer(Interpreter):
     @without_frame_tracing
     def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         write_symbol(self, x, out, called, since)
-        view = view_of(x)
-        for tensor in (x,) if view is None else (x, view.base):
-            array = self._captured_arrays.get(id(tensor))
-            if array is not None and (tensor is x or not array.flags.writeable):
-                try:
-                    check_separate(array, called, view_of(tensor))
-                except RuntimeError as error:  # or no error, where eager sees that the same value goes to one place
-                    raise OverlapError(*error.args) from None
+        check_captured_memory(self._captured_arrays, x, called)
 
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:

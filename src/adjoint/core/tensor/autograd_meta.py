@@ -104,7 +104,9 @@ class AutogradMeta(DataAccess):
     @property
     def is_leaf(self) -> bool:
         """True if no recorded op made this tensor."""
-        return self.node is None or type(self.node) is Leaf
+        if self.node is not None and type(self.node) is not Leaf:
+            return False
+        return not nondefault.count or mode.interpreter is None or mode.interpreter.is_leaf(self)
 
     @property
     def grad_fn(self) -> Any:
