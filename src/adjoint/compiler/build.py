@@ -83,7 +83,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     if has_float32_matmuls(graph):
         precision = current_precision(setting)
         outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
-    written = {symbol for symbol, _ in outcome.writes}
+    written = outcome.written_inputs()
     half = partition(graph, past.incoming, graph.outputs[count:], written)
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None or v in written]

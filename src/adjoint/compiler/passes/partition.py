@@ -219,9 +219,11 @@ def _recompute_chain(
         x = stack.pop()
         if x in chain or x in remade or x in kept:
             continue
-        if x.op is None and x not in volatile:
+        if x in volatile:
+            return None
+        if x.op is None:
             continue
-        if x in volatile or not can_rematerialize(x):
+        if not can_rematerialize(x):
             return None
         chain.add(x)
         cost += recompute_cost(x)

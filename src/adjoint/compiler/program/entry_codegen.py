@@ -155,7 +155,7 @@ class EntryCodegen:
         if self.outcome.writes:
             every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
             written = self.name(self.outcome.writes)
-            into = {symbol for symbol, _ in self.outcome.writes}
+            into = self.outcome.written_inputs()
             for v in arguments:  # memory of its own needs no further look
                 i = v.source.number
                 if v in into:
@@ -355,7 +355,7 @@ class EntryCodegen:
         """The node of the results, with what its backward half needs of this call."""
         computed = iter(self.binding.saved_names)
         kept = (*half.saved, *half.further)
-        written = {symbol for symbol, _ in self.outcome.writes}
+        written = self.outcome.written_inputs()
         sources = "".join(
             f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
         )

@@ -150,7 +150,7 @@ class Program:
 
     def _has_aliased_state(self) -> bool:
         """Return whether the step would write memory that it also reads through another tensor."""
-        written = {symbol for symbol, _ in self.outcome.writes}
+        written = self.outcome.written_inputs()
         if not written:
             return False
         tensors = ((s, self._current_tensor(t, s)) for t, _, s in self._captured_state())

@@ -80,6 +80,10 @@ class StepEffects:
         """Return the references of the return value, and of the values that the step keeps."""
         return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
 
+    def written_inputs(self) -> set[Value]:
+        """Return the states and arguments whose memory the step writes."""
+        return {symbol for symbol, _ in self.writes}
+
     def tensor_arguments(self) -> list[int]:
         """Return the numbers of the arguments that are tensors."""
         return sorted({symbol.source.number for _, _, symbol in self.state if isinstance(symbol.source, Argument)})

@@ -66,14 +66,15 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
         t.array = part.array
 
 
-def check_captured_memory(arrays: Mapping[int, Array], x: Tensor, called: str) -> None:
-    """Raise OverlapError if `x` or its base is read-only, or repeats elements; `arrays` are those from before the step.
+def check_captured_memory(adopted: Mapping[int, tuple[Tensor, Array]], x: Tensor, called: str) -> None:
+    """Raise OverlapError if `x` or its base is read-only, or repeats elements.
 
-    The call is eager then, which raises an error, or sees that one value goes to all that lie at one place.
+    `adopted` are, by their ids, the tensors from before the step with their arrays. The call is eager then, which
+    raises an error, or sees that one value goes to all that lie at one place.
     """
     view = view_of(x)
     for tensor in (x,) if view is None else (x, view.base):
-        array = arrays.get(id(tensor))
+        _, array = adopted.get(id(tensor), (tensor, None))
         if array is not None and (tensor is x or not array.flags.writeable):
             try:
                 check_separate(array, called, view_of(tensor))

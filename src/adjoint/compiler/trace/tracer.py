@@ -83,8 +83,7 @@ class Tracer(Interpreter):
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
         self.locate = locate
         self._is_set = is_set
-        self._adopted_arrays: list[tuple[Tensor, Array]] = []  # every tensor that holds a symbol now, its array before
-        self._captured_arrays: dict[int, Array] = {}  # of tensors from before the step, by the tensors' ids
+        self._adopted_arrays: dict[int, tuple[Tensor, Array]] = {}  # by id: tensors that hold symbols, their arrays
         self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
@@ -194,8 +193,7 @@ class Tracer(Interpreter):
             view = view_of(tensor)
             if view is not None and self._is_state(view.base):
                 self._cut_history_off(tensor)
-                self._adopted_arrays.append((tensor, tensor.array))
-                self._captured_arrays[id(tensor)] = tensor.array
+                self._adopted_arrays[id(tensor)] = tensor, tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
                 self._fix_location(view.base)
@@ -217,7 +215,7 @@ class Tracer(Interpreter):
 
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
-        return [tensor for tensor, _ in self._adopted_arrays]
+        return [tensor for tensor, _ in self._adopted_arrays.values()]
 
     def _is_state(self, base: Tensor) -> bool:
         """True unless the tensor is an argument, of which each call brings another."""
@@ -241,8 +239,7 @@ class Tracer(Interpreter):
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
-        self._adopted_arrays.append((tensor, array))
-        self._captured_arrays[id(tensor)] = array
+        self._adopted_arrays[id(tensor)] = tensor, array
         tensor.array = current
 
     def _fix_location(self, tensor: Tensor) -> None:
@@ -287,7 +284,7 @@ class Tracer(Interpreter):
     @without_frame_tracing
     def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         write_symbol(self, x, out, called, since)
-        check_captured_memory(self._captured_arrays, x, called)
+        check_captured_memory(self._adopted_arrays, x, called)
 
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
@@ -405,7 +402,7 @@ class Tracer(Interpreter):
 
     def restore(self, failed: bool = False) -> None:
         """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
-        for tensor, array in self._adopted_arrays:
+        for tensor, array in self._adopted_arrays.values():
             tensor.array = array
         for tensor, memory in self._memories:
             tensor.storage_ = memory
@@ -413,7 +410,7 @@ class Tracer(Interpreter):
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
-        for tensor, _ in self._adopted_arrays:  # what the step made of their memory is left to it
+        for tensor, _ in self._adopted_arrays.values():  # what the step made of their memory is left to it
             if tensor.storage_ is not None:
                 storage_of(tensor).forget_symbols()
         if failed:

@@ -75,8 +75,10 @@ def guard_module_versions(module: AnyModule) -> None:
         _guard_hooks(global_hooks, "all modules")
         trace_stack.guarded_ids = set()
         trace_stack.is_guarding = True  # this walk through the parts is none of the step's
-        parts = list(module.named_modules(prefix=type(module).__name__))
-        trace_stack.is_guarding = False
+        try:
+            parts = list(module.named_modules(prefix=type(module).__name__))
+        finally:
+            trace_stack.is_guarding = False
         for name, part in parts:
             _guard_module(part, f"module {name}")
     elif id(module) not in trace_stack.guarded_ids:
