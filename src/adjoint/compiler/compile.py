@@ -16,7 +16,7 @@ from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
 from adjoint.compiler.trace.signature import Signature, SignatureKey, VaryingIntegers
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.fork_safety import reset_after_fork
+from adjoint.core.runtime.fork_safety import CachedProperty, reset_after_fork
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
@@ -271,7 +271,7 @@ class CompiledFunction:
             signature.dynamic_sources.clear()
             return trace_step(self.function, self.name, args, kwargs, {}, varying, specialize_arguments=True)
 
-    @functools.cached_property
+    @CachedProperty
     def _parameters(self) -> list[str]:
         """The names of the positional parameters, for messages."""
         try:

@@ -101,6 +101,24 @@ print(forked(lambda: 4 if free.is_set() and apart.acquire(timeout=5) and inside.
     assert output_of("SECONDS = 0" + SETUP + job, strict=False).split() == ["4"]
 
 
+def test_a_cached_property_that_another_thread_computes() -> None:
+    job = """
+class Slow:
+    @forking.CachedProperty
+    def value(self):
+        begun.set()
+        if os.getpid() == parent: time.sleep(0.5)
+        return 4
+slow = Slow()
+thread = threading.Thread(target=lambda: slow.value)
+thread.start()
+begun.wait()
+print(forked(lambda: slow.value + Slow().value), "value" in vars(slow))
+thread.join()
+"""
+    assert output_of("SECONDS = 0" + SETUP + job, strict=False).split() == ["8", "False"]
+
+
 def test_a_compiled_step_in_a_process_forked_in_the_middle_of_one() -> None:
     job = """
 @ad.compile

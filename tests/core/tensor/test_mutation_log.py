@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.checks import raises
+from tests.support.scripts import start
 
 import adjoint as ad
 
@@ -56,3 +58,19 @@ def test_many_parts_count_as_the_whole() -> None:
     for i in range(10, 200):
         kept.data[i] = 1.0
     raises(RuntimeError, REFUSED, y.backward)
+
+
+def test_arrays_that_are_alive_at_exit_say_nothing(tmp_path: Path) -> None:
+    program = """
+import adjoint as ad, numpy as np
+
+def slope(x):
+    x = x.detach().requires_grad_()
+    (1.5**x).sum().backward()
+    return x.grad
+
+data = np.ones(1000, "f")
+compiled, eager = ad.compile(slope)(ad.from_numpy(data)).numpy(), slope(ad.from_numpy(data)).numpy()
+"""
+    done = start(tmp_path, "-c", program)
+    assert (done.status, done.out, done.error) == (0, "", "")

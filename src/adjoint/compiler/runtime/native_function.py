@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.object_cache import compile_kernel
@@ -14,6 +13,7 @@ from adjoint.compiler.kernels.kernel_text import KernelText
 from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.runtime import cpython_layout
+from adjoint.core.runtime.fork_safety import CachedProperty
 from adjoint.core.typing import Function
 
 METH_FASTCALL = 0x80
@@ -37,7 +37,7 @@ class NativeModule:
         self._name, self._write = name, write
         self._definitions: dict[str, MethodDef] = {}
 
-    @cached_property
+    @CachedProperty
     def engine(self) -> Engine:
         """The loaded code."""
         layout = (sys.version, cpython_layout.find_slot_offsets(), cpython_layout.find_write_slot_offsets())

@@ -6,10 +6,12 @@ the library's modules, for which Python has locks. A lock of `reset_after_fork` 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib import _bootstrap
 from types import FrameType
 from typing import Any, TypeVar
@@ -22,6 +24,7 @@ LOCK_WAIT_SECONDS = 0.01  # seconds: two threads may each wait for what the othe
 PACKAGE_NAME = __name__.partition(".")[0]
 
 Lock = TypeVar("Lock")
+T = TypeVar("T")
 _locks_to_hold: WeakSet[Any] = WeakSet()
 _locks_to_reset: WeakSet[Any] = WeakSet()
 _acquired_locks: dict[int, list[Any]] = {}  # by the thread that forks
@@ -37,6 +40,15 @@ def reset_after_fork(lock: Lock) -> Lock:
     """Register a lock that is open in a new process; return it."""
     _locks_to_reset.add(lock)
     return lock
+
+
+class CachedProperty(functools.cached_property[T]):
+    """A `functools.cached_property` whose lock, which Python 3.11 has for all instances, is open in a new process."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        if hasattr(self, "lock"):
+            reset_after_fork(self.lock)
 
 
 def _acquire_locks() -> None:

@@ -9,6 +9,7 @@ any view does. If its reference count is 1, nobody outside holds the memory.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from sys import getrefcount
@@ -56,12 +57,10 @@ externally_aliased: dict[int, ExternalAliases] = {}  # by the id of the array th
 
 
 def _external_aliases_of(memory: Array) -> ExternalAliases:
-    key = id(memory)
-    found = externally_aliased.get(key)
+    key, entries = id(memory), externally_aliased  # at exit memory may be freed after the module's globals
+    found = entries.get(key)
     if found is None:
-        found = externally_aliased[key] = ExternalAliases(
-            weakref.ref(memory, lambda _: externally_aliased.pop(key, None))
-        )
+        found = entries[key] = ExternalAliases(weakref.ref(memory, lambda _: entries.pop(key, None)))
     return found
 
 
@@ -76,14 +75,14 @@ def export_array(tensor: TensorLike) -> Array:
     seal = mutation_log.take_checksum(tensor.array, user_site()) if kept else None
     storage_of(tensor)
     handed = _view_on_memoryview(tensor.array)
-    key, held = id(handed), exposure.exported_arrays
+    key, held, entries, is_finalizing = id(handed), exposure.exported_arrays, externally_aliased, sys.is_finalizing
 
     def on_export_freed(_: Function) -> None:
         held.pop(key, None)
-        if seal is not None:
+        if seal is not None and not is_finalizing():  # nothing reads it any more, and modules are gone
             mutation_log.drop_checksum(seal)
         if not held and exposure.source_array is None:
-            externally_aliased.pop(id(exposure.memory()), None)
+            entries.pop(id(exposure.memory()), None)
 
     held[key] = weakref.ref(handed, on_export_freed), id(tensor.array), 1 if seal is None else 2
     return handed

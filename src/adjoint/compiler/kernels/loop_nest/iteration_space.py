@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, iteration_shape, view_over
 from adjoint.compiler.kernels.elementwise import Access, Accesses, fingerprint
+from adjoint.core.runtime.fork_safety import CachedProperty
 
 if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion import Fusion
@@ -101,12 +101,12 @@ class IterationSpace:
         self.reads = {v: a._replace(strides=next(strides)) for v, a in self.reads.items()}
         self.writes = {v: a._replace(strides=next(strides)) for v, a in self.writes.items()}
 
-    @cached_property
+    @CachedProperty
     def vector_at(self) -> int:
         """The position of the loop that is spread over lanes."""
         return next(i for i, loop in enumerate(self.loops) if loop.vector)
 
-    @cached_property
+    @CachedProperty
     def first_reduced(self) -> int:
         """The position of the outermost reducing loop; the number of loops if none reduces."""
         return next((i for i, loop in enumerate(self.loops) if loop.reduced), len(self.loops))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import llvmlite
@@ -16,7 +16,7 @@ import llvmlite
 from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.llvm.types import Type
-from adjoint.core.runtime.fork_safety import hold_across_fork
+from adjoint.core.runtime.fork_safety import CachedProperty, hold_across_fork
 from adjoint.core.runtime.gc_pause import gc_paused
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Target:
         binding().initialize_all_asmprinters()
         return cls(triple, cpu, features)
 
-    @cached_property
+    @CachedProperty
     def vector_bits(self) -> int:
         """The width of the widest vector register: 512, 256 or 128."""
         if not self.triple.startswith(("x86_64", "i386", "i686")):
@@ -60,7 +60,7 @@ class Target:
         """Return how many elements of a scalar type one register holds."""
         return self.vector_bits // max(type.bits, 8)
 
-    @cached_property
+    @CachedProperty
     def _fingerprint(self) -> str:
         built = f"llvm {self.version};llvmlite {llvmlite.__version__}"
         return f"{self.triple};{self.cpu};{self.features};{OPTIONS};{built}"
@@ -91,11 +91,11 @@ class Target:
             raise ValueError(f"invalid LLVM assembly: {error}") from None
         return module
 
-    @cached_property
+    @CachedProperty
     def _layout(self) -> str:
         return str(self._machine.target_data)
 
-    @cached_property
+    @CachedProperty
     def _machine(self) -> llvm.TargetMachine:
         return self._new_machine(jit=False)
 
