@@ -233,6 +233,8 @@ class CompiledFunction:
             signature.eager = True
             self._warn(f"runs eagerly: {error}")
             return self.function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  whatever the step raises
+            return self._raise_as_eager(error, args, kwargs)
         entry.direct = direct
         try:
             leaves = entry.run(*given, first_call=True)
@@ -250,6 +252,12 @@ class CompiledFunction:
             seconds = time.perf_counter() - start
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
+
+    def _raise_as_eager(self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before the error."""
+        result = self.function(*args, **kwargs)
+        self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
+        return result
 
     def _trace(
         self, signature: Signature, key: SignatureKey, args: tuple[object, ...], kwargs: dict[str, object]

@@ -74,15 +74,23 @@ def test_a_right_operand_that_is_transposed(
     m, k, n = shape
     x = np.random.default_rng(0).normal(size=(m, k)).astype(dtype)
     arrays = [x, *leaves(n, k, dtype)]
-    got, kernels = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
+    times_packed, counts = GroupMap.times_packed, []
+
+    def count_packings(*arguments: Any) -> int:
+        counts.append(times_packed(*arguments))
+        return counts[-1]
+
     with monkeypatch.context() as patch:
-        patch.setattr(GroupMap, "times_packed", lambda *_: 0)
         patch.setattr(plan_cache, "MIN_EQUATIONS_TO_CACHE", sys.maxsize)
+        patch.setattr(GroupMap, "times_packed", count_packings)
+        got, kernels = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
+        patch.setattr(GroupMap, "times_packed", lambda *_: 0)
         expected, _ = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     np.testing.assert_array_equal(got[0], expected[0])
     if min(shape) > 16 and tree != "transposed leaf":
-        assert len(kernels) == 1
-        assert kernels[0][-1] == "mm"
+        assert all(counts) or dtype is np.float64  # which some processors' blocks read where it lies
+        assert len(kernels) == (1 if all(counts) else 2)
+        assert kernels[-1][-1] == "mm"
 
 
 @pytest.mark.parametrize("tree", [t for t in TREES if t != "transposed leaf"])
