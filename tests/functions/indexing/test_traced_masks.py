@@ -94,7 +94,7 @@ def test_a_value_of_another_size_is_refused_in_the_same_words(write: Any, shape:
 
 
 def test_a_shape_that_fits_no_number_of_truths_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"shape \[3, 3\] cannot be broadcast to the elements that a mask of shape"):
+    with pytest.raises(RuntimeError, match=r"shape \[3, 3\] cannot be broadcast to indexing result of shape"):
         ad.compile(step(assigned(itself)))(numbers(4, 2), ad.tensor(ROW), numbers(3, 3))
 
 

@@ -45,7 +45,7 @@ def reset_after_fork(lock: Lock) -> Lock:
 class CachedProperty(functools.cached_property[T]):
     """A `functools.cached_property` whose lock, which Python 3.11 has for all instances, is open in a new process."""
 
-    def __init__(self, function: Callable[[Any], T]) -> None:
+    def __init__(self, function: Callable[..., T]) -> None:
         super().__init__(function)
         if hasattr(self, "lock"):
             reset_after_fork(self.lock)
