@@ -43,7 +43,8 @@ class Pass(NamedTuple):
 
 
 def _graph_pass(run: Callable[[Graph], Graph]) -> Pass:
-    return Pass(run.__name__, lambda graph, _: eliminate_dead_code(run(graph)))
+    checked = run not in REWRITES
+    return Pass(run.__name__, lambda graph, _: eliminate_dead_code(run(graph), checked=checked))
 
 
 def _fuse(inlined: InlinedGraph, facts: StepFacts) -> Fusion:

@@ -40,6 +40,12 @@ def insert_index_checks(graph: Graph) -> Graph:
     return out
 
 
+def needs_index_check(v: Value) -> bool:
+    """True if an equation reads or writes at indices that are not known to be in range."""
+    ranges = ((_index_range(indices, {}), size) for _, size, indices in _index_arrays(v))
+    return any(low < -size or high > size for (low, high), size in ranges)
+
+
 GE, LT, LOGICAL_AND, ALL, REQUIRE_OP = map(op_of, (ge, lt, logical_and, all, require))
 FIRST_INDEX_INPUT = {"index": 1, "put_index": 2, "index_add": 1}  # the first input that is an index
 

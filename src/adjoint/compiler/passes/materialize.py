@@ -87,11 +87,9 @@ def is_kernel_op(value: Value) -> bool:
 
 
 def may_raise(value: Value) -> bool:
-    """True for integers over what may be 0, or to what may be a negative power: native code cannot raise."""
-    if value.dtype.kind not in "iub" or value.op.name not in ("floor_divide", "remainder", "pow"):
-        return False
-    second = value.inputs[1]
-    return isinstance(second, Value) or (second < 0 if value.op.name == "pow" else second == 0)
+    """True if values can make the equation's NumPy function raise, which native code cannot."""
+    raises = value.op.raises
+    return bool(raises(*value.inputs, **value.params)) if callable(raises) else raises
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.compiler.passes.gated_matmul import interleave_gates
+from adjoint.compiler.passes.index_checks import needs_index_check
 from adjoint.compiler.passes.materialize import may_raise
 from adjoint.compiler.passes.matmul_rewrites import merge_products, merge_sums, transpose_products
 from adjoint.compiler.passes.rewriter import Rewriter
@@ -25,16 +26,19 @@ REWRITES = (apply_rules, merge_sums, merge_products, transpose_products, interle
 def rewrite(graph: Graph) -> Graph:
     """Apply all REWRITES: a graph of the same outputs with less to do."""
     for run in REWRITES:
-        graph = eliminate_dead_code(run(graph))
+        graph = eliminate_dead_code(run(graph), checked=False)
     return graph
 
 
-def eliminate_dead_code(graph: Graph) -> Graph:
-    """Keep the equations that lead to an output, have an effect or may raise, and their constants."""
+def eliminate_dead_code(graph: Graph, *, checked: bool = True) -> Graph:
+    """Keep the equations that lead to an output, have an effect or may raise, and their constants.
+
+    `checked`: the checks of indices are in the graph; before that, an index may raise too.
+    """
     needed = set(graph.outputs)
     kept = []
     for v in reversed(graph.equations):
-        if v in needed or v.op.effect or may_raise(v):
+        if v in needed or v.op.effect or may_raise(v) or (not checked and needs_index_check(v)):
             kept.append(v)
             needed.update(v.operands)
     out = Graph(graph.name)

@@ -158,9 +158,10 @@ class Binding:
 
     def _last_step_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
-        calls = (group for group in self.fusion.order if group.call)
+        calls = ((group, group.equations[0].op) for group in self.fusion.order if group.call)
         return max(
-            (self.step[g] for g in calls if g.equations[0].op.family not in FAMILIES_THAT_NEVER_RAISE), default=-1
+            (self.step[g] for g, op in calls if op.raises is True or op.family not in FAMILIES_THAT_NEVER_RAISE),
+            default=-1,
         )
 
     def _place_in_arena(self, readers: ReadersByValue) -> MemoryPlan:

@@ -172,6 +172,8 @@ class Tracer(Interpreter):
         return symbol
 
     def _convert_dtype(self, x: Operand, target: NumpyDtype) -> Operand:
+        if type(x) is int and target.kind in "iu":
+            return np.asarray(x).astype(target).item()  # wrapped, as eager code wraps it
         if isinstance(x, Value) and x.dtype != target:
             return self.graph.add(CAST_OP, (x,), {"dtype": target}, Spec(x.shape, target), self.origin())
         return x

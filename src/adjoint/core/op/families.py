@@ -42,7 +42,7 @@ out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `o
 Declaration = Callable[[Function], Function]
 FACETS = {
     "node", "effect", "composite", "promotion", "scalar", "index", "combine", "identity", "linear", "grad_slice",
-    "where_mask", "batch_leading", "native", "holomorphic", "preserves_strides",
+    "where_mask", "batch_leading", "native", "holomorphic", "preserves_strides", "raises",
 }  # fmt: skip
 
 

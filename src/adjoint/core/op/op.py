@@ -20,6 +20,8 @@ class Op:
     `i`. Gradients and kept values come as tensors or as bare arrays: rules use operators and ops, no methods.
     `call`: what applies an op to inputs and parameters, `apply` for all but those that are never called.
     `native`: compiled kernels may take the place of `evaluate` for large operands; how long that would take.
+    `raises`: values alone, not shapes, can make `evaluate` raise; or a function of the operands and parameters that
+    tells. A compiled step computes it even where nobody reads the result, as eager code does.
     `holomorphic`: a rule says f'(x) g, of which the walk makes conj(f'(x)) g where numbers are complex; False for an op
     of complex numbers whose rules are their gradients as they stand.
     """
@@ -28,7 +30,8 @@ class Op:
         "_saved_masks", "where_mask", "combine", "composite", "differentiable", "effect", "evaluate", "family",
         "holomorphic", "identity", "index", "inputs", "preserves_strides", "saves_shapes", "batch_leading", "linear",
         "name", "native", "needs", "node_name", "params", "grad_slice", "fast_backward", "saved_slots", "promotion",
-        "public", "rules", "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic", "float32_variant",
+        "public", "raises", "rules", "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic",
+        "float32_variant",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,7 @@ class Op:
         native: CostEstimate | None = None,
         holomorphic: bool = True,
         preserves_strides: bool = False,
+        raises: bool | Callable[..., bool] = False,
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
@@ -68,6 +72,7 @@ class Op:
         self.linear = linear
         self.batch_leading = batch_leading
         self.holomorphic = holomorphic
+        self.raises = raises
         self.grad_slice = grad_slice
         self.where_mask = where_mask
         self.fast_backward = where_mask is None and not self.variadic

@@ -19,7 +19,7 @@ from adjoint.ops.elementwise.transcendental import log
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-BOOL = np.dtype(np.bool_)
+BOOL, FLOAT = np.dtype(np.bool_), np.dtype(np.float64)
 RELU = SmallArrayKernel("relu")
 FALSE_SCALAR = np.zeros((), np.bool_)
 MIN_KERNEL_ELEMENTS = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
@@ -56,6 +56,20 @@ def _check_divisor(name: str, y: Array) -> None:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 
+def _has_kind(kinds: str, *operands: Operand) -> bool:
+    return any(getattr(x, "dtype", FLOAT).kind in kinds for x in operands)
+
+
+def _may_divide_by_zero(x: Operand, y: Operand) -> bool:
+    """True if integers are divided by an array, or by the number 0."""
+    return _has_kind("iub", x, y) and (hasattr(y, "dtype") or y == 0)
+
+
+def _may_have_negative_exponent(x: Operand, y: Operand) -> bool:
+    """True if the exponent of integers is an array, or a number below 0."""
+    return _has_kind("iub", x, y) and (hasattr(y, "dtype") or y < 0)
+
+
 def _zero_gradient(g: Operand) -> Operand:
     """The gradient of a step function: 0, even where g is infinite."""
     return where(FALSE_SCALAR, g, 0.0)
@@ -76,7 +90,13 @@ def _try_kernel(native: KernelFunction, x: Array, y: Operand) -> Operand:
     return native.find(tuple(float(a) if np.ndim(a) == 0 else a for a in (x, y)), {})
 
 
-@binary(scalar="floor_divide", unsupported_kinds="bc", dx=_zero_gradient, dy=_zero_gradient)
+@binary(
+    scalar="floor_divide",
+    unsupported_kinds="bc",
+    raises=_may_divide_by_zero,
+    dx=_zero_gradient,
+    dy=_zero_gradient,
+)
 def floor_divide(x: Operand, y: Operand) -> Operand:
     """The largest integer not above x / y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(FLOOR_DIVIDE, x, y)) is not None:
@@ -87,7 +107,13 @@ def floor_divide(x: Operand, y: Operand) -> Operand:
     return out
 
 
-@binary(scalar="remainder", unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * floor_divide(x, y)))
+@binary(
+    scalar="remainder",
+    unsupported_kinds="bc",
+    raises=_may_divide_by_zero,
+    dx=lambda g: g,
+    dy=lambda g, x, y: -(g * floor_divide(x, y)),
+)
 def remainder(x: Operand, y: Operand) -> Operand:
     """x - y ⌊x / y⌋, with the sign of y. Raises RuntimeError for integers divided by zero."""
     if getattr(x, "size", 0) >= MIN_KERNEL_ELEMENTS and (found := _try_kernel(REMAINDER, x, y)) is not None:
@@ -98,7 +124,12 @@ def remainder(x: Operand, y: Operand) -> Operand:
     return out
 
 
-@binary(unsupported_kinds="bc", dx=lambda g: g, dy=lambda g, x, y: -(g * trunc(div(x, y))))
+@binary(
+    unsupported_kinds="bc",
+    raises=_may_divide_by_zero,
+    dx=lambda g: g,
+    dy=lambda g, x, y: -(g * trunc(div(x, y))),
+)
 def fmod(x: Operand, y: Operand) -> Operand:
     """x - y trunc(x / y), with the sign of x. Raises RuntimeError for integers divided by zero."""
     out = np.fmod(x, y)
@@ -162,7 +193,7 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 
-@binary(scalar="pow", unsupported_kinds="b", dx=_pow_dx, dy=_pow_dy)
+@binary(scalar="pow", unsupported_kinds="b", raises=_may_have_negative_exponent, dx=_pow_dx, dy=_pow_dy)
 def pow(x: Operand, y: Operand) -> Operand:
     """x to the power y."""
     if type(y) in (int, float) and y in (0.5, 2, 3):  # 20 times as fast as NumPy's power

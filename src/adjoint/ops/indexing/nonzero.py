@@ -19,7 +19,7 @@ def nonzero_places(x: Array, *, size: int, fill: int) -> Array:
     return out
 
 
-@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype))
+@primitive(spec=lambda x, *, bins, low, high: Spec((bins,), x.dtype), raises=True)
 def histogram(x: Array, *, bins: int, low: float, high: float) -> Array:
     """Counts of elements in equal intervals of [low, high], or of their own range if low = high.
 
@@ -36,7 +36,7 @@ def histogram(x: Array, *, bins: int, low: float, high: float) -> Array:
     return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
 
 
-@primitive(spec=lambda x, *, bins, at, bounds: Spec((bins + 1,), x.dtype))
+@primitive(spec=lambda x, *, bins, at, bounds: Spec((bins + 1,), x.dtype), raises=True)
 def bin_edges(x: Array, *, bins: int, at: int, bounds: tuple[float, float] | None) -> Array:
     """The edges of equal bins between the bounds, or over the range of x (points, dimensions) in dimension `at`.
 

@@ -42,6 +42,7 @@ def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
     node="LinalgCholeskyExBackward0",
     batch_leading=True,
     holomorphic=False,
+    raises=lambda *_, name="linalg.cholesky": bool(name),
     dx=_cholesky_dx,
 )
 def cholesky(x: Array, *, name: str = "linalg.cholesky") -> Array:

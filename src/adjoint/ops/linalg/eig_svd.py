@@ -52,7 +52,7 @@ def _eigh_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     return (slope + adjoint(slope)) * 0.5
 
 
-@primitive(spec=packed_spec(eigh_shapes), batch_leading=True, holomorphic=False, dx=_eigh_dx)
+@primitive(spec=packed_spec(eigh_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_eigh_dx)
 def eigh(x: Array) -> Array:
     """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2."""
     return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
@@ -67,6 +67,7 @@ def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
     spec=lambda x: Spec(x.shape[:-1], real_type(x.dtype)),
     node="LinalgEighBackward0",
     batch_leading=True,
+    raises=True,
     dx=_eigvalsh_dx,
 )
 def eigvalsh(x: Array) -> Array:
@@ -114,7 +115,7 @@ def _first(parts: Sequence[Operand], full: bool) -> Sequence[Operand]:
     return [slice(u, bounds=columns), s, slice(vh, bounds=rows)]
 
 
-@primitive(spec=packed_spec(svd_shapes), batch_leading=True, holomorphic=False, dx=_svd_dx)
+@primitive(spec=packed_spec(svd_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_svd_dx)
 def svd(x: Array, *, full: bool = False) -> Array:
     """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S in descending order; U and V are square if `full`."""
     return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
@@ -129,6 +130,7 @@ def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
     spec=lambda x: Spec((*x.shape[:-2], min(x.shape[-2:])), real_type(x.dtype)),
     node="LinalgSvdBackward0",
     batch_leading=True,
+    raises=True,
     dx=_svdvals_dx,
 )
 def svdvals(x: Array) -> Array:
@@ -150,6 +152,7 @@ def _eig_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     spec=lambda x: Spec((*x.shape[:-2], x.shape[-1] * (x.shape[-1] + 1)), complex_type(x.dtype)),
     batch_leading=True,
     holomorphic=False,
+    raises=True,
     dx=_eig_dx,
 )
 def eig(x: Array) -> Array:

@@ -74,7 +74,13 @@ def _inv_dx(g: Operand, out: Operand) -> Tensor:
     return -bmm(turned, bmm(g, turned))
 
 
-@primitive(spec=lambda x, **_: same_spec(x), node="LinalgInvExBackward0", batch_leading=True, dx=_inv_dx)
+@primitive(
+    spec=lambda x, **_: same_spec(x),
+    node="LinalgInvExBackward0",
+    batch_leading=True,
+    raises=lambda *_, name="linalg.inv": bool(name),
+    dx=_inv_dx,
+)
 def inv(x: Array, *, name: str = "linalg.inv") -> Array:
     """x⁻¹. Raises LinAlgError for a singular matrix, which names the function `name`, if any."""
     try:
@@ -147,6 +153,7 @@ def sign_of_det(x: Array) -> Operand:
 @primitive(
     spec=solve_spec,
     node="LinalgSolveExBackward0",
+    raises=lambda *_, name="linalg.solve": bool(name),
     da=lambda g, a, out: -bmm(solve(transpose_matrix(a), g, name=""), transpose_matrix(out)),
     db=lambda g, a: solve(transpose_matrix(a), g, name=""),
 )

@@ -103,6 +103,7 @@ def _exchange(a: Array, k: int, i: int, j: int, turned: Function) -> None:
 @primitive(
     spec=lambda a, pivots, b, **_: solve_spec(a, b),
     node="LinalgLdlSolveBackward0",
+    raises=True,
     holomorphic=False,
     batch_leading=True,
     db=lambda g, a, pivots, hermitian: (

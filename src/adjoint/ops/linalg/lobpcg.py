@@ -38,6 +38,7 @@ def _da(g: Operand, a: Operand, out: Operand, k: int, largest: bool) -> Operand:
 @primitive(
     spec=lambda a, x, preconditioner, *, k, **_: Spec((*a.shape[:-2], k + a.shape[-1] * k), a.dtype),
     node="LOBPCGAutogradFunctionBackward",
+    raises=True,
     batch_leading=True,
     da=_da,
 )

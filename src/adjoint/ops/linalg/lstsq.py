@@ -32,7 +32,7 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
     return broadcast_shapes(x.shape[:-2], *(t.shape for t in tolerances if hasattr(t, "shape")))
 
 
-@primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True)
+@primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True, raises=True)
 def rank(x: Array, atol: float, rtol: float, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
@@ -49,6 +49,7 @@ def _pinv_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
 @primitive(
     spec=lambda x, atol, rtol, **_: Spec((*_lead(x, atol, rtol), x.shape[-1], x.shape[-2]), x.dtype),
     node="LinalgPinvBackward0",
+    raises=True,
     holomorphic=False,
     batch_leading=True,
     dx=_pinv_dx,
@@ -70,6 +71,7 @@ def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Ar
 @primitive(
     spec=lambda a, b, **_: Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-1], b.shape[-1]), b.dtype),
     node="LinalgLstsqBackward0",
+    raises=True,
     holomorphic=False,
     da=lambda g, a, b, rcond: _pinv_dx(bmm(g, adjoint(b)), a, pinv(a, 0.0, rcond)),
     db=lambda g, a, rcond: bmm(adjoint(pinv(a, 0.0, rcond)), g),

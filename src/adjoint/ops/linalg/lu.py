@@ -134,7 +134,7 @@ def permutation(rows: Array, count: int) -> Array:
     return order
 
 
-@primitive(spec=lambda x, *, rows, dtype: Spec((*x.shape[:-1], rows, rows), dtype), batch_leading=True)
+@primitive(spec=lambda x, *, rows, dtype: Spec((*x.shape[:-1], rows, rows), dtype), batch_leading=True, raises=True)
 def permutation_matrix(x: Array, *, rows: int, dtype: NumpyDtype) -> Operand:
     """P with A = P L U, from the rows exchanged, counted from 1."""
     order = permutation(x.astype(np.intp) - 1, rows)

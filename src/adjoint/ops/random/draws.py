@@ -38,7 +38,7 @@ def serial_normal(*, shape: Shape, dtype: NumpyDtype, mean: float, std: float, g
     return samplers.serial_normal(generator, shape, dtype, mean, std)
 
 
-@primitive(spec=lambda std: Spec(std.shape, std.dtype))
+@primitive(spec=lambda std: Spec(std.shape, std.dtype), raises=True)
 def standard_deviation(std: Array) -> Array:
     """std itself. Raises RuntimeError for a negative one."""
     if not np.greater_equal(std, 0).all():
@@ -64,7 +64,13 @@ def randperm(*, count: int, dtype: NumpyDtype, generator: Generator) -> Array:
     return generator.randperm(count, dtype)
 
 
-@primitive(family="random", effect=True, spec=lambda p, *, dtype, generator: Spec(p.shape, dtype), dp=lambda g: g * 0.0)
+@primitive(
+    family="random",
+    effect=True,
+    raises=True,
+    spec=lambda p, *, dtype, generator: Spec(p.shape, dtype),
+    dp=lambda g: g * 0.0,
+)
 def bernoulli(p: Array, *, dtype: NumpyDtype, generator: Generator) -> Array:
     """1 with the probability p of the element, else 0."""
     return generator.bernoulli(p.shape, p, dtype)

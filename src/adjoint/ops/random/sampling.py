@@ -42,13 +42,13 @@ def geometric(*, shape: Shape, dtype: NumpyDtype, p: float, generator: Generator
     return samplers.geometric(generator, shape, dtype, p)
 
 
-@primitive(family="random", effect=True, spec=_like, drate=lambda g: g * 0.0)
+@primitive(family="random", effect=True, raises=True, spec=_like, drate=lambda g: g * 0.0)
 def poisson(rate: Array, *, generator: Generator) -> Array:
     """Poisson numbers of the rates."""
     return samplers.poisson(generator, rate)
 
 
-@primitive(family="random", effect=True, spec=_like)
+@primitive(family="random", effect=True, raises=True, spec=_like)
 def binomial(count: Array, chance: Array, *, generator: Generator) -> Array:
     """The number of successes in `count` trials of this chance."""
     return samplers.binomial(generator, count, chance)
@@ -57,6 +57,7 @@ def binomial(count: Array, chance: Array, *, generator: Generator) -> Array:
 @primitive(
     family="random",
     effect=True,
+    raises=True,
     spec=lambda weights, *, count, **_: Spec((*weights.shape[:-1], count), np.dtype(np.int64)),
 )
 def multinomial(weights: Array, *, count: int, replacement: bool, by_column: bool, generator: Generator) -> Array:
@@ -67,6 +68,7 @@ def multinomial(weights: Array, *, count: int, replacement: bool, by_column: boo
 @primitive(
     family="random",
     effect=True,
+    raises=True,
     spec=_like,
     node="StandardGammaBackward0",
     dshape=lambda g, shape, out: g * standard_gamma_gradient(shape, out),
@@ -85,6 +87,7 @@ def standard_gamma_gradient(shape: Array, sample: Array) -> Array:
 @primitive(
     family="random",
     effect=True,
+    raises=True,
     spec=_like,
     dconcentration=lambda g, concentration, out: _dirichlet_rule(g, concentration, out),
 )
