@@ -289,7 +289,7 @@ subtract, multiply, divide, true_divide = sub, mul, div, div
 @public("clip", inplace=True)
 @with_out
 def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """Return `input` with each element limited to [min, max]; NaN stays.
+    """Return `input` with each element limited to [min, max]; NaN stays, and a bound that is NaN gives NaN.
 
     The gradient is 0 where an element was limited.
 
@@ -326,9 +326,12 @@ def _is_bound(number: Operand) -> bool:
 
 def _clamp_to_bound(x: Tensor, bound: Tensor | float, beyond: Function) -> Operand:
     """Return `bound` where x is beyond it, or where it is NaN."""
-    outside = beyond(x, bound)
-    if isinstance(bound, Tensor) and bound.array.dtype.kind in "fV":
-        outside = comparison.logical_or(outside, comparison.isnan(bound))
+    if isinstance(bound, Tensor):
+        outside = beyond(x, bound)
+        if bound.array.dtype.kind in "fV":
+            outside = comparison.logical_or(outside, comparison.isnan(bound))
+    else:
+        outside = beyond(x, bound) if bound == bound else arithmetic.TRUE_SCALAR
     return select.where(outside, bound, x)
 
 

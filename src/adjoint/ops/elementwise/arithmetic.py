@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BOOL, FLOAT = np.dtype(np.bool_), np.dtype(np.float64)
 RELU = SmallArrayKernel("relu")
+TRUE_SCALAR = np.ones((), np.bool_)
 FALSE_SCALAR = np.zeros((), np.bool_)
 MIN_KERNEL_ELEMENTS = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
 FLOOR_DIVIDE = KernelFunction("floor_divide", lambda x, y: floor_divide(x, y), 1e-8)
@@ -307,9 +308,9 @@ def _relu_dx(g: Operand, out: Operand) -> Tensor:
     return where(out <= 0, 0.0, g)
 
 
-@unary(scalar=lambda b, x: b.select(b.le(x, 0), 0, x), unsupported_kinds="bc", dx=_relu_dx)
+@unary(scalar=lambda b, x: b.select(b.lt(x, 0), 0, x), unsupported_kinds="bc", dx=_relu_dx)
 def relu(x: Operand) -> Operand:
-    """Return max(x, 0), element by element; NaN stays.
+    """Return max(x, 0), element by element; NaN and -0.0 stay.
 
     The slope at 0 is taken as 0.
 
@@ -323,4 +324,5 @@ def relu(x: Operand) -> Operand:
     """
     if kernel_provider.enabled and (found := RELU.call(x)) is not None:
         return found
-    return np.maximum(x, 0)
+    # At a tie NumPy takes the second operand, of float16 the first.
+    return np.maximum(x, 0) if getattr(x, "dtype", FLOAT).itemsize == 2 else np.maximum(0, x)
