@@ -100,3 +100,22 @@ def test_integers_that_cannot_be_divided_are_refused_as_eagerly(function: Any) -
     raises(RuntimeError, "integers by zero", lambda: function(x, bad))
     raises(RuntimeError, "integers by zero", lambda: compiled(x, bad))
     assert compiled(x, good).tolist() == function(x, good).tolist()
+
+
+DTYPES = [
+    ad.bool, ad.uint8, ad.int8, ad.int16, ad.int32, ad.int64, ad.float16, ad.bfloat16, ad.float32, ad.float64,
+    ad.complex64, ad.complex128,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_fills_and_ranges_of_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
+    def made() -> Any:
+        ones = ad.ones(shape, dtype=dtype)
+        ranges = () if dtype.is_complex or dtype == ad.bool else (ad.arange(3, dtype=dtype).float(),)
+        return ones, ones.to(ad.complex64), ad.zeros_like(ones).bool(), *ranges
+
+    for ours, theirs in zip(ad.compile(made)(), made(), strict=True):
+        assert ours.dtype == theirs.dtype
+        assert ours.tolist() == theirs.tolist()

@@ -22,8 +22,8 @@ def is_view_or_generated(value: Value) -> bool:
 
 
 def is_generated(value: Value) -> bool:
-    """True for a constant fill or a range of a type that kernels compute; NumPy makes those of complex numbers."""
-    return value.op is not None and value.op.family in GENERATED_FAMILIES and value.dtype.kind != "c"
+    """True for a constant fill or a range of a type that kernels compute; NumPy makes those of other types."""
+    return value.op is not None and value.op.family in GENERATED_FAMILIES and _is_kernel_type(value.dtype)
 
 
 def materialize_views(graph: Graph) -> Graph:

@@ -108,7 +108,8 @@ def expand(x: Operand, *, shape: Shape) -> Array:
 def flip(x: Operand, *, axes: tuple[int, ...]) -> Array:
     """x with the order of elements reversed along `axes`."""
     order = sorted_dims(x.shape, x.strides)  # PyTorch keeps it
-    return np.flip(x, axes).transpose(order).copy().transpose(np.argsort(order))
+    flipped = np.flip(x, axes) if x.ndim else x  # of a 0-d array NumPy makes a scalar
+    return flipped.transpose(order).copy().transpose(np.argsort(order))
 
 
 Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimension
@@ -118,12 +119,16 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
     spec=lambda x, *, bounds: Spec(tuple(len(range(*b)) for b in bounds), x.dtype),
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
-    grad_slice=lambda array, *, bounds: array[_key(bounds)],
+    grad_slice=lambda array, *, bounds: _cut(array, bounds),
     dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
 )
 def slice(x: Array, *, bounds: Bounds) -> Operand:
     """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
-    return x[_key(bounds)]
+    return _cut(x, bounds)
+
+
+def _cut(x: Array, bounds: Bounds) -> Array:
+    return x[_key(bounds)] if bounds else x[...]  # without slices NumPy would make a scalar
 
 
 def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:

@@ -72,7 +72,9 @@ def index_positions(
 
 
 def gather_positions(array: StridedView, indices: StridedView, axis: int) -> IndexMap:
-    """The point's own position, but along `axis` that in `indices`, whose shape is the grid."""
+    """The point's own position, but along `axis` that in `indices`, whose shape is the grid; the one of a 0-d array."""
+    if not array.shape:
+        return IndexMap(indices.shape, array.offset, (0,) * len(indices.shape), (), (None,) * len(indices.shape))
     strides = tuple(0 if d == axis else s for d, s in enumerate(array.strides))
     along = tuple(None if d == axis else d for d in range(len(strides)))
     lookup = Lookup(indices, array.strides[axis], array.shape[axis])
