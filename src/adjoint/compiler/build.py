@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
@@ -15,14 +15,13 @@ from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, Trac
 from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.trace.guards import ProbeGuard
-from adjoint.compiler.trace.step_outputs import OutputRef, ResultTable, StepEffects, complete_effects
+from adjoint.compiler.trace.result_table import ResultTable
+from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
 
 
 class FinishedTrace(NamedTuple):
@@ -32,8 +31,8 @@ class FinishedTrace(NamedTuple):
     outcome: StepEffects
     joint_gradient: JointGradient | None
     specs: list[Value]
-    parents: list[Tensor | int]  # tensors whose gradients the backward half gives: arguments by their number
-    symbols: list[Value | None]  # of these
+    parents: list[Parent]  # tensors whose gradients the backward half gives
+    symbols: list[Value | None]  # of those from before the step
 
 
 def finish_trace(
@@ -52,7 +51,7 @@ def finish_trace(
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
-    parents: list[Any] = [numbers.get(id(t), t) for t in tensors]
+    parents: list[Any] = [results.made_leaves.get(id(t)) or numbers.get(id(t), t) for t in tensors]
     return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
 
 
@@ -88,7 +87,8 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward)
+    made_leaves = any(isinstance(p, MadeLeaf) for p in traced.parents)
+    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward, made_leaves)
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome
     )
@@ -106,6 +106,7 @@ def build_backward(half: BackwardGraph, precision: str) -> Program:
     outcome = StepEffects(len(half.saved) + len(half.incoming))
     outcome.results = list(half.graph.outputs)
     outcome.history = [None] * len(outcome.results)
+    outcome.result_facts = [ResultFacts(Tensor, None, 0, False, None)] * len(outcome.results)
     outcome.leaves = [OutputRef("result", i) for i in range(len(outcome.results))]
     return assemble(half.graph, outcome, partial(ConsumedHistory, half.graph.name), precision)
 
@@ -116,7 +117,7 @@ def assemble(
     lost: Callable[[Tensor], ConsumedHistory],
     precision: str,
     backward: BackwardProgram[Program] | None = None,
-    parents: list[Tensor | int] | None = None,
+    parents: list[Parent] | None = None,
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
     from adjoint.compiler.pipeline import schedule

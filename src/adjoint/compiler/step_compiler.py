@@ -19,7 +19,8 @@ from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
 from adjoint.compiler.trace.frames.sources import tensors_in
 from adjoint.compiler.trace.guards import ArgumentGuard, SameTensorGuard, SourceGuard
-from adjoint.compiler.trace.step_outputs import Effect, ResultTable, StepEffects, collect_effects
+from adjoint.compiler.trace.result_table import ResultTable, collect_effects
+from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
 from adjoint.core.graph.source_location import Site, user_frame
@@ -74,7 +75,7 @@ class StepTrace:
             with self._substitute_numbers(), self.observer.observe(function):
                 try:
                     result = self.tracer.trace(function, args, kwargs)
-                    outcome, results = collect_effects(self.tracer, result, given)
+                    outcome, results = collect_effects(self.tracer, result, given, self._kept_values())
                     self._refuse_symbols(outcome)
                     self._collect_effects(outcome, results)
                     derived = self._trace_backward(results)
@@ -100,7 +101,7 @@ class StepTrace:
     def _trace_backward(self, results: ResultTable) -> TracedBackward:
         """The gradient of the results, for a `backward()` outside. Hooks run now, and must not do more than compute."""
         before = len(self.observer.writes)
-        derived = trace_backward(self.tracer, results.tensors)
+        derived = trace_backward(self.tracer, results.tensors, results.made_leaves.keys())
         for write in self.observer.writes[before:]:
             raise TraceError(
                 f"a hook or Function changes the {write.place.what} at {write.site} in the backward pass of "
@@ -208,6 +209,14 @@ class StepTrace:
         for function, argument, _ in self.tracer.deferred:
             leaves, structure = results.leaves(argument)
             outcome.effects.append(Effect(function, structure, leaves, "a call at the end"))
+        results.collect_rebindings()
+
+    def _kept_values(self) -> Iterator[object]:
+        """Yield what the step put into Python objects, and what calls at its end take."""
+        for write in self.observer.writes:
+            yield write.place.holder if isinstance(write.place, ContentsSource) else write.place.read()
+        for _, argument, _ in self.tracer.deferred:
+            yield argument
 
     def _make_effect(self, write: ObservedWrite, results: ResultTable, outcome: StepEffects) -> Effect | None:
         place, before = write.place, write.before

@@ -50,23 +50,27 @@ class BackwardGraph(NamedTuple):
     further: list[Value]
 
 
-def trace_backward(tracer: Tracer, results: list[Tensor]) -> TracedBackward:
-    """The gradient of those results whose history is still there, and which these are; or why there is none."""
-    nodes = {i: _reachable_nodes([r.node]) for i, r in enumerate(results) if r.node is not None}
+def trace_backward(tracer: Tracer, results: list[Tensor], made_leaves: Set[int]) -> TracedBackward:
+    """The gradient of those results whose history is still there, and which these are; or why there is none.
+
+    `made_leaves`: the ids of leaves that the step makes and returns or keeps.
+    """
+    nodes = {i: _reachable_nodes([r.node]) for i, r in enumerate(results) if type(r.node) not in (type(None), Leaf)}
     wanted = [i for i, before in nodes.items() if all(getattr(n, "saved_values", None) is not FREED for n in before)]
     try:
-        return TracedBackward(*_trace_gradient(tracer, results, wanted), {})
+        return TracedBackward(*_trace_gradient(tracer, results, wanted, made_leaves), {})
     except RuntimeError:
-        refused = {i: error for i in wanted if (error := _backward_error(tracer, results, i)) is not None}
+        refused = {i: error for i in wanted if (error := _backward_error(tracer, results, i, made_leaves)) is not None}
         if not refused:
             raise
-    return TracedBackward(*_trace_gradient(tracer, results, [i for i in wanted if i not in refused]), refused)
+    wanted = [i for i in wanted if i not in refused]
+    return TracedBackward(*_trace_gradient(tracer, results, wanted, made_leaves), refused)
 
 
-def _backward_error(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeError | None:
+def _backward_error(tracer: Tracer, results: list[Tensor], i: int, made_leaves: Set[int]) -> RuntimeError | None:
     """Return the error that `backward()` from one of the results alone would raise."""
     try:
-        _trace_gradient(tracer, results, [i])
+        _trace_gradient(tracer, results, [i], made_leaves)
     except TraceError:
         raise
     except RuntimeError as error:
@@ -74,10 +78,13 @@ def _backward_error(tracer: Tracer, results: list[Tensor], i: int) -> RuntimeErr
     return None
 
 
-def _trace_gradient(tracer: Tracer, results: list[Tensor], wanted: list[int]) -> tuple[JointGradient | None, list[int]]:
+def _trace_gradient(
+    tracer: Tracer, results: list[Tensor], wanted: list[int], made_leaves: Set[int]
+) -> tuple[JointGradient | None, list[int]]:
     """The gradient of these results. The graph stays as it was if there is none."""
     nodes = _reachable_nodes([results[i].node for i in wanted])
-    leaves = [n for n in nodes if type(n) is Leaf and n.reference() is not None]
+    known = [(n, tensor) for n in nodes if type(n) is Leaf and (tensor := n.reference()) is not None]
+    leaves = [n for n, tensor in known if id(tensor) in made_leaves or not tracer.is_made_here(tensor)]
     if not leaves:
         return None, []
     graph = tracer.graph
@@ -205,9 +212,7 @@ def _choose_saved(
     return [v for v in sorted(kept, key=position.__getitem__) if not isinstance(v.source, Constant)], remade
 
 
-def _recompute_chain(
-    v: Value, kept: dict[Value, None], remade: set[Value], volatile: Set[Value]
-) -> set[Value] | None:
+def _recompute_chain(v: Value, kept: dict[Value, None], remade: set[Value], volatile: Set[Value]) -> set[Value] | None:
     """Return the equations that make `v` from what is kept and from inputs that are not `volatile`.
 
     None if saving the value is cheaper, or needed.

@@ -7,4 +7,5 @@ Modules, in reading order:
   the arena.
 - `entry_codegen`: The function that each call of a program runs: flat Python, written for it.
 - `program`: A compiled step, bound to memory: what to check, what to run, where the results go.
+- `result_codegen`: The end of the function that each call of a program runs: the tensors that it hands out.
 """

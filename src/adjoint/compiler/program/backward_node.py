@@ -39,6 +39,8 @@ class BackwardProgram(Generic[P]):
     """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
 
     `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
+    `made_leaves`: whether it gives gradients of leaves that the step made, whose values its graph does not tell from
+    what they were made of, so that it cannot be differentiated again.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class BackwardProgram(Generic[P]):
         specs: list[Value],
         precision: str,
         build: Callable[[BackwardGraph, str], P],
+        made_leaves: bool = False,
     ) -> None:
+        self.made_leaves = made_leaves
         self.half = half
         self.leaves = leaves
         self.step = step
@@ -133,6 +137,11 @@ class CompiledBackward(GraphNode):
                 f"{self.name()}, called at {self.site}.)"
             )
         again = mode.recording or (nondefault.count and mode.is_intercepted)
+        if again and self.backward.made_leaves:
+            raise RuntimeError(
+                f"the compiled step {self.backward.step!r} returned a leaf that it made: its gradient cannot be "
+                "differentiated again outside; take both derivatives inside of the step, or make the leaf outside"
+            )
         for array in self.saved_values if again else self.saved_values[: len(self.backward.half.saved)]:
             check_version(array, self)
         incoming = [

@@ -2,75 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
+from adjoint.compiler.ir.graph import Argument, ScalarInput, Setting, Value
 from adjoint.compiler.ir.interpreter import operand_array
-from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
-from adjoint.compiler.passes.partition import BackwardGraph
-from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
-from adjoint.compiler.runtime.guard_checks import GuardChecks
-from adjoint.compiler.runtime.native_entry import Segment
+from adjoint.compiler.program.buffer_binding import GradientSlot
+from adjoint.compiler.program.result_codegen import ResultCodegen
+from adjoint.compiler.runtime.new_tensors import (
+    owns_memory,
+    take_own_memory,
+)
 from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
 from adjoint.compiler.trace.guards import repeated_argument_code
-from adjoint.compiler.trace.step_outputs import OutputRef, StepEffects
-from adjoint.compiler.trace.symbolic_number import ScalarExpr, guard_code
+from adjoint.compiler.trace.step_outputs import Parent
+from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.op.evaluation import evaluate
-from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
-from adjoint.core.tensor.mutation_log import Write
-from adjoint.core.tensor.storage import Storage
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
-from adjoint.ops.mutation.view_update import replay_view
 
 
-class BoundStep(NamedTuple):
-    """A step tied to memory. `half`: what runs when `backward()` is called outside.
-
-    `located`: how to find the states whose memory is bound where it lies, by their numbers. `written`: what counts the
-    writes into captured memory, and the storages of that.
-    """
-
-    graph: Graph
-    fusion: Fusion
-    binding: Binding
-    outcome: StepEffects
-    guard_checks: GuardChecks
-    half: BackwardGraph | None
-    is_one_call: bool
-    located: dict[int, Callable[[], Operand]]
-    written: tuple[list[Write], list[Storage[Any]]]
-
-
-class EntryCodegen:
+class EntryCodegen(ResultCodegen):
     """Writes the lines of `run`; the objects that they speak of have their names in `names`."""
 
-    def __init__(self, step: BoundStep, names: dict[str, object]) -> None:
-        self.step, self.names = step, names
-        self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
-        self.outcome = step.outcome
-        self._object_names: dict[int, str] = {}  # objects that have a name already
-        self._segments: list[Segment] = []  # kept alive: their functions point into them
-        self._lines: list[str] = []
-        self._depth = 0  # of what is being said, beyond that of a function's body
-        self._state_names: dict[object, str] = {}  # the tensors from before the call: the names of what finds them
-        self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
-
-    def _emit_line(self, line: str, depth: int = 1) -> None:
-        self._lines.append("    " * max(1, depth + self._depth) + line)
-
-    def name(self, thing: object, stem: str = "o") -> str:
-        name = self._object_names.get(id(thing))
-        if name is None:
-            name = self._object_names[id(thing)] = f"{stem}_{len(self.names)}"
-            self.names[name] = thing
-        return name
-
-    def write(self, parents: list[Tensor | int]) -> str:
+    def write(self, parents: list[Parent]) -> str:
         """The function as text. `parents`: the tensors whose gradients the backward half gives."""
         taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
         self._lines.append(f"def run({taken}first_call=False):")
@@ -164,6 +119,12 @@ class EntryCodegen:
                     f"if x{i}.storage_ is not None and is_memory_shared({i}, x{i}, ({every}), {written}): "
                     "return GUARD_FAILED"
                 )
+
+        for tensor in self.outcome.renewed:
+            t = self.name(tensor, "t")
+            self._emit_line(
+                f"if not {self.name(owns_memory)}({t}): {self.name(take_own_memory)}({t}); return GUARD_FAILED"
+            )
 
     def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
         """Write the checks that guards hold and that captured tensors have the memory that was bound."""
@@ -307,7 +268,8 @@ class EntryCodegen:
             if isinstance(symbol.source, Argument):
                 i = symbol.source.number
                 self._emit_line(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
-                self._emit_line(f"mark_written(x{i}, PROGRAM_SITE)", 2)
+                count = self.outcome.write_counts.get(symbol, 1)
+                self._emit_line(f"mark_written(x{i}, PROGRAM_SITE{'' if count == 1 else f', None, {count}'})", 2)
         self.names["written"], self.names["storages"] = self.step.written
         if self.names["written"]:
             self._emit_line("order = next_sequence_nr()", 2)
@@ -323,83 +285,6 @@ class EntryCodegen:
                 self._emit_line(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
         if gradients:
             self._emit_line("watch_gradients()", 3)
-
-    def _results(self, parents: list[Tensor | int]) -> None:
-        for i, history in enumerate(self.outcome.history):
-            array = self.binding.result_names[i]
-            if i in self.outcome.result_permutations:
-                array += f".transpose({self.name(self.outcome.result_permutations[i], 'order')})"
-            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})", 2)
-            if history == "lost":
-                self._emit_line(f"r{i}.node = lost(r{i})", 2)
-            elif isinstance(history, RuntimeError):
-                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
-        if not mode.recording:
-            made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._emit_line(f"if m['inference']: mark_inference_results(({made}))", 2)
-        if self.step.half is not None:
-            self._history(self.step.half, parents)
-        for name, number in self.outcome.pending.items():
-            self._emit_line(f"{name} = r{number}.item()")
-        for line in self._late_exprs:
-            self._emit_line(f"{line.name} = {line.code}")
-        # all values first: an effect may change what another looks at
-        self._emit_line(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
-        for i, effect in enumerate(self.outcome.effects):
-            self._emit_line(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
-        for i, effect in enumerate(self.outcome.effects):
-            self._emit_line(f"{self.name(effect.write)}(e{i})")
-        self._emit_line("return leaves")
-
-    def _history(self, half: BackwardGraph, parents: list[Tensor | int]) -> None:
-        """The node of the results, with what its backward half needs of this call."""
-        computed = iter(self.binding.saved_names)
-        kept = (*half.saved, *half.further)
-        written = self.outcome.written_inputs()
-        sources = "".join(
-            f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
-        )
-        nodes = "".join(f"x{p}.node, " if isinstance(p, int) else f"{self.name(p, 't')}.node, " for p in parents)
-        self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
-        for i, history in enumerate(self.outcome.history):
-            if isinstance(history, int):
-                self._emit_line(f"r{i}.node = past.output_nodes[{history}]", 2)
-
-    def _input_array(self, v: Value) -> str:
-        """The array of an input, as the call found it; a number is copied out of the memory it shares."""
-        if isinstance(v.source, Argument):
-            return f"a{v.source.number}"
-        if isinstance(v.source, (Setting, ScalarInput)):
-            return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
-        assert not isinstance(v.source, Constant)
-        return f"{self.name(v.source.locate, 'locate')}().array"
-
-    def _tree(self, structure: pytree.Structure, leaves: list[OutputRef]) -> str:
-        if structure.kind is None:
-            return self._leaf(leaves[0])
-        return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
-
-    def _states(self) -> None:
-        """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
-        for leaf in self.outcome.all_output_refs():
-            while leaf.kind == "view":
-                leaf = leaf.of[0]
-            if leaf.kind == "state" and leaf.of not in self._state_names:
-                self._state_names[leaf.of] = f"s{len(self._state_names)}"
-                self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()", 2)
-
-    def _leaf(self, leaf: OutputRef) -> str:
-        if leaf.kind == "result":
-            return f"r{leaf.of}"
-        if leaf.kind == "argument":
-            return f"x{leaf.of}"
-        if leaf.kind == "number":
-            return str(leaf.of)
-        if leaf.kind == "gradient":
-            return f"x{leaf.of}._grad" if isinstance(leaf.of, int) else f"{self.name(leaf.of, 't')}._grad"
-        if leaf.kind == "view":
-            return f"{self.name(replay_view)}({self._leaf(leaf.of[0])}, {self.name(leaf.of[1])})"
-        return self._state_names[leaf.of] if leaf.kind == "state" else self.name(leaf.of)
 
 
 def _call_with_note(value: Value) -> Function:

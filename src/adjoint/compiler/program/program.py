@@ -20,7 +20,8 @@ from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.backward_node import BackwardProgram, CompiledBackward, ConsumedHistory
 from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
-from adjoint.compiler.program.entry_codegen import BoundStep, EntryCodegen
+from adjoint.compiler.program.entry_codegen import EntryCodegen
+from adjoint.compiler.program.result_codegen import BoundStep
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, checks_of_gradients, install_checks
 from adjoint.compiler.runtime.native_entry import MAX_GIL_HELD_SECONDS
@@ -29,7 +30,7 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
-from adjoint.compiler.trace.step_outputs import StepEffects, overlapping_inputs
+from adjoint.compiler.trace.step_outputs import Parent, StepEffects, overlapping_inputs
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
 from adjoint.core.graph.node import next_sequence_nr
@@ -38,7 +39,7 @@ from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import Write, mutation_log
-from adjoint.core.tensor.storage import INFERENCE, Storage, mark_written, storage_of
+from adjoint.core.tensor.storage import INFERENCE, InferenceStorage, StorageCount, mark_written, storage_of
 from adjoint.core.tensor.tensor import Tensor, init_slots
 from adjoint.core.typing import Function, Operand, Operands
 
@@ -69,7 +70,7 @@ class Program:
         outcome: StepEffects,
         lost: Callable[[Tensor], ConsumedHistory],
         backward: BackwardProgram[Program] | None = None,
-        parents: list[Tensor | int] | None = None,
+        parents: list[Parent] | None = None,
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
         self.backward = backward
@@ -234,10 +235,12 @@ class Program:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
-    def write_counters(self) -> tuple[list[Write], list[Storage[Any]]]:
-        """Return the counters of writes into captured memory, for graphs outside that saved the old values."""
-        found = [s.source.locate() for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
-        return [mutation_log.of(t.array) for t in found], [storage_of(t) for t in found]
+    def write_counters(self) -> tuple[list[Write], list[StorageCount]]:
+        """Return the counters of writes into captured memory, with how many a call makes into each storage."""
+        found = [(s.source.locate(), s) for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
+        counts = {id(storage_of(t)): (storage_of(t), self.outcome.write_counts.get(s, 1)) for t, s in found}
+        counted = [(storage, count) for storage, count in counts.values() if not isinstance(storage, InferenceStorage)]
+        return [mutation_log.of(t.array) for t, _ in found], counted
 
     def state_locators(self) -> list[tuple[int, Callable[[], Operand]]]:
         """The states whose memory is bound where it lies: their numbers, and how to find them."""
@@ -257,8 +260,8 @@ class Program:
     def _count_writes(self, order: int) -> None:
         """Count the writes into captured memory, at their place in the order of the nodes."""
         mutation_log.stamp(self._names["written"], PROGRAM_SITE, order)
-        for storage in self._names["storages"]:
-            storage.version += 1
+        for storage, count in self._names["storages"]:
+            storage.version += count
 
     def _watch_gradients(self) -> None:
         """After gradients have been put in place: look from now on whether they are there still, and nobody else's.

@@ -17,4 +17,6 @@ Modules, in reading order:
   captured.
 - `native_function`: Native functions that Python calls as its own: compiled on first use, and there until the process
   ends.
+- `new_tensors`: The tensors that a call hands out, made whole: type, history, writes counted, memory shared with
+  others.
 """

@@ -32,7 +32,8 @@ from adjoint.compiler.trace.frames.sources import (
     ItemSource,
     Source,
 )
-from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard
+from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard, ViewGuard
+from adjoint.core.tensor.storage import view_of
 
 PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a check finds
 
@@ -45,6 +46,8 @@ def checks_of_guard(guard: Guard) -> list[PointerCheck] | None:
     try:
         if isinstance(guard, SourceGuard):
             return None if guard.expected_value is MISSING else checks_of_source(guard.place)
+        if isinstance(guard, ViewGuard):
+            return _checks_of_view(guard)
         return _checks_of_probe(guard) if isinstance(guard, ProbeGuard) else None
     except (LookupError, AttributeError, TypeError, ValueError):  # something is gone
         return None
@@ -73,6 +76,19 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
             else None
         )
     return None
+
+
+def _checks_of_view(guard: ViewGuard) -> list[PointerCheck] | None:
+    """Return checks that neither the view nor its base was given other memory, or the view another history."""
+    slots = cpython_layout.find_slot_offsets()
+    if slots is None or view_of(guard.tensor) is not guard.view:
+        return None
+    base = guard.view.base
+    return [
+        check_slot(guard.tensor, slots.array, guard.tensor.array),
+        check_slot(guard.tensor, slots.node, guard.tensor.node),
+        check_slot(base, slots.array, base.array),
+    ]
 
 
 def _is_stable_attribute(holder: object, place: AttributeSource, value: object) -> bool:

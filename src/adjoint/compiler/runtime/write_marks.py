@@ -8,34 +8,35 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, PTR, U8
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.tensor.mutation_log import Write
-from adjoint.core.tensor.storage import Storage
+from adjoint.core.tensor.storage import Storage, StorageCount
 
 if TYPE_CHECKING:
     from adjoint.core.graph.source_location import Site
 
 API_FUNCTIONS = ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLong", "PyLong_FromLongLong")
 # The plan is an array of words: the addresses of None, False, the site and these functions; then the number of writes
-# and their addresses, the number of storages and theirs.
+# and their addresses, the number of storages, their addresses, and how many writes each of them counts.
 NONE, FALSE, SITE, INCREF, DECREF, AS_NUMBER, FROM_NUMBER, WRITE_COUNT = range(8)
 
 
 def make_write_marker(
-    written: Sequence[Write], storages: Sequence[Storage[Any]], site: Site
+    written: Sequence[Write], storages: Sequence[StorageCount], site: Site
 ) -> Callable[[int], None] | None:
     """A function `mark(order)`: these memories are written now, at `site`, and count it; None if only Python can."""
     slots = cpython_layout.find_write_slot_offsets()
     count = vars(Storage)["version"]
-    if slots is None or not all(inspect.getattr_static(type(s), "version") is count for s in storages):
+    if slots is None or not all(inspect.getattr_static(type(s), "version") is count for s, _ in storages):
         return None
     addresses = (id(None), id(False), id(site), *api_addresses(API_FUNCTIONS))
-    words = (*addresses, len(written), *map(id, written), len(storages), *map(id, storages))
+    words = (*addresses, len(written), *map(id, written), len(storages))
+    words += (*(id(storage) for storage, _ in storages), *(times for _, times in storages))
     plan = struct.pack(f"{len(words)}q", *words)
     return _module.function("adjoint_mark", (plan, [*written], [*storages], site))
 
@@ -61,11 +62,13 @@ def text() -> str:
                 b.call("put", [plan, b.gep(write, offset, U8), value])
             writes.yields(b.gep(writes.carried[0], 1, PTR))
         rest = writes.results[0]
-        with b.loop(1, b.add(b.number(rest, 0), 1)) as storages:
+        length = b.number(rest, 0)
+        with b.loop(1, b.add(length, 1)) as storages:
             version = b.gep(b.argument(rest, storages.index), slots.version, U8)
             old = b.load(version, PTR)
+            times = b.number(rest, b.add(storages.index, length))
             count = b.call(b.argument(plan, AS_NUMBER), [old], I64)
-            b.store(b.call(b.argument(plan, FROM_NUMBER), [b.add(count, 1)], PTR), version)
+            b.store(b.call(b.argument(plan, FROM_NUMBER), [b.add(count, times)], PTR), version)
             b.call(b.argument(plan, DECREF), [old])
         none = b.argument(plan, NONE)
         b.call(b.argument(plan, INCREF), [none])

@@ -20,4 +20,8 @@ Modules, in reading order:
 - `symbolic_mutation`: In-place writes on symbols: each tensor that sees the memory stands for its part of the new
   value.
 - `tracer`: Running a step once on symbols: what it computes becomes a graph, what it touches becomes state.
+- `result_table`: The tensors that leave a traced step: made by each call, handed on, or sharing the memory of one of
+  these.
+- `step_memory`: The memory of the tensors that a step finds: which it replaces, and how often it writes what it
+  finds.
 """

@@ -10,6 +10,7 @@ from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import NameOf, Source
 from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.storage import View, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 
@@ -192,6 +193,37 @@ class SameTensorGuard:
     def change(self) -> GuardFailure:
         """Return the failure: they are two now."""
         return GuardFailure(self.what, "True", "False", self.site)
+
+
+class ViewGuard:
+    """A captured tensor is the view of its base that it was, with the history that it had.
+
+    Its base is what the program reads and writes.
+    """
+
+    __slots__ = ("expected_value", "site", "tensor", "view")
+    what = "whether a captured tensor is a view"
+
+    def __init__(self, tensor: Tensor, view: View[Tensor], site: Site | None) -> None:
+        self.tensor, self.view, self.site = tensor, view, site
+        self.expected_value = tensor.node
+
+    def code(self, name: NameOf, expected: str) -> str:
+        """A comparison of the view, of its history, and of the storage of its base."""
+        tensor, view = name(self.tensor), name(self.view)
+        same = f"{tensor}.storage_ is {view} and {tensor}.node is {expected}"
+        return f"({same} and {name(view_of)}({tensor}) is {view})"
+
+    def holds(self) -> bool:
+        """True while it is so."""
+        return view_of(self.tensor) is self.view and self.tensor.node is self.expected_value
+
+    def change(self) -> GuardFailure:
+        """Return the failure: the tensor was given other memory, or its base was, or the history differs."""
+        if view_of(self.tensor) is not self.view:
+            return GuardFailure(self.what, "a view", "memory of its own", self.site)
+        old, new = ("no history" if n is None else "a history" for n in (self.expected_value, self.tensor.node))
+        return GuardFailure("a captured view", old, new if old != new else "another", self.site)
 
 
 def _first_list_difference(before: list[object], now: list[object]) -> tuple[_Description, _Description]:

@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value, op_of
+from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
-from adjoint.compiler.trace.symbolic_strides import Sizes, dense_dim_order, strides_unless_contiguous
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic
+from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
-from adjoint.core.op.spec import Spec
+from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.runtime import pytree
-from adjoint.core.tensor.storage import ViewStep, view_of
+from adjoint.core.tensor.storage import CreationMeta, ViewStep
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
-from adjoint.ops.movement.movement import permute
-
-PERMUTE_OP = op_of(permute)
+from adjoint.ops.movement.split import SplitOutputs
 
 
 class OutputRef(NamedTuple):
@@ -28,12 +26,61 @@ class OutputRef(NamedTuple):
 
     "result": the n-th tensor which the program makes; "argument": the n-th argument itself; "state": a tensor that was
     there before, by the function that finds it; "gradient": the new `.grad` of a tensor, or of an argument by its
-    number; "view": the leaf of its base, and the steps from there; "number": the name of a Python number; "object":
-    anything else.
+    number; "alias": the n-th of the tensors that share the memory of one of these; "number": the name of a Python
+    number; "object": anything else.
     """
 
     kind: str
     of: Any
+
+
+class AliasRef(NamedTuple):
+    """A tensor that shares the memory of `base`, to which `steps` lead from there.
+
+    It is a view, made as `meta` says, or a detached tensor. A view that is `recorded` has the history of its base;
+    `is_leaf` is true for one that asks for a gradient itself. `piece`: of one that a split made, its node, whose like
+    each call makes, and its number.
+    """
+
+    base: OutputRef
+    steps: tuple[ViewStep, ...]
+    is_view: bool
+    recorded: bool
+    piece: tuple[SplitOutputs, int] | None
+    is_leaf: bool
+    meta: CreationMeta
+    retains_grad: bool
+    type: type[Tensor]
+    attributes: dict[str, object] | None
+
+
+class ResultFacts(NamedTuple):
+    """Facts of a tensor that each call makes, beyond its values.
+
+    `version` counts the writes into it. `permutation`: how it is seen, if it is made in another order of dimensions.
+    """
+
+    type: type[Tensor]
+    attributes: dict[str, object] | None
+    version: int
+    retains_grad: bool
+    permutation: tuple[int, ...] | None
+
+
+class MadeLeaf(NamedTuple):
+    """A leaf that each call makes."""
+
+    ref: OutputRef
+
+
+Parent = Tensor | int | MadeLeaf  # whose gradients a backward half gives: captured tensors, arguments by their numbers
+
+
+class Rebinding(NamedTuple):
+    """A tensor, or an argument by its number, that takes the memory of `value`, as `.data = value` says."""
+
+    place: Tensor | int
+    value: OutputRef
 
 
 class Effect(NamedTuple):
@@ -53,20 +100,27 @@ class StepEffects:
     """
 
     __slots__ = (
-        "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaves", "lost", "pending", "results",
-        "saved", "state", "structure", "result_permutations", "writes",
+        "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_hooks", "leaves",
+        "lost", "pending", "rebindings", "renewed", "result_facts", "result_gradients", "results", "saved", "state",
+        "structure", "write_counts", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments  # how many tensors and numbers a call brings
         self.arithmetic = NumberArithmetic()
         self.results: list[Value] = []
-        self.result_permutations: dict[int, tuple[int, ...]] = {}  # how results are seen that are made in another order
+        self.result_facts: list[ResultFacts] = []
+        self.result_gradients: list[tuple[OutputRef, OutputRef]] = []  # new tensors and their .grad
+        self.leaf_hooks: list[tuple[OutputRef, NodeHooks]] = []  # new leaves and their hooks
+        self.aliases: list[AliasRef] = []
+        self.rebindings: list[Rebinding] = []
+        self.renewed: list[Tensor] = []  # tensors whose `.data =` writes their memory, which must be their own
         self.history: list[
             int | str | Exception | None
-        ] = []  # for each result: None, "lost", or its number among those of the backward half
+        ] = []  # for each result: None, "lost", "leaf", or its number among those of the backward half
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
+        self.write_counts: dict[Value, int] = {}  # how often eager calls write these: 1 where nothing is said
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
         self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
@@ -78,7 +132,9 @@ class StepEffects:
 
     def all_output_refs(self) -> list[OutputRef]:
         """Return the references of the return value, and of the values that the step keeps."""
-        return [*self.leaves, *(leaf for effect in self.effects for leaf in effect.leaves)]
+        kept = [leaf for effect in self.effects for leaf in effect.leaves]
+        shared = [*(alias.base for alias in self.aliases), *(each.value for each in self.rebindings)]
+        return [*self.leaves, *kept, *shared, *(gradient for _, gradient in self.result_gradients)]
 
     def written_inputs(self) -> set[Value]:
         """Return the states and arguments whose memory the step writes."""
@@ -105,97 +161,6 @@ class StepEffects:
         self.gradients = [(place, v and next(fresh)) for place, v in self.gradients]
 
 
-class ResultTable:
-    """The tensors that a call is to make, each once however often it is returned or kept."""
-
-    def __init__(self, tracer: Tracer, outcome: StepEffects, given: list[Operand]) -> None:
-        self.tracer, self.outcome = tracer, outcome
-        self.tensors: list[Tensor] = []
-        self._numbers: dict[int, int] = {}
-        self._arguments = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
-        self._returned: set[int] = set()
-        self._states: dict[int, Value | None] = {id(t): None for t in tracer.captured_tensors()}
-        self._states.update((id(t), symbol) for t, _, symbol in tracer.state)
-        self._gradients = {
-            id(t._grad): self._arguments.get(id(t), t)
-            for t, before, _ in tracer.gradients.values()
-            if t._grad is not None and t._grad is not before and t._grad.node is None
-        }
-
-    def leaves(self, value: object) -> tuple[list[OutputRef], pytree.Structure]:
-        """Return the leaves of a tree, and its structure."""
-        leaves, structure = pytree.flatten(value)
-        self._returned |= {id(x) for x in leaves}
-        return [self._leaf(x) for x in leaves], structure
-
-    def _leaf(self, x: Any) -> OutputRef:
-        if is_symbolic_number(x):
-            self._note_pending(x.name)
-            return OutputRef("number", x.name)
-        if not isinstance(x, Tensor):
-            return OutputRef("object", x)
-        if id(x) in self._arguments:
-            return OutputRef("argument", self._arguments[id(x)])
-        if type(x.array) is np.ndarray:
-            location = self.tracer.locate(x)  # a tensor that the step only handed on
-            return OutputRef("object", x) if location is None else OutputRef("state", location[0])
-        if id(x) in self._states:
-            source = getattr(self._states[id(x)], "source", None)
-            if isinstance(source, StateInput) and source.expression is not None:
-                return OutputRef("state", source.locate)
-            return OutputRef("state", lambda: x)
-        if id(x) in self._gradients:
-            return OutputRef("gradient", self._gradients[id(x)])
-        source, steps = self._visible_base(x)
-        if source is not None:
-            return OutputRef("view", (self._leaf(source), steps))
-        return OutputRef("result", self._result_number(x))
-
-    def _result_number(self, x: Tensor) -> int:
-        """Return the number of `x` among the tensors that the program makes."""
-        if id(x) not in self._numbers:
-            self._numbers[id(x)] = len(self.tensors)
-            self.tensors.append(x)
-            self.outcome.results.append(self._result_value(x))
-            self.outcome.history.append(None if x.node is None else "lost")
-        return self._numbers[id(x)]
-
-    def _result_value(self, x: Tensor) -> Value:
-        """Return the value to compute: the tensor's; where `x` is a view, one in the order of the eager result."""
-        value = self.tracer.adopt(x)
-        order = dense_dim_order(value) if x.node is None else None
-        if order is None:
-            return value
-        self.outcome.result_permutations[len(self.outcome.results)] = tuple(map(order.index, range(len(order))))
-        spec = Spec(tuple(value.shape[d] for d in order), value.dtype)
-        return self.tracer.graph.add(PERMUTE_OP, (value,), {"axes": order}, spec, value.origin)
-
-    def _note_pending(self, name: str) -> None:
-        """Have the tensors made that a number is read from when the program has run."""
-        arithmetic = self.outcome.arithmetic
-        needed = {name} | {need for line in arithmetic.required_lines([name]) for need in line.needs}
-        for late in needed & arithmetic.pending.keys():
-            self.outcome.pending[late] = self._result_number(arithmetic.pending[late])
-
-    def _visible_base(self, x: Tensor) -> tuple[Tensor | None, tuple[ViewStep, ...]]:
-        """A tensor, seen by others when the call is over, of which `x` is a view, and the steps from there."""
-        view = view_of(x) if x.node is None else None
-        if view is None:
-            return None, ()
-        is_outside = any(id(view.base) in known for known in (self._returned, self._arguments, self._states))
-        return (view.base, view.steps) if view.base.node is None and is_outside else (None, ())
-
-
-def collect_effects(tracer: Tracer, result: object, given: list[Operand]) -> tuple[StepEffects, ResultTable]:
-    """The outcome of a finished trace that was called with these tensors and numbers."""
-    outcome = StepEffects(len(given))
-    outcome.arithmetic = tracer.arithmetic
-    results = ResultTable(tracer, outcome, given)
-    outcome.leaves, outcome.structure = results.leaves(result)
-    _collect_gradients(tracer, given, outcome)
-    return outcome, results
-
-
 def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     """Add what can be told only when nothing more is traced."""
     _collect_writes(tracer, outcome)
@@ -205,7 +170,7 @@ def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
         if watch.at_end:
             watch.update_expected()
     guards = {(id(w.subject), w.probe if w.contents else w.what): w for w in reversed(tracer.probe_guards)}
-    outcome.guards += list(guards.values())[::-1]
+    outcome.guards += [*list(guards.values())[::-1], *tracer.view_guards]
     tracer.graph.outputs = outcome.outputs()
 
 
@@ -227,7 +192,8 @@ def _strides_of(tensor: Tensor) -> Sizes | None:
     return strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
 
 
-def _collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects) -> None:
+def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects) -> None:
+    """Collect the `.grad` that the step leaves, and whether it found one."""
     numbers = {id(x): i for i, x in enumerate(given)}
     for tensor, before, kind in tracer.gradients.values():
         final = tensor._grad
@@ -257,8 +223,11 @@ def _has_gradient(tensor: Tensor) -> bool:
 def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
     written: dict[Value, Value] = {}
     for tensor, _, symbol in tracer.state:
-        if tensor.array is not symbol:
-            written[symbol] = tensor.array
+        replaced = tracer.replaced.get(id(tensor))
+        now = tensor.array if replaced is None or replaced.former is None else replaced.former.array
+        if now is not symbol:
+            written[symbol] = now
+            outcome.write_counts[symbol] = tracer.count_writes(tensor)
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
     for a, b in overlapping_inputs((symbol, array) for _, array, symbol in tracer.state):

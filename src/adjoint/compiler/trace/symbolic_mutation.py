@@ -127,7 +127,7 @@ def _replay_alias(memory: SymbolicMemory, t: Tensor, parts: dict[Value, Tensor])
     if view is not None and _replay_alias(memory, view.base, parts):
         parts[t.array] = replay_view(parts[view.base.array], view.steps)
         return True
-    source, path = _trace_views_to(memory, t.array, parts)
+    source, path = trace_views_to(memory, t.array, parts)
     if source is not None:
         parts[t.array] = replay_view(parts[source], path)
     return source is not None
@@ -138,14 +138,14 @@ def _find_root(memory: SymbolicMemory, base: Tensor, seeing: list[Tensor]) -> tu
     owners = {t.array: t for t in seeing}
     root = base
     way: Steps = ()
-    source, path = _trace_views_to(memory, base.array, owners)
+    source, path = trace_views_to(memory, base.array, owners)
     while source is not None:
         root, way = owners[source], (*path, *way)
-        source, path = _trace_views_to(memory, source, owners)
+        source, path = trace_views_to(memory, source, owners)
     return root, way
 
 
-def _trace_views_to(memory: SymbolicMemory, value: Value, known: Container[Value]) -> tuple[Value | None, Steps]:
+def trace_views_to(memory: SymbolicMemory, value: Value, known: Container[Value]) -> tuple[Value | None, Steps]:
     """The first of the `known` values of which `value` was made by views alone, and these."""
     steps: Steps = ()
     while True:

@@ -26,10 +26,15 @@ from adjoint.compiler.ir.graph import (
     ValueOrigin,
     op_of,
 )
-from adjoint.compiler.trace.guards import ProbeGuard
-from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
+from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
+from adjoint.compiler.trace.step_memory import StepMemory
+from adjoint.compiler.trace.symbolic_mutation import (
+    check_captured_memory,
+    own_gradient,
+    write_symbol,
+)
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
-from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, strides_unless_contiguous
+from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf, next_sequence_nr
@@ -41,7 +46,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
-from adjoint.core.tensor.storage import InferenceStorage, Storage, View, ViewStep, share_storage, storage_of, view_of
+from adjoint.core.tensor.storage import InferenceStorage, Storage, View, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
@@ -53,7 +58,7 @@ CAST_OP = op_of(cast)
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
-class Tracer(Interpreter):
+class Tracer(StepMemory, Interpreter):
     """Takes the place of NumPy for one thread while a step is traced.
 
     `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
@@ -68,11 +73,9 @@ class Tracer(Interpreter):
         locate: Callable[[Tensor], Location | None] = lambda tensor: None,
         is_set: Callable[[object, object], bool] = lambda holder, key: False,
     ) -> None:
+        super().__init__()
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
-        self.strides = SymbolicStrides()
-        # what was written into a part of another value
-        self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
         self.probe_guards: list[ProbeGuard] = []
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
@@ -83,7 +86,6 @@ class Tracer(Interpreter):
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
         self.locate = locate
         self._is_set = is_set
-        self._adopted_arrays: dict[int, tuple[Tensor, Array]] = {}  # by id: tensors that hold symbols, their arrays
         self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
@@ -194,8 +196,10 @@ class Tracer(Interpreter):
         if type(tensor.array) is ndarray:
             view = view_of(tensor)
             if view is not None and self._is_state(view.base):
+                self.view_guards.append(ViewGuard(tensor, view, user_site()))
+                self.note_version(tensor)
                 self._cut_history_off(tensor)
-                self._adopted_arrays[id(tensor)] = tensor, tensor.array
+                self.adopted_arrays[id(tensor)] = tensor, tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
                 self._fix_location(view.base)
@@ -214,10 +218,6 @@ class Tracer(Interpreter):
 
     def is_leaf(self, tensor: Tensor) -> bool:
         return id(tensor) not in self.outside
-
-    def captured_tensors(self) -> list[Tensor]:
-        """The tensors from before the step that it used."""
-        return [tensor for tensor, _ in self._adopted_arrays.values()]
 
     def _is_state(self, base: Tensor) -> bool:
         """True unless the tensor is an argument, of which each call brings another."""
@@ -241,7 +241,8 @@ class Tracer(Interpreter):
             current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
-        self._adopted_arrays[id(tensor)] = tensor, array
+        self.note_version(tensor)
+        self.adopted_arrays[id(tensor)] = tensor, array
         tensor.array = current
 
     def _fix_location(self, tensor: Tensor) -> None:
@@ -276,6 +277,15 @@ class Tracer(Interpreter):
         """An array without values that lies in memory as the tensor would in an eager run."""
         return self.strides.stand_in(self.adopt(tensor))
 
+    @without_frame_tracing
+    def replace_memory(self, tensor: Tensor, value: Tensor) -> None:
+        """Take note that `tensor` gets the memory of `value`, which both share from then on."""
+        self.adopt(value)
+        self.adopt(tensor)
+        storage_of(value)
+        self._fix_location(tensor)
+        self.note_replacement(tensor, value)
+
     def mark_row_major(self, out: Tensor) -> None:
         """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""
         self.strides.note(self.adopt(out), None)
@@ -286,7 +296,7 @@ class Tracer(Interpreter):
     @without_frame_tracing
     def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:
         write_symbol(self, x, out, called, since)
-        check_captured_memory(self._adopted_arrays, x, called)
+        check_captured_memory(self.adopted_arrays, x, called)
 
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
@@ -322,10 +332,12 @@ class Tracer(Interpreter):
 
         Of several looks at one thing the first counts: the step may change it, and change it back.
         """
+        if type(subject) is Leaf and (leaf := subject.reference()) is not None and self.is_made_here(leaf):
+            return  # each call makes another
         self.probe_guards.append(ProbeGuard(subject, probe, what, user_site(), at_end, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:
-        if id(tensor) in self.gradients:
+        if id(tensor) in self.gradients or self.is_made_here(tensor):
             return
         before = tensor._grad
         self.gradients[id(tensor)] = (tensor, before, kind)
@@ -404,17 +416,14 @@ class Tracer(Interpreter):
 
     def restore(self, failed: bool = False) -> None:
         """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
-        for tensor, array in self._adopted_arrays.values():
-            tensor.array = array
+        self.restore_arrays()
         for tensor, memory in self._memories:
             tensor.storage_ = memory
         for tensor, node in self.outside.values():
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
-        for tensor, _ in self._adopted_arrays.values():  # what the step made of their memory is left to it
-            if tensor.storage_ is not None:
-                storage_of(tensor).forget_symbols()
+        self.restore_versions()
         if failed:
             self.take_back()
 

@@ -207,7 +207,7 @@ def _pack_saved(node: Node, inputs: Operands) -> SavedValues:
     tensors = [*inputs, None]
     return SavedValues(
         packer.pack(restore_saved(kept, maker) if not isinstance(given, Tensor) else given)
-        if type(kept) is ndarray
+        if type(kept) is ndarray or (mode.interpreter is not None and hasattr(kept, "dtype"))
         else kept
         for kept, given, maker in zip(node.saved_values, tensors, (*node.parents, None), strict=True)
     )

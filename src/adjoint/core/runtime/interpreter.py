@@ -63,6 +63,11 @@ class Interpreter:
     def write_symbol(self, x: Operand, out: Operand, called: str, since: int | None) -> None:
         """Write the value of `out` into `x`. Only called if `writes_symbols`."""
 
+    def replace_memory(self, tensor: Operand, value: Operand) -> None:
+        """Take note that `tensor` gets the memory of `value`."""
+        self.adopt(tensor)
+        self.adopt(value)
+
     def own_gradient(self, g: Operand, leaf: Operand = None) -> Operand:
         """Return a gradient in memory of its own."""
         return g

@@ -185,9 +185,10 @@ class AutogradMeta(DataAccess):
     def data(self, value: TensorLike) -> None:
         if not isinstance(value, AutogradMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value is self:
+            return
         if nondefault.count and mode.interpreter is not None:
-            mode.interpreter.adopt(self)
-            mode.interpreter.adopt(value)
+            mode.interpreter.replace_memory(self, value)
         if self.node is not None and not is_floating(value.array):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "

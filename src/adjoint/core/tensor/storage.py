@@ -160,6 +160,7 @@ def make_replacement_storage(tensor: Any) -> Storage[Any]:
 
 
 INFERENCE = InferenceStorage()
+StorageCount: TypeAlias = tuple[Storage[Any], int]  # a storage, and a number of writes
 Memory: TypeAlias = Storage[Any] | View[Any] | None  # a tensor's: None until it is shared or written
 
 
@@ -222,11 +223,13 @@ def share_view(
     storage.add(alias)
 
 
-def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Operand = None) -> None:
-    """Count an in-place write into the memory, or into `part` of it, and log it for the nodes that saved it."""
+def mark_written(
+    tensor: TensorLike, site: Site | InstructionLocation, part: Operand = None, times: int = 1
+) -> None:
+    """Count in-place writes into the memory, or into `part` of it, and log them for the nodes that saved it."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):
-        storage.version += 1
+        storage.version += times
     if type(part) is np.ndarray:
         mutation_log.record_part(part, site)
     elif type(tensor.array) is np.ndarray:

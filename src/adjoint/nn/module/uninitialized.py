@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.runtime.mode import ModeScope, undo_on_failure
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DeviceLike, DtypeLike, StateDict
@@ -27,6 +28,7 @@ class Uninitialized(Tensor):
     ) -> None:
         """Take a shape, and become an ordinary tensor of this type, whose values are not set."""
         values = empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
+        undo_on_failure(_keep_class, self)
         with ModeScope(recording=False):
             self.data = values
         kind: Any = self.materialized_type
@@ -84,6 +86,32 @@ class UninitializedBuffer(Uninitialized, Buffer):
         return made.requires_grad_(requires_grad)
 
 
+def _keep_class(tensor: Tensor) -> Callable[[], None]:
+    """Return what gives `tensor` the class that it has now."""
+    kind = type(tensor)
+
+    def restore() -> None:
+        tensor.__class__ = kind
+
+    return restore
+
+
+def _keep_attributes(module: Module) -> Callable[[], None]:
+    """Return what gives `module` the class, attributes and hooks that it has now."""
+    kind, attributes = type(module), dict(vars(module))
+    tables = {name: dict(held) for name, held in attributes.items() if isinstance(held, dict)}
+
+    def restore() -> None:
+        module.__class__ = kind
+        vars(module).clear()
+        vars(module).update(attributes)
+        for name, entries in tables.items():
+            vars(module)[name].clear()
+            vars(module)[name].update(entries)
+
+    return restore
+
+
 def is_lazy(param: Tensor | None) -> bool:
     """Return True if a parameter or buffer has no shape yet."""
     return isinstance(param, Uninitialized)
@@ -138,6 +166,7 @@ class LazyModuleMixin(ModuleBase):
                 tensor.materialize(given.shape)
 
     def _infer_parameters(self, module: Any, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> None:
+        undo_on_failure(_keep_attributes, module)
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")

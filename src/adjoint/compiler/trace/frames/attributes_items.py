@@ -94,16 +94,24 @@ def get_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any:
     if not isinstance(container, dict | list | tuple | deque) or not is_key(container, key):
         w.use(container, frame)
         w.use(key, frame)
+        if not (isinstance(key, Tensor) and isinstance(container, dict) and dict.__contains__(container, key)):
+            _add_missing_item(a, frame, container)
         return one_of([container])
     if isinstance(container, tuple):
         return container[key] if -len(container) <= key < len(container) else UNKNOWN
     value = read_item(a, frame, container, key)
-    if value is UNKNOWN and find_class_entry(type(container), "__missing__") is not MISSING:
-        if is_user_function(find_class_entry(type(container), "__missing__")):
-            a.await_result(find_class_entry(type(container), "__missing__").__code__)
-        else:
-            w.change(container, frame, key)  # a defaultdict
+    if value is UNKNOWN:
+        _add_missing_item(a, frame, container, key)
     return value
+
+
+def _add_missing_item(a: ShadowFrame, frame: FrameType, container: object, key: object = MISSING) -> None:
+    """Record what the lookup of an absent key changes: a `defaultdict` adds the item."""
+    missing = find_class_entry(type(container), "__missing__")
+    if is_user_function(missing):
+        a.await_result(missing.__code__)
+    elif missing is not MISSING:
+        a.observer.change(container, frame, key)
 
 
 def set_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any, value: object) -> None:

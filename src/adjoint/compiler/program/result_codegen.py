@@ -1,0 +1,177 @@
+"""The end of the function that each call of a program runs: the tensors that it hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
+from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.passes.partition import BackwardGraph
+from adjoint.compiler.program.buffer_binding import Binding
+from adjoint.compiler.runtime.guard_checks import GuardChecks
+from adjoint.compiler.runtime.native_entry import Segment
+from adjoint.compiler.runtime.new_tensors import (
+    copy_hooks,
+    give_facts,
+    make_alias,
+    rebind_memory,
+)
+from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, StepEffects
+from adjoint.compiler.trace.symbolic_number import ScalarExpr
+from adjoint.core.graph.node import Leaf as AccumulateGrad
+from adjoint.core.runtime import pytree
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.mutation_log import Write
+from adjoint.core.tensor.storage import StorageCount
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+
+
+class BoundStep(NamedTuple):
+    """A step tied to memory. `half`: what runs when `backward()` is called outside.
+
+    `located`: how to find the states whose memory is bound where it lies, by their numbers. `written`: what counts the
+    writes into captured memory, and the storages of that.
+    """
+
+    graph: Graph
+    fusion: Fusion
+    binding: Binding
+    outcome: StepEffects
+    guard_checks: GuardChecks
+    half: BackwardGraph | None
+    is_one_call: bool
+    located: dict[int, Callable[[], Operand]]
+    written: tuple[list[Write], list[StorageCount]]
+
+
+class ResultCodegen:
+    """Writes what a call hands out: its results, their history, what shares memory, and what Python objects get."""
+
+    def __init__(self, step: BoundStep, names: dict[str, object]) -> None:
+        self.step, self.names = step, names
+        self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
+        self.outcome = step.outcome
+        self._made_aliases: set[int] = set()  # those whose variables are set
+        self._object_names: dict[int, str] = {}  # objects that have a name already
+        self._segments: list[Segment] = []  # kept alive: their functions point into them
+        self._lines: list[str] = []
+        self._depth = 0  # of what is being said, beyond that of a function's body
+        self._state_names: dict[object, str] = {}  # the tensors from before the call: the names of what finds them
+        self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
+
+    def _emit_line(self, line: str, depth: int = 1) -> None:
+        self._lines.append("    " * max(1, depth + self._depth) + line)
+
+    def name(self, thing: object, stem: str = "o") -> str:
+        name = self._object_names.get(id(thing))
+        if name is None:
+            name = self._object_names[id(thing)] = f"{stem}_{len(self.names)}"
+            self.names[name] = thing
+        return name
+
+    def _results(self, parents: list[Parent]) -> None:
+        for i, history in enumerate(self.outcome.history):
+            array = self.binding.result_names[i]
+            facts = self.outcome.result_facts[i]
+            if facts.permutation is not None:
+                array += f".transpose({self.name(facts.permutation, 'order')})"
+            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})", 2)
+            if facts[:3] != (Tensor, None, 0):
+                self._emit_line(f"{self.name(give_facts)}(r{i}, {self.name(facts, 'facts')})", 2)
+            if history == "lost":
+                self._emit_line(f"r{i}.node = lost(r{i})", 2)
+            elif history == "leaf":
+                self._emit_line(f"r{i}.node = {self.name(AccumulateGrad, 'Leaf')}(r{i})", 2)
+            elif isinstance(history, RuntimeError):
+                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
+        if not mode.recording:
+            made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
+            self._emit_line(f"if m['inference']: mark_inference_results(({made}))", 2)
+        if self.step.half is not None:
+            self._history(self.step.half, parents)
+        for i, facts in enumerate(self.outcome.result_facts):
+            if facts.retains_grad:
+                self._emit_line(f"r{i}.retain_grad()")
+        for i in range(len(self.outcome.aliases)):
+            self._alias(i)
+        for made, gradient in self.outcome.result_gradients:
+            self._emit_line(f"{self._leaf(made)}._grad = {self._leaf(gradient)}")
+        for made, hooks in self.outcome.leaf_hooks:
+            self._emit_line(f"{self.name(copy_hooks)}({self._leaf(made)}, {self.name(hooks, 'hooks')})")
+        for name, number in self.outcome.pending.items():
+            self._emit_line(f"{name} = r{number}.item()")
+        for line in self._late_exprs:
+            self._emit_line(f"{line.name} = {line.code}")
+        # all values first: an effect may change what another looks at
+        self._emit_line(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
+        for i, effect in enumerate(self.outcome.effects):
+            self._emit_line(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
+        for i, effect in enumerate(self.outcome.effects):
+            self._emit_line(f"{self.name(effect.write)}(e{i})")
+        for place, value in self.outcome.rebindings:
+            tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
+            self._emit_line(f"{self.name(rebind_memory)}({tensor}, {self._leaf(value)})")
+        self._emit_line("return leaves")
+
+    def _history(self, half: BackwardGraph, parents: list[Parent]) -> None:
+        """The node of the results, with what its backward half needs of this call."""
+        computed = iter(self.binding.saved_names)
+        kept = (*half.saved, *half.further)
+        written = self.outcome.written_inputs()
+        sources = "".join(
+            f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
+        )
+        nodes = "".join(f"{self._parent(p)}.node, " for p in parents)
+        self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
+        for i, history in enumerate(self.outcome.history):
+            if isinstance(history, int):
+                self._emit_line(f"r{i}.node = past.output_nodes[{history}]", 2)
+
+    def _alias(self, i: int) -> str:
+        """The variable of a tensor that shares memory, which is made when it is first spoken of."""
+        if i not in self._made_aliases:
+            self._made_aliases.add(i)
+            alias = self.outcome.aliases[i]
+            self._emit_line(f"v{i} = {self.name(make_alias)}({self._leaf(alias.base)}, {self.name(alias, 'alias')})", 2)
+        return f"v{i}"
+
+    def _parent(self, parent: Parent) -> str:
+        if isinstance(parent, MadeLeaf):
+            return self._leaf(parent.ref)
+        return f"x{parent}" if isinstance(parent, int) else self.name(parent, "t")
+
+    def _input_array(self, v: Value) -> str:
+        """The array of an input, as the call found it; a number is copied out of the memory it shares."""
+        if isinstance(v.source, Argument):
+            return f"a{v.source.number}"
+        if isinstance(v.source, (Setting, ScalarInput)):
+            return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
+        assert not isinstance(v.source, Constant)
+        return f"{self.name(v.source.locate, 'locate')}().array"
+
+    def _tree(self, structure: pytree.Structure, leaves: list[OutputRef]) -> str:
+        if structure.kind is None:
+            return self._leaf(leaves[0])
+        return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
+
+    def _states(self) -> None:
+        """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
+        for leaf in self.outcome.all_output_refs():
+            if leaf.kind == "state" and leaf.of not in self._state_names:
+                self._state_names[leaf.of] = f"s{len(self._state_names)}"
+                self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()", 2)
+
+    def _leaf(self, leaf: OutputRef) -> str:
+        if leaf.kind == "result":
+            return f"r{leaf.of}"
+        if leaf.kind == "argument":
+            return f"x{leaf.of}"
+        if leaf.kind == "number":
+            return str(leaf.of)
+        if leaf.kind == "gradient":
+            return f"x{leaf.of}._grad" if isinstance(leaf.of, int) else f"{self.name(leaf.of, 't')}._grad"
+        if leaf.kind == "alias":
+            return self._alias(leaf.of)
+        return self._state_names[leaf.of] if leaf.kind == "state" else self.name(leaf.of)

@@ -1,0 +1,96 @@
+"""The memory of the tensors that a step finds: which it replaces, and how often it writes what it finds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.trace.guards import ViewGuard
+from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
+from adjoint.core.graph.node import Leaf
+from adjoint.core.tensor.storage import InferenceStorage, StorageCount, ViewStep, storage_of
+from adjoint.core.tensor.tensor import Tensor, shallow_copy
+from adjoint.core.typing import Array
+
+
+class MemoryReplacement:
+    """A tensor that `.data = value` gave other memory: what stands for its `former` memory, and what it was before.
+
+    `former` is None where the new values are written over the old ones.
+    """
+
+    __slots__ = ("former", "leaf_spec", "storage", "tensor", "value")
+    former: Tensor | None
+
+    def __init__(self, tensor: Tensor, value: Tensor) -> None:
+        self.tensor, self.value, self.storage = tensor, value, tensor.storage_
+        self.former = shallow_copy(tensor)
+        if tensor.storage_ is not None:
+            storage_of(tensor).add(self.former)
+        self.leaf_spec = (tensor.node.shape, tensor.node.dtype) if type(tensor.node) is Leaf else None
+
+    def restore(self) -> None:
+        """Give the tensor its storage back, and its leaf the shape of its gradient."""
+        self.tensor.storage_ = self.storage
+        if self.leaf_spec is not None and type(self.tensor.node) is Leaf:
+            self.tensor.node.shape, self.tensor.node.dtype = self.leaf_spec
+
+
+class StepMemory:
+    """The part of a tracer that knows the tensors from before the step, and what the step does to their memory."""
+
+    def __init__(self) -> None:
+        self.replaced: dict[int, MemoryReplacement] = {}  # by id: tensors from before the step given other memory
+        self.adopted_arrays: dict[int, tuple[Tensor, Array]] = {}  # by id: tensors that hold symbols, their arrays
+        # what was written into a part of another value
+        self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
+        self.strides = SymbolicStrides()
+        self.view_guards: list[ViewGuard] = []
+        self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
+
+    def is_made_here(self, tensor: Tensor) -> bool:
+        """True for a tensor that the step made: no call finds its `.grad`, and none leaves it behind."""
+        return type(tensor.array) is not np.ndarray and id(tensor) not in self.adopted_arrays
+
+    def captured_tensors(self) -> list[Tensor]:
+        """The tensors from before the step that it used."""
+        return [tensor for tensor, _ in self.adopted_arrays.values()]
+
+    def note_replacement(self, tensor: Tensor, value: Tensor) -> None:
+        """Take note that `tensor`, which holds a symbol, gets the memory of `value`."""
+        known = self.replaced.get(id(tensor))
+        if known is not None:
+            known.value = value
+        elif id(tensor) in self.adopted_arrays:
+            self.replaced[id(tensor)] = MemoryReplacement(tensor, value)
+
+    def note_version(self, tensor: Tensor) -> None:
+        """Take note of how often a tensor was written before the step."""
+        if tensor.storage_ is not None and not isinstance(tensor.storage_, InferenceStorage):
+            storage = storage_of(tensor)
+            self._versions.setdefault(id(storage), (storage, storage.version))
+
+    def count_writes(self, tensor: Tensor) -> int:
+        """Return how often the step has written the memory that a tensor had before."""
+        replaced = self.replaced.get(id(tensor))
+        held = tensor if replaced is None or replaced.former is None else replaced.former
+        if held.storage_ is None or isinstance(held.storage_, InferenceStorage):
+            return 0
+        storage = storage_of(held)
+        return storage.version - self._versions.get(id(storage), (storage, 0))[1]
+
+    def restore_arrays(self) -> None:
+        """Give each tensor its own array, and the storage that the step replaced."""
+        for tensor, array in self.adopted_arrays.values():
+            tensor.array = array
+        for replaced in self.replaced.values():
+            replaced.restore()
+
+    def restore_versions(self) -> None:
+        """Take back the counts of writes, since a call counts its own; storages forget the tensors of the step."""
+        for tensor, _ in self.adopted_arrays.values():
+            if tensor.storage_ is not None:
+                storage = storage_of(tensor)
+                storage.forget_symbols()
+                if not isinstance(storage, InferenceStorage):
+                    storage.version = self._versions.get(id(storage), (storage, 0))[1]
