@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import OverlapError, TraceError
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.program.program import Program
     from adjoint.compiler.report.explain import Explanation
     from adjoint.compiler.report.memory_report import ProgramMemory
+    from adjoint.compiler.trace.batch_sizes import Size
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
@@ -180,34 +180,46 @@ class CompiledFunction:
         """Find or make the program for these arguments."""
         if nondefault.count and mode.is_intercepted:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
+        since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
         with self._lock:
             signature = self._programs.pop(key, None) or Signature()
             self._programs[key] = signature  # the last to be used is the last to go
+            is_state_known = False
             for entry in signature.entries:
                 if entry.program.holds():
+                    is_state_known = True
                     found = entry.run(*given)
                     if type(found) is tuple:
                         self._latest = entry
+                        if since:
+                            self._sizes.note_compiled_call(key, since)
                         return entry.rebuild(found)
-            if not signature.eager and (signature.entries or self._is_worth_compiling(key)):
+            if signature.eager:
+                return self.function(*args, **kwargs)
+            if self._is_worth_compiling(signature, key, is_state_known):
                 return self._trace_and_run(signature, key, args, kwargs, given)
-        return self.function(*args, **kwargs)
+        since = self._sizes.clock()
+        result = self.function(*args, **kwargs)
+        self._sizes.note_eager_call(key, since)
+        return result
 
-    def _is_worth_compiling(self, key: SignatureKey) -> bool:
-        """False for one more leading (batch) size: it may never come again, and runs eagerly this once."""
+    def _is_worth_compiling(self, signature: Signature, key: SignatureKey, is_state_known: bool) -> bool:
+        """False for one more size, or one more integer where the programs are for others, unless it is paid."""
+        if signature.entries:
+            return int not in key[1] or not is_state_known or self._sizes.can_pay(key)
         worth, refused = self._sizes.count(key)
         if refused:
             self._warn(refused)
         return worth
 
     @property
-    def sizes(self) -> dict[int, int]:
-        """The number of calls that found no program, by the leading (batch) size of their arguments.
+    def sizes(self) -> Mapping[int | Size, int]:
+        """The number of calls that found no program, by the size of their arguments; by the shapes if several differ.
 
-        Each size is a program of its own. The first two are compiled at once, any other when it comes again, up to 8:
-        what never comes again is not worth a compilation, and runs eagerly.
+        Each size is a program of its own. The first two are compiled at once. Any other runs eagerly the first time,
+        and then until the programs have saved as much time as its compilation takes; up to 32 are compiled.
         """
         return self._sizes.all()
 
@@ -221,7 +233,7 @@ class CompiledFunction:
     ) -> Any:
         """The result of the first call of a new program."""
         reason = find_changes(self.recompilations, signature, key, self._parameters, given)
-        start = time.perf_counter()
+        start = self._sizes.clock()
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
         try:
             entry, undo = self._trace(signature, key, args, kwargs)
@@ -244,12 +256,13 @@ class CompiledFunction:
         if type(leaves) is not tuple:  # an argument shares memory that the step writes
             return self.function(*args, **kwargs)
         self.recompilations.append(Recompilation(self.name, key, reason))
+        self._sizes.note_compilation(key, start)
         self._keep(signature, entry)
         self._latest = entry
         if "compile" in LOGGED:
             calls = len(entry.program.fusion.order) - len(entry.program.kernels)
             counts = f"{len(entry.program.kernels)} kernels and {calls} calls"
-            seconds = time.perf_counter() - start
+            seconds = self._sizes.clock() - start
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 
