@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 from adjoint.compiler.ir.graph import Graph, Value
@@ -72,7 +73,8 @@ class _Grouping:
                 self._assign_group(position, value)
 
     def _assign_group(self, position: int, value: Value) -> None:
-        group = self._group_for(position, value)
+        bases = self.values.bases_of(value)
+        group = self._group_for(position, value, bases)
         if group.shape is not None and value is not group.root:
             if value.op.combine:
                 group.axes = value.params["axes"]
@@ -83,7 +85,8 @@ class _Grouping:
         again, backward = pass_flags(value)
         group.rematerialized |= again
         group.backward &= backward
-        makers = {self.maker[b] for b in self.values.bases_of(value) if b in self.maker} - {group}
+        makers = {self.maker[b] for b in bases if b in self.maker}
+        makers.discard(group)
         group.require(makers)
         if value.op.effect and value.op.family != "check":
             # draws come from one stream: none may overtake another
@@ -91,7 +94,7 @@ class _Grouping:
                 group.require([self.last_draw])
             self.last_draw = group
         self.maker[value] = group
-        for other in sorted(makers, key=lambda g: g.first):
+        for other in sorted(makers, key=attrgetter("first")) if len(makers) > 1 else makers:
             if value in self.inlined and not self.inlined >= set(other.equations):
                 continue  # not to where its operands are made
             if self._can_be_prologue(group, other):
@@ -106,7 +109,7 @@ class _Grouping:
                 self._merge(other, group)
                 group = other
 
-    def _group_for(self, position: int, value: Value) -> Group:
+    def _group_for(self, position: int, value: Value, bases: list[Value]) -> Group:
         """The group that an equation joins, or a new one."""
         shape, reason = None, f"{value.op.name} is computed by NumPy"
         if value.op.family == "check":
@@ -122,7 +125,7 @@ class _Grouping:
             shape, reason = value.shape, f"{value.op.name} takes less time where it is read than to store"
         elif is_kernel_op(value):
             shape = value.operands[0].shape if value.op.combine else value.shape
-            joined, reason = self._best_group(value, shape)
+            joined, reason = self._best_group(value, shape, bases)
             if joined is not None:
                 return joined
         group = Group(
@@ -178,9 +181,9 @@ class _Grouping:
         self.groups.remove(other)
         self.kernels_by_shape[other.shape or ()].remove(other)
 
-    def _best_group(self, value: Value, shape: Shape) -> tuple[Group | None, str]:
+    def _best_group(self, value: Value, shape: Shape, bases: list[Value]) -> tuple[Group | None, str]:
         """The kernel to join, or why there is none."""
-        makers = [self.maker[b] for b in self.values.bases_of(value) if b in self.maker]
+        makers = [self.maker[b] for b in bases if b in self.maker]
         reason = "it reads only inputs" if not makers else ""
         for group in sorted({g for g in makers if not g.call}, key=lambda g: -g.first):
             refusal = self.values.why_not_fused(group, value, shape)

@@ -71,48 +71,57 @@ def interleave_gates(graph: Graph) -> Graph:
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
     for v in graph.equations:
         if v not in units:
-            renamed[v] = rewriter.rebuild_if_changed(v, renamed)
+            renamed[v] = rewriter.carry(v, renamed)
             continue
         x, weight = (renamed[o] for o in v.operands)
         unit, lanes = units[v], _lane_count(v)
         weight = _copy_interleaved(weight, unit, lanes, v.origin, rewriter)
         op, params = (v.op, v.params) if unit == v.shape[1] else (GATED_MM, {"unit": unit, "lanes": lanes})
-        renamed[v] = rewriter.make(Value(op, (x, weight), params, Spec(v.shape, v.dtype), v.origin))
+        renamed[v] = rewriter.add(Value(op, (x, weight), params, Spec(v.shape, v.dtype), v.origin))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
 
 
 def _find_gate_widths(graph: Graph, shared: dict[Value, list[Value]]) -> dict[Value, int]:
     """The products that are to read another order of their weight, and the columns of a part of each."""
-    users = graph.users()
+    widths = _find_slice_widths(graph, {v.shape for products in shared.values() for v in products})
     units: dict[Value, int] = {}
     for weight, products in shared.items():
-        found = {v: _gate_width(v, users) for v in products}
+        columns = weight.shape[1]
+        found = {}
+        for v in products:  # the kernel finishes all parts of a unit at once
+            whole_registers = widths[v] % _lane_count(v) == 0 and columns // max(widths[v], 1) <= MAX_UNROLLED_REGISTERS
+            found[v] = widths[v] if whole_registers else columns
         for unit in set(found.values()):
             same = [v for v in products if found[v] == unit]
             is_turned = weight.op is not None and weight.op.name == "permute"
-            reads = unit < weight.shape[1] or (is_turned and all(v.shape[0] < MAX_ROWS_IN_PLACE for v in same))
+            reads = unit < columns or (is_turned and all(v.shape[0] < MAX_ROWS_IN_PLACE for v in same))
             if len(same) >= MIN_MATMULS_FOR_COPY and reads:
                 units.update(dict.fromkeys(same, unit))
     return units
 
 
-def _gate_width(product: Value, users: dict[Value, list[Value]]) -> int:
-    """The columns of each of the equal parts into which slices cut a product, or what is computed from it element by
-    element; all of them if nothing is cut that way.
+def _find_slice_widths(graph: Graph, shapes: set[tuple[int, ...]]) -> dict[Value, int]:
+    """The columns of each of the equal parts into which slices cut a value of one of these shapes, or what is computed
+    from it element by element; all of them if nothing is cut that way.
+
+    Users come first, so that each equation is looked at once however long the chains are.
     """
-    rows, columns = product.shape
-    unit, reach, seen = columns, [product], {product}
-    while reach:
-        for user in users[reach.pop()]:
+    users = graph.users()
+    widths: dict[Value, int] = {}
+    for value in reversed(graph.equations):
+        if value.shape not in shapes:
+            continue
+        rows, unit = value.shape
+        for user in users[value]:
             if user.op.name == "slice":
                 (top, bottom, down), (first, end, step) = user.params["bounds"]
                 if (top, bottom, down, step) == (0, rows, 1, 1):
                     unit = gcd(unit, first, end)
-            elif user.op.scalar is not None and user.shape == product.shape and user not in seen:
-                seen.add(user)
-                reach.append(user)
-    return unit if unit % _lane_count(product) == 0 and columns // unit <= MAX_UNROLLED_REGISTERS else columns
+            elif user.op.scalar is not None and user.shape == value.shape:
+                unit = gcd(unit, widths[user])
+        widths[value] = unit
+    return widths
 
 
 def _lane_count(product: Value) -> int:

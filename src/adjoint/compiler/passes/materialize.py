@@ -82,8 +82,7 @@ def is_kernel_op(value: Value) -> bool:
     op = value.op
     if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
         return False
-    types = [value.dtype, *(v.dtype for v in value.operands)]
-    return all(map(_is_kernel_type, types)) and (op.name in BFLOAT16_OPS or not any(t.kind == "V" for t in types))
+    return _are_kernel_types(op.name in BFLOAT16_OPS, value.dtype, *[v.dtype for v in value.operands])
 
 
 def may_raise(value: Value) -> bool:
@@ -93,5 +92,7 @@ def may_raise(value: Value) -> bool:
 
 
 @cache
-def _is_kernel_type(dtype: NumpyDtype) -> bool:
-    return dtype.kind in "biuV" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+def _are_kernel_types(moves: bool, *types: NumpyDtype) -> bool:
+    """True if native code has all of these types; bfloat16 only where it `moves` numbers."""
+    kinds = "biuV" if moves else "biu"
+    return all(t.kind in kinds or (t.kind == "f" and t.itemsize in (4, 8)) for t in types)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, overload
 
 import numpy as np
 
@@ -124,6 +124,26 @@ class PatternTracer(Interpreter):
         return inputs
 
 
+class _SpecOnly(Value):
+    """A value that shows its shape and type, and nothing else."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Value) -> None:
+        self.shape, self.dtype = value.shape, value.dtype
+
+    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is not filled
+        raise _LooksDeeperError(name)
+
+
+class _LooksDeeperError(Exception):
+    """A rule asks more of a value than its shape and type."""
+
+
+_REFUSED_SPECS: dict[Hashable, bool] = {}  # whether a rule refuses all values of these shapes and types
+MAX_REMEMBERED_REFUSALS = 4096
+
+
 def apply_rule(rule: Rule, value: Value) -> Operand:
     """Return the replacement of `value` by a rule, new or a part of `value`; None if the rule does not apply."""
     bound: Bindings = {}
@@ -133,6 +153,12 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
     if value.op.family in ARITHMETIC_FAMILIES and any(isinstance(x, Value) and x.dtype.kind == "c" for x in found):
         return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
+    spec = Spec(value.shape, value.dtype)
+    return None if _refuses_specs(rule, found, params, spec) else _replace(rule, found, params, spec)
+
+
+def _replace(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> Value | None:
+    """The value that a rule yields in place of its pattern, with `found` in the holes; None if not of this spec."""
     author = PatternTracer(typed=False)
     with ModeScope(recording=False, interpreter=author):
         expressions = rule.function(
@@ -142,7 +168,32 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
         author.typed = True
         after = next(expressions, None)
     after = after.array if isinstance(after, Tensor) else None
-    return after if isinstance(after, Value) and after.shape == value.shape and after.dtype == value.dtype else None
+    return after if isinstance(after, Value) and Spec(after.shape, after.dtype) == spec else None
+
+
+def _refuses_specs(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> bool:
+    """True if the shapes and types of the values in the holes, and the parameters, are enough for a rule not to apply.
+
+    Most matches are of this kind, and a long program has the same ones again and again.
+    """
+    ids = [id(x) for x in found]
+    holes = [(x.shape, x.dtype) if isinstance(x, Value) else (type(x), repr(x)) for x in found]
+    given = [(x, repr(x)) for x in params.values()]  # 0.0 equals -0.0, and True 1
+    key = rule.function, *rule.fixed_params.values(), *map(ids.index, ids), *holes, *given, spec
+    try:
+        known = _REFUSED_SPECS.get(key)
+    except TypeError:  # a parameter without a hash
+        return False
+    if known is None:
+        shown = {id(x): _SpecOnly(x) if isinstance(x, Value) else x for x in found}
+        try:
+            known = _replace(rule, [shown[i] for i in ids], params, spec) is None
+        except _LooksDeeperError:
+            known = False
+        if len(_REFUSED_SPECS) == MAX_REMEMBERED_REFUSALS:
+            _REFUSED_SPECS.clear()
+        _REFUSED_SPECS[key] = known
+    return known
 
 
 def match(pattern: Operand, value: Operand, bound: Bindings) -> bool:

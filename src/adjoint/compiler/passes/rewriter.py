@@ -74,11 +74,11 @@ class Rewriter:
     def intern(self, value: Value) -> Value:
         """The equation itself, or an equal one that the graph has already."""
         if value.op.effect:
-            return self._add(value)
+            return self.add(value)
         key = _equation_key(value)
         known = self.value_table.get(key)
         if known is None:
-            self.value_table[key] = self._add(value)
+            self.value_table[key] = self.add(value)
             return value
         known.origin = _merge_origins(known.origin, value.origin)
         return known
@@ -92,6 +92,13 @@ class Rewriter:
         """An equation of a graph that the rules have seen, of what has become of its operands."""
         return self.intern(v) if all(renamed[i] is i for i in v.operands) else self.rebuild(v, renamed)
 
+    def carry(self, v: Value, renamed: dict[Value, Value]) -> Value:
+        """An equation that no rule would change now either, of what has become of its operands."""
+        if all(renamed[i] is i for i in v.operands):
+            return self.add(v)
+        inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
+        return self.add(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
+
     def _adopt_replacement(self, value: Value, like: Value) -> Value:
         """Add a rule's replacement to the graph, with the origin of the replaced equation."""
         if value in self.new_values:
@@ -99,7 +106,8 @@ class Rewriter:
         inputs = tuple(self._adopt_replacement(i, like) if isinstance(i, Value) else i for i in value.inputs)
         return self.make(Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), like.origin))
 
-    def _add(self, value: Value) -> Value:
+    def add(self, value: Value) -> Value:
+        """Append an equation of which there is no equal one."""
         self.out.equations.append(value)
         self.new_values.add(value)
         return value

@@ -57,6 +57,8 @@ def make_kind_check(name: str, unsupported_kinds: str) -> Function:
     """Make a check that raises NotImplementedError for operands of a NumPy kind in `unsupported_kinds`."""
 
     def check(operands: Operands) -> None:
+        if not unsupported_kinds:
+            return
         for x in operands:
             kind = getattr(x, "dtype", None)
             if kind is not None and kind.kind in unsupported_kinds:

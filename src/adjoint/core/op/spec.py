@@ -38,6 +38,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
     Raises: ValueError naming the two sizes and the dimension that disagree.
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return tuple(shapes[0])
     result: list[int] = []
     for shape in shapes:
         result[:0] = [1] * (len(shape) - len(result))

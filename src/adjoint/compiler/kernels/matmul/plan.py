@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.kernels.matmul.blocking import (
@@ -32,6 +33,7 @@ MAX_UNROLLED_REGISTERS = 6  # registers of a row that are finished one after ano
 MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
 
 
+@lru_cache(256)
 def plan_matmul(
     batch: Shape,
     m: int,
