@@ -23,7 +23,7 @@ def is_view_or_generated(value: Value) -> bool:
 
 def is_generated(value: Value) -> bool:
     """True for a constant fill or a range of a type that kernels compute; NumPy makes those of other types."""
-    return value.op is not None and value.op.family in GENERATED_FAMILIES and _is_kernel_type(value.dtype)
+    return value.op is not None and value.op.family in GENERATED_FAMILIES and _are_kernel_types(True, value.dtype)
 
 
 def materialize_views(graph: Graph) -> Graph:
