@@ -267,7 +267,7 @@ class CompiledFunction:
         return entry.rebuild(leaves)
 
     def _raise_as_eager(self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before the error."""
+        """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before."""
         result = self.function(*args, **kwargs)
         self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
         return result
