@@ -101,6 +101,7 @@ class StepTrace:
     def _trace_backward(self, results: ResultTable) -> TracedBackward:
         """The gradient of the results, for a `backward()` outside. Hooks run now, and must not do more than compute."""
         before = len(self.observer.writes)
+        self.tracer.can_repeat = False
         derived = trace_backward(self.tracer, results.tensors, results.made_leaves.keys())
         for write in self.observer.writes[before:]:
             raise TraceError(

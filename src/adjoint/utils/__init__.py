@@ -10,6 +10,8 @@ Modules, in reading order:
 - `profiler`: `adjoint.profiler`: times of named blocks, one by one, summed by name, and as a table.
 - `checkpoint_debug`: Log of the ops of a checkpointed function in both calls, for comparison.
 - `checkpoint`: Checkpointing: backward computes the intermediate values of a function again, instead of keeping them.
+- `checkpoint_block`: Checkpoints in a compiled step: the program computes values again, and what else the function
+  does happens twice.
 """
 
 from __future__ import annotations

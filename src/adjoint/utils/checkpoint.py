@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from adjoint.autograd.backward import backward
@@ -15,6 +16,7 @@ from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operands
+from adjoint.utils.checkpoint_block import call_traced
 from adjoint.utils.checkpoint_debug import Comparison
 from adjoint.utils.checkpoint_frames import CHECKS, CheckpointError, CheckpointFrame, GraphExecGroup, SlotRecorder
 
@@ -57,7 +59,8 @@ def checkpoint(
     With `debug` the error for a difference lists the ops of both calls.
     With `use_reentrant=True` the first call is not recorded, and the second has a backward pass of its own: all of the
     function runs, the tensors must be arguments themselves, and `grad` cannot be used.
-    A step that is compiled calls the function once, and the program computes again. Raises CheckpointError if the
+    A step that is compiled computes again where backward needs it; a `backward()` outside of the step does not call the
+    function again. Raises CheckpointError if the
     second call differs from the first.
     """
     if use_reentrant is None:
@@ -69,7 +72,9 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return _call_traced(function, args, {}) if _is_traced() else CheckpointFunction.apply(function, preserve, *args)
+        if _is_traced():
+            return call_traced(partial(function, *args), preserve)
+        return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in CHECKS:
         raise ValueError(f"determinism_check should be one of {list(CHECKS)}, but got {determinism_check}")
     explain = None
@@ -82,9 +87,10 @@ def checkpoint(
         first, again = context_fn()
     if not mode.recording:
         return function(*args, **kwargs)
-    if _is_traced():
-        return _call_traced(function, args, kwargs)
     early_stop = early_stop if _overrides.early_stop is None else _overrides.early_stop
+    if _is_traced():
+        with first:
+            return call_traced(partial(function, *args, **kwargs), preserve, early_stop, again)
     check = CHECKS[determinism_check]
     frame = CheckpointFrame(function, args, kwargs, preserve, again, check, early_stop, explain)
     with SlotRecorder(frame), first:
@@ -216,12 +222,6 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 def _is_traced() -> bool:
     return bool(nondefault.count) and mode.interpreter is not None
-
-
-def _call_traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the function in a scope of the tracer whose equations are computed again for the gradient."""
-    with nullcontext() if mode.interpreter is None else mode.interpreter.checkpoint_scope():
-        return function(*args, **kwargs)
 
 
 def _warn_missing_variant(called: str) -> None:

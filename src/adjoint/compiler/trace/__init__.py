@@ -24,4 +24,6 @@ Modules, in reading order:
   these.
 - `step_memory`: The memory of the tensors that a step finds: which it replaces, and how often it writes what it
   finds.
+- `checkpoint_blocks`: Checkpoints in a traced step: which equations backward computes again, and a second call of the
+  function.
 """

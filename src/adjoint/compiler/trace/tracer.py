@@ -7,8 +7,7 @@ tensors are put back as they were, whether or not the trace succeeded.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from adjoint.compiler.ir.graph import (
     ValueOrigin,
     op_of,
 )
+from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
@@ -58,7 +58,7 @@ CAST_OP = op_of(cast)
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
-class Tracer(StepMemory, Interpreter):
+class Tracer(StepMemory, CheckpointBlocks, Interpreter):
     """Takes the place of NumPy for one thread while a step is traced.
 
     `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
@@ -73,7 +73,8 @@ class Tracer(StepMemory, Interpreter):
         locate: Callable[[Tensor], Location | None] = lambda tensor: None,
         is_set: Callable[[object, object], bool] = lambda holder, key: False,
     ) -> None:
-        super().__init__()
+        StepMemory.__init__(self)
+        CheckpointBlocks.__init__(self)
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
         self.probe_guards: list[ProbeGuard] = []
@@ -92,7 +93,6 @@ class Tracer(StepMemory, Interpreter):
         self._numbers: dict[str, Value] = {}
         self._locations: dict[int, tuple[Tensor, Location]] = {}
         self._modules: list[str] = []
-        self._checkpoints = self._checkpoint = self._depth = 0
         self._sequence_nrs: list[int] = []
         self._origins: list[ValueOrigin] = []
         self._backward_origin: ValueOrigin | None = None
@@ -137,7 +137,11 @@ class Tracer(StepMemory, Interpreter):
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
             raise user_error(op, tuple(_stand_in(x) for x in operands), error) from error
-        return self.graph.add(op, operands, params, spec, self.origin())
+        again = self.replay_draw(op) if op.effect else None
+        if again is None:
+            again = self.graph.add(op, operands, params, spec, self.origin())
+            self.note_draw(again)
+        return again
 
     def _operand(self, op: Op, x: object) -> Operand:
         if isinstance(x, Tensor):
@@ -381,20 +385,6 @@ class Tracer(StepMemory, Interpreter):
     def leave_module(self) -> None:
         self._modules.pop()
 
-    @contextmanager
-    def checkpoint_scope(self) -> Iterator[None]:
-        """Compute in a block that backward computes again, instead of keeping its values."""
-        self._depth += 1
-        if self._depth == 1:
-            self._checkpoints += 1
-            self._checkpoint = self._checkpoints
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            if not self._depth:
-                self._checkpoint = 0
-
     @without_frame_tracing
     def follow(self, node: Any) -> None:
         """Equations belong to the gradient of this node until told otherwise; None ends it."""
@@ -409,7 +399,7 @@ class Tracer(StepMemory, Interpreter):
         """Return the origin of the next equation."""
         if self._backward_origin is not None:
             return self._backward_origin
-        origin = ValueOrigin(user_site(), ".".join(self._modules), False, checkpoint=self._checkpoint)
+        origin = ValueOrigin(user_site(), ".".join(self._modules), False, checkpoint=self.checkpoint)
         self._sequence_nrs.append(next_sequence_nr())
         self._origins.append(origin)
         return origin

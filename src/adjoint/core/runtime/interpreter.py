@@ -137,9 +137,16 @@ class Interpreter:
     def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: object) -> None:
         """Call what `prepare(subject)` returns if the trace fails."""
 
-    def checkpoint_scope(self) -> AbstractContextManager[None]:
-        """Return a block whose results the backward pass computes again instead of saving them."""
+    def checkpoint_scope(self) -> AbstractContextManager[object]:
+        """Return a block whose results the backward pass computes again instead of saving them.
+
+        It gives what `repeat_scope` takes; None if backward runs the function again by itself.
+        """
         return nullcontext()
+
+    def repeat_scope(self, draws: Operand) -> AbstractContextManager[bool]:
+        """Return a block in which a checkpointed function may run again, if it gives true, with the same draws."""
+        return nullcontext(False)
 
 
 EAGER = Interpreter()  # leaves all to NumPy
