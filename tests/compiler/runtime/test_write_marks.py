@@ -36,7 +36,7 @@ def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
         group[0].outside, group[1].place, group[2].sequence_nr = True, Site("elsewhere", 2, "f"), 10**12
     storages = [Storage(), Storage()]
     storages[1].version = 2**40
-    mark = make_write_marker(ours, [*storages, storages[0]], HERE)
+    mark = make_write_marker(ours, [(storages[0], 2), (storages[1], 1), (storages[0], 3)], HERE)
     assert mark is not None
     for order in (5, 2**35, 2**35 + 1):
         assert mark(order) is None
@@ -44,14 +44,14 @@ def test_a_mark_is_what_stamp_writes_and_counts_in_the_storages() -> None:
         for a, b in zip(ours, theirs, strict=True):
             assert (a.sequence_nr, a.place, a.outside) == (b.sequence_nr, b.place, b.outside) == (order, HERE, False)
             assert a.place is HERE
-    assert [s.version for s in storages] == [6, 2**40 + 3]
+    assert [s.version for s in storages] == [15, 2**40 + 3]
 
 
 def test_nothing_is_leaked_and_nothing_lost() -> None:
     x = ad.ones(2)
     entries, storages = [Write(weakref.ref(x)) for _ in range(2)], [Storage()]
     before = sys.getrefcount(HERE), sys.getrefcount(entries[0])
-    mark = make_write_marker(entries, storages, HERE)
+    mark = make_write_marker(entries, [(storages[0], 1)], HERE)
     assert mark is not None
     order = 2**50
     for _ in range(1000):
@@ -67,8 +67,8 @@ def test_nothing_is_leaked_and_nothing_lost() -> None:
 
 
 def test_storages_that_count_otherwise_are_left_to_python() -> None:
-    assert make_write_marker([], [ReplacedStorage(Storage())], HERE) is None
-    assert make_write_marker([], [Storage(), INFERENCE], HERE) is not None
+    assert make_write_marker([], [(ReplacedStorage(Storage()), 1)], HERE) is None
+    assert make_write_marker([], [(Storage(), 1), (INFERENCE, 1)], HERE) is not None
 
 
 def test_versions_and_errors_after_many_calls() -> None:
