@@ -6,9 +6,26 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.graph import Argument, StateInput, Value
 
 Shape = tuple[int, ...]
+MIN_EXPANDED_BYTES = 2**16  # bytes of repeated elements from which on an input is read where it lies
+
+
+def repeats_elements(shape: Shape, strides: Shape | None, itemsize: int) -> bool:
+    """True if an array with these strides repeats so many elements that it is not copied into row-major order."""
+    if strides is None:
+        return False
+    own = prod(n for n, s in zip(shape, strides, strict=True) if s)
+    return (prod(shape) - own) * itemsize >= MIN_EXPANDED_BYTES
+
+
+def is_expanded_input(value: Value) -> bool:
+    """True for an input that repeats elements, is never written, and is read through its strides."""
+    source = value.source
+    if not isinstance(source, (Argument, StateInput)) or not isinstance(source.strides, tuple):
+        return False
+    return repeats_elements(value.shape, source.strides, value.dtype.itemsize)
 
 
 @lru_cache(4096)
@@ -22,7 +39,10 @@ def row_major(shape: Shape) -> Shape:
 
 
 class StridedView(NamedTuple):
-    """Element (i, j, …) is element `offset + i·strides[0] + j·strides[1] + …` of the contiguous array `base`."""
+    """Element (i, j, …) is element `offset + i·strides[0] + j·strides[1] + …` of the memory of `base`.
+
+    That is contiguous, unless `base` is an expanded input.
+    """
 
     base: Value
     shape: Shape
@@ -33,6 +53,12 @@ class StridedView(NamedTuple):
     def whole(cls, base: Value) -> StridedView:
         """The array itself."""
         return cls(base, base.shape, row_major(base.shape), 0)
+
+    @classmethod
+    def in_memory(cls, base: Value) -> StridedView:
+        """The array itself, with the strides that it has in memory."""
+        strides = base.source.strides if is_expanded_input(base) else row_major(base.shape)
+        return cls(base, base.shape, strides, 0)
 
     @property
     def is_linear(self) -> bool:
@@ -131,7 +157,7 @@ def strided_view_of(value: Value, views: dict[Value, StridedView]) -> StridedVie
         source = strided_view_of(value.operands[0], views)
         view = None if source is None else value.op.index(source, **value.params)
     else:
-        view = StridedView.whole(value)
+        view = StridedView.in_memory(value)
     if view is not None:
         views[value] = view
     return view

@@ -79,7 +79,7 @@ def bytes_read(group: Group, fusion: Fusion) -> int:
     """The bytes of memory that a group reads, each counted once however often it is read."""
     read: dict[Value, int] = {}
     for operand in {o: None for value in group.equations for o in value.operands}:
-        view = fusion.views.get(operand) or StridedView.whole(operand)
+        view = fusion.views.get(operand) or StridedView.in_memory(operand)
         base = view.base
         if fusion.maker.get(base) is not group and not is_generated(base) and not _is_check(base):
             read[base] = min(read.get(base, 0) + _count_elements_read(view) * base.dtype.itemsize, base.nbytes)

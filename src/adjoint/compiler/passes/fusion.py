@@ -61,7 +61,7 @@ class _Grouping:
 
     def __init__(self, graph: Graph, late: Set[Value], precision: str) -> None:
         self.inlined = late
-        self.values = GroupMap(precision, {v: StridedView.whole(v) for v in graph.inputs}, {})
+        self.values = GroupMap(precision, {v: StridedView.in_memory(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
         self.groups: list[Group] = []
         self.kernels_by_shape: dict[Shape, list[Group]] = {}

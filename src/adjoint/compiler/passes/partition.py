@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, IncomingGrad, StateInput, TraceError, Value
+from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.passes.cost_model import SAVE_COST_PER_ELEMENT, can_rematerialize, recompute_cost
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import FREED, Leaf
@@ -250,6 +251,8 @@ def _backward_graph(
     renamed: dict[Value, Value] = {}
     for i, v in enumerate((*saved, *incoming)):
         source = Argument(i, "saved" if i < len(saved) else f"gradient of result {i - len(saved)}")
+        if is_expanded_input(v):
+            source = source._replace(strides=v.source.strides)
         renamed[v] = out.input(v, source)
     renamed.update((v, out.input(v, v.source)) for v in graph.inputs_of_kind(Constant))
     late = set(inside)

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value
-from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.strided_view import StridedView, is_expanded_input
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.passes.cost_model import estimate_seconds
@@ -21,6 +21,7 @@ from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array,
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.runtime.threads import get_num_threads
+from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 
@@ -104,7 +105,7 @@ class Binding:
             self.local_names[v] = f"a{v.source.number}"
         for v in self.graph.inputs_of_kind(StateInput):
             array = v.source.locate().array
-            if not _is_usable(array):
+            if not _is_usable(v, array):
                 self.copies_in.append(v)
                 array = aligned_array(v)
             self.buffers[v] = BoundBuffer(array)
@@ -286,10 +287,10 @@ class Binding:
 
     def array_of(self, v: Value, names: dict[str, object]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
-        view = self.fusion.views.get(v) or StridedView.whole(v)
+        view = self.fusion.views.get(v) or StridedView.in_memory(v)
         if view.base in self.local_names:
             local = self.local_names[view.base]
-            if view == StridedView.whole(view.base):
+            if view == StridedView.in_memory(view.base):
                 return local
             name = f"view{len(names)}"
             names[name] = lambda array: apply_view(view, array)
@@ -304,7 +305,7 @@ class Binding:
         for _, _, symbol in self.outcome.state:
             if isinstance(symbol.source, StateInput) and symbol not in self.copies_in:
                 tensor = symbol.source.locate()
-                if tensor is None or not _is_usable(tensor.array):
+                if tensor is None or not _is_usable(symbol, tensor.array):
                     return False
                 if tensor.array.shape != symbol.shape or tensor.array.dtype != symbol.dtype:
                     return False
@@ -335,16 +336,23 @@ def _collect_readers(fusion: Fusion) -> ReadersByValue:
     return readers
 
 
-def _is_usable(array: Array) -> bool:
-    """True if kernels can read and write the array where it lies."""
-    return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
+def _is_usable(v: Value, array: Array) -> bool:
+    """True if kernels can read the state `v`, and write it unless it is expanded, where this array lies."""
+    flags = array.flags
+    return bool(flags.aligned and (is_expanded_input(v) or (flags.c_contiguous and flags.writeable)))
+
+
+def _span_of(array: Array) -> Array:
+    """The memory from the first element of a strided array to its last one."""
+    span = memory_span(array.shape, element_strides(array), 0)
+    return as_strided(array, (span,), (array.itemsize,), writeable=False)
 
 
 def apply_view(view: StridedView, array: Array) -> Array:
-    """The elements of `array`, which is contiguous, that the view describes, in its memory."""
-    if view == StridedView.whole(view.base):
+    """The elements of `array`, the memory of the view's base, that the view describes, where they lie."""
+    if view == StridedView.in_memory(view.base):
         return array
-    flat = array.reshape(-1)
+    flat = array.reshape(-1) if array.flags.c_contiguous else _span_of(array)
     if 0 in view.shape:
         return flat[:0].reshape(view.shape)
     return as_strided(flat[view.offset :], view.shape, tuple(s * array.itemsize for s in view.strides))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Argument, ScalarInput, Setting, Value
 from adjoint.compiler.ir.interpreter import operand_array
+from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.buffer_binding import GradientSlot
 from adjoint.compiler.program.result_codegen import ResultCodegen
@@ -103,7 +104,8 @@ class EntryCodegen(ResultCodegen):
                 if v.source.strides != "any":
                     strides = tuple(s * v.dtype.itemsize for s in v.source.strides)
                     self._emit_line(f"if a{i}.strides != {strides}: return GUARD_FAILED")
-                self._emit_line(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
+                if not is_expanded_input(v):
+                    self._emit_line(f"if not a{i}.flags.c_contiguous: a{i} = a{i}.copy()")
 
     def _check_memory(self) -> None:
         arguments = self.graph.inputs_of_kind(Argument)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
+from adjoint.compiler.ir.strided_view import repeats_elements
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic
 from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
@@ -164,7 +165,7 @@ class StepEffects:
 def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     """Add what can be told only when nothing more is traced."""
     _collect_writes(tracer, outcome)
-    _rely_on_strides(tracer)
+    _rely_on_strides(tracer, outcome.written_inputs())
     _name_states(tracer)
     for watch in tracer.probe_guards:
         if watch.at_end:
@@ -174,8 +175,12 @@ def complete_effects(tracer: Tracer, outcome: StepEffects) -> None:
     tracer.graph.outputs = outcome.outputs()
 
 
-def _rely_on_strides(tracer: Tracer) -> None:
-    """Note with the inputs how they lay in memory, where that told a view from a copy."""
+def _rely_on_strides(tracer: Tracer, written: set[Value]) -> None:
+    """Note with the inputs how they lay in memory, where that told a view from a copy, or saves one."""
+    for _, array, symbol in tracer.state:
+        strides = strides_unless_contiguous(array)
+        if symbol not in written and repeats_elements(array.shape, strides, array.itemsize):
+            symbol.source = symbol.source._replace(strides=strides)
     for symbol, strides in tracer.strides.queried_inputs.items():
         if isinstance(symbol.source, (Argument, StateInput)):
             symbol.source = symbol.source._replace(strides=strides)
