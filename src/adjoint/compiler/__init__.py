@@ -24,6 +24,7 @@ Modules, in reading order:
   error.
 - `explain_script`: Explain a function of a script: run the script until it has called the function, then print its
   program.
+- `progress`: The progress of a compilation that takes more than a second, on standard error: where the time goes.
 """
 
 from __future__ import annotations

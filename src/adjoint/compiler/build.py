@@ -14,6 +14,7 @@ from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, TracedBackward, partition
 from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
+from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.guards import ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
@@ -130,6 +131,7 @@ def assemble(
 
 def _log_plan(plan: CachedPlan) -> None:
     """Log a plan's graph, the reasons of its groups, and their loops."""
+    progress.finish(f"{len(plan.kernels):,} kernels planned")
     if not LOGGED & {"graph", "fusion", "kernels"}:
         return
     from adjoint.compiler.report.loop_text import format_loops

@@ -4,7 +4,8 @@ Each entry is a line `[adjoint TOPIC] NAME: …`, NAME being the compiled functi
 follow as a block of indented lines. The variable is read once, when the first function is compiled. Calls of a
 compiled program write nothing.
 
-    compile  a line for each program: how long it took, its kernels, and what made it necessary
+    compile  a line for each program: how long it took, its kernels, and what made it necessary; and one a second while
+             it is made
     trace    a line for each trace: its equations, inputs, guards and effects
     graph    the graph as traced, and the graph that the kernels compute
     rewrite  a line for each pass that changed the graph: equations before and after, rules by how often they applied

@@ -24,6 +24,7 @@ from adjoint.compiler.passes.inline_producers import InlinedGraph, inline_produc
 from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.rematerialize import rematerialize
 from adjoint.compiler.passes.simplify import REWRITES, eliminate_dead_code
+from adjoint.compiler.progress import progress
 
 Stage = Graph | InlinedGraph | Fusion | CachedPlan
 
@@ -72,6 +73,7 @@ Observer = Callable[[Pass, Stage], None]
 def run_passes(passes: Sequence[Pass], stage: Stage, facts: StepFacts, observe: Observer | None = None) -> Any:
     """Return what the passes make of a graph, one after another; `observe` sees the stage after each."""
     for each in passes:
+        progress.note(f"planning: {each.name}")
         before, stage = stage, each.run(stage, facts)
         if "rewrite" in LOGGED:
             _log_pass(each.name, before, stage)

@@ -14,6 +14,7 @@ from adjoint.compiler.build import CompiledEntry, build, finish_trace
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
+from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.frames import MISSING, AttributeSource, ContentsSource, FrameObserver, ObservedWrite, Source
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
@@ -60,7 +61,7 @@ class StepTrace:
         self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[CompiledEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
-        with gc_paused():
+        with gc_paused(), progress.compilation(self.name):
             return self._run(function, args, kwargs)
 
     def _run(
@@ -85,6 +86,7 @@ class StepTrace:
                             write.place.write(write.before)
             self._collect_guards(outcome, given)
             traced = finish_trace(self.tracer, outcome, results, given, derived)
+            progress.finish(f"{len(traced.graph.equations):,} equations traced")
             if "trace" in LOGGED:
                 graph = f"{len(traced.graph.equations)} equations of {len(traced.graph.inputs)} inputs"
                 writes = f"{len(outcome.writes)} writes, {len(outcome.effects)} effects in Python"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
+from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.runtime.threads import get_num_threads
@@ -85,7 +87,7 @@ class Binding:
         self._place_gradients()
         self._place_writes(readers)
         self.plan: MemoryPlan = self._place_in_arena(readers)
-        self._engine = load([compile_kernel(k.code) for k in {k.name: k for k in kernels.values()}.values()])
+        self._engine = load(_compile_kernels(kernels.values()))
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
         self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
         rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in kernels.items()}
@@ -323,6 +325,17 @@ class Binding:
 def _array_at(array: Array, offset: int, v: Value) -> Array:
     """Bytes from `offset` on as an array of the value's shape and type."""
     return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
+
+
+def _compile_kernels(kernels: Iterable[Kernel]) -> list[bytes]:
+    """The objects of kernels, each once."""
+    codes = {kernel.name: kernel.code for kernel in kernels}
+    objects = []
+    for i, code in enumerate(codes.values()):
+        progress.note(f"{i} of {len(codes)} kernels compiled")
+        objects.append(compile_kernel(code))
+    progress.finish(f"{len(codes)} different ones compiled")
+    return objects
 
 
 def _collect_readers(fusion: Fusion) -> ReadersByValue:

@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `batch_sizes`: Leading (batch) sizes of the arguments: which are worth a program of their own.
+- `batch_sizes`: Sizes of the arguments: which are worth a program of their own, and from which time that is paid.
 - `frames`: The frame observer: a step's reads and writes of Python objects, seen while it is traced.
 - `signature`: The signature of a call's arguments, which selects its program, and the arguments that each call brings
   anew.

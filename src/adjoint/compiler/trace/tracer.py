@@ -25,6 +25,7 @@ from adjoint.compiler.ir.graph import (
     ValueOrigin,
     op_of,
 )
+from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
 from adjoint.compiler.trace.step_memory import StepMemory
@@ -55,6 +56,7 @@ from adjoint.ops.mutation.view_update import replay_view
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
 CAST_OP = op_of(cast)
+EQUATIONS_BETWEEN_NOTES = 256
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
@@ -137,6 +139,8 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
             raise user_error(op, tuple(_stand_in(x) for x in operands), error) from error
+        if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
+            progress.note(f"{len(self.graph.equations):,} equations traced")
         again = self.replay_draw(op) if op.effect else None
         if again is None:
             again = self.graph.add(op, operands, params, spec, self.origin())
