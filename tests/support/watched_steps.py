@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjoint.compiler.trace.frames import FrameObserver
+from adjoint.compiler.trace.frames.sources import BuiltinSource, Source
 from adjoint.core.graph.source_location import Site
 
 
@@ -32,9 +33,15 @@ def watched(step: Callable[..., Any], *args: Any) -> FrameObserver:
     return witness
 
 
+def places_read(witness: FrameObserver) -> list[Source]:
+    places = [read.place for read in witness.reads]
+    return [place for place in places if not isinstance(place, BuiltinSource) and place.name != "__code__"]
+
+
 def seen(step: Callable[..., Any], *args: Any) -> tuple[set[str], set[str]]:
+    """The reads and writes of a step in words, without what every step reads: names of Python itself, its code."""
     witness = watched(step, *args)
-    return {read.place.what for read in witness.reads}, {write.place.what for write in witness.writes}
+    return {place.what for place in places_read(witness)}, {write.place.what for write in witness.writes}
 
 
 def case(cases: list[Case], reads: str = "", writes: str = "") -> Callable[[Any], Any]:

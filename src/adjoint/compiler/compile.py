@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adjoint.compiler.ir.graph import OverlapError, TraceError
+from adjoint.compiler.ir.graph import OverlapError, TraceError, UnknownInstructionError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
@@ -240,7 +240,7 @@ class CompiledFunction:
         except OverlapError:  # the next call may bring others
             return self.function(*args, **kwargs)
         except TraceError as error:
-            if not self.fallback:
+            if not (self.fallback or isinstance(error, UnknownInstructionError)):
                 raise
             signature.eager = True
             self._warn(f"runs eagerly: {error}")

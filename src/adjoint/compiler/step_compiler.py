@@ -15,18 +15,34 @@ from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
-from adjoint.compiler.trace.frames import MISSING, AttributeSource, ContentsSource, FrameObserver, ObservedWrite, Source
+from adjoint.compiler.trace.frames import (
+    MISSING,
+    AttributeSource,
+    ContentsSource,
+    FrameObserver,
+    ItemSource,
+    ObservedWrite,
+    Source,
+)
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
 from adjoint.compiler.trace.frames.sources import tensors_in
-from adjoint.compiler.trace.guards import ArgumentGuard, SameTensorGuard, SourceGuard
+from adjoint.compiler.trace.guards import (
+    ArgumentAttributeGuard,
+    ArgumentGuard,
+    ProbeGuard,
+    SameTensorGuard,
+    SourceGuard,
+)
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
+from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.source_location import Site, user_frame
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.mode import depends_on
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 
@@ -142,7 +158,7 @@ class StepTrace:
             for i, place in enumerate(self.dynamic_sources.values()):
                 value = place.read()
                 if type(value) in (int, float):
-                    kept.append((place, value))
+                    kept.append((place, place.read_own()))
                     place.write(self.tracer.arithmetic.add_source(f"p{i}", value, place.expression, place.what))
             yield
         finally:
@@ -268,7 +284,10 @@ class StepTrace:
             )
 
     def _collect_guards(self, outcome: StepEffects, given: list[Operand]) -> None:
-        numbers = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
+        outcome.guards.append(ProbeGuard(default, _default_dtype, "the default dtype"))
+        tensors = [(i, x) for i, x in enumerate(given) if isinstance(x, Tensor)]
+        numbers = {id(x): i for i, x in tensors}
+        of_argument = numbers | {id(vars(x)): i for i, x in tensors}
         used = {id(x) for x in self.tracer.captured_tensors()} | {
             id(leaf.of) for leaf in outcome.all_output_refs() if leaf.kind == "object"
         }
@@ -276,7 +295,10 @@ class StepTrace:
             if is_symbolic_number(read.value):
                 continue
             whole = isinstance(read.value, Tensor)
-            if not whole:
+            if id(read.place.holder) in of_argument and isinstance(read.place, AttributeSource | ItemSource):
+                number = of_argument[id(read.place.holder)]
+                outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, number, read.site))
+            elif not whole:
                 outcome.guards.append(SourceGuard(read.place, read.value, read.site))
             for place, tensor in tensors_in(read.place, read.value, self.observer.as_before):
                 bound = self._source_by_tensor.get(id(tensor))
@@ -309,6 +331,12 @@ def trace_step(
     alone.
     """
     return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
+
+
+@depends_on(lambda holder: [(holder, "floating")])
+def _default_dtype(holder: Any) -> object:
+    """The type that `set_default_dtype` sets: of what a step makes, and of the floats of integers."""
+    return holder.floating
 
 
 def _local_name(name: str, _: Callable[[object], str]) -> str:

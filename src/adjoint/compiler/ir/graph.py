@@ -57,6 +57,10 @@ class OverlapError(TraceError):
     """A step writes memory that tensors of this call share, or that repeats elements or is read-only."""
 
 
+class UnknownInstructionError(TraceError):
+    """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
+
+
 class ValueOrigin(NamedTuple):
     """The user's line that an equation comes from, the module that ran, and whether it is that line's gradient.
 

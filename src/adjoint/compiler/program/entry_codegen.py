@@ -48,9 +48,10 @@ class EntryCodegen(ResultCodegen):
     def _check(self) -> None:
         """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
         # while no thread has left the default modes, this one records, traces nothing and casts nothing
-        default = mode.recording and mode.autocast is None
+        default = mode.recording and not mode.inference and mode.autocast is None
         usual, join = ("nondefault.count", "and") if default else ("not nondefault.count", "or")
-        other = f"m['recording'] is not {mode.recording} or m['autocast'] is not autocast"
+        modes = {"recording": mode.recording, "inference": mode.inference, "autocast": "autocast"}
+        other = " or ".join(f"m[{name!r}] is not {value}" for name, value in modes.items())
         odd = f"(m := mode.__dict__)['is_intercepted'] or {other}"
         self._emit_line(f"if {usual} {join} ({odd}): return GUARD_FAILED")
         if same := repeated_argument_code(self.outcome.tensor_arguments()):

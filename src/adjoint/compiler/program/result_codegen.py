@@ -86,9 +86,9 @@ class ResultCodegen:
                 self._emit_line(f"r{i}.node = {self.name(AccumulateGrad, 'Leaf')}(r{i})", 2)
             elif isinstance(history, RuntimeError):
                 self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
-        if not mode.recording:
+        if mode.inference and not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._emit_line(f"if m['inference']: mark_inference_results(({made}))", 2)
+            self._emit_line(f"mark_inference_results(({made}))", 2)
         if self.step.half is not None:
             self._history(self.step.half, parents)
         for i, facts in enumerate(self.outcome.result_facts):

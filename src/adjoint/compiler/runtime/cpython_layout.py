@@ -6,7 +6,7 @@ import ctypes
 import sys
 import weakref
 from functools import cache
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +91,41 @@ def slot_offset(kind: type, name: str) -> int:
     """Return the offset of a slot in objects of a type: the third word of what its descriptor points to."""
     described = read_word(id(kind.__dict__[name]) + HEAD + 24)
     return read_word(described + 16) & 0xFFFF_FFFF
+
+
+@cache
+def function_field_offsets() -> dict[str, int]:
+    """The offsets of the fields of a function that may be replaced, by attribute; of those that are found."""
+
+    def probe(a: object = (), *, b: object = ()) -> None: ...
+
+    fields = ("__code__", "__defaults__", "__kwdefaults__")
+    words = [read_word(id(probe) + at) for at in range(HEAD, FunctionType.__basicsize__, 8)] if HEAD == 16 else []
+    held = {name: id(getattr(probe, name)) for name in fields}
+    return {name: HEAD + 8 * words.index(at) for name, at in held.items() if words.count(at) == 1}
+
+
+@cache
+def class_version_offset() -> int | None:
+    """The offset of a class's `tp_version_tag`: a number that is 0 when an attribute of it was set, then another."""
+
+    class Probe:
+        pass
+
+    def words() -> list[int]:
+        return [read_word(id(Probe) + at) for at in range(HEAD, 480, 8)] if HEAD == 16 else []
+
+    getattr(Probe, "any", None)
+    before = words()
+    type.__setattr__(Probe, "any", 1)
+    forgotten = words()
+    getattr(Probe, "any", None)
+    found = [
+        HEAD + 8 * i
+        for i, (a, b, c) in enumerate(zip(before, forgotten, words(), strict=True))
+        if a and not b and c not in (0, a) and max(a, c) < 2**32
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _tensors_agree(found: SlotOffsets) -> bool:

@@ -6,15 +6,19 @@ guards decide. Guards that have no checks stay with Python at each call.
 
 from __future__ import annotations
 
+import builtins
+import gc
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from adjoint.compiler.runtime import cpython_layout
+from adjoint.compiler.runtime.cpython_layout import function_field_offsets, slot_offset
 from adjoint.compiler.runtime.object_checks import (
     PointerCheck,
     check_attribute,
+    check_class_version,
     check_entries,
     check_item,
     check_key_absent,
@@ -22,17 +26,24 @@ from adjoint.compiler.runtime.object_checks import (
     check_nonzero,
     check_slot,
 )
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource, SuperSource
 from adjoint.compiler.trace.frames.container_snapshot import flat_elements
 from adjoint.compiler.trace.frames.sources import (
     MISSING,
-    AttributeSource,
+    BuiltinSource,
     CellSource,
     ContentsSource,
     GlobalSource,
     ItemSource,
     Source,
+    class_dict_of,
+    classes_above,
+    find_class_entry,
+    mro_of,
 )
+from adjoint.compiler.trace.frames.trace_rules import is_own_class
 from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard, ViewGuard
+from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.storage import view_of
 
 PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a check finds
@@ -45,7 +56,7 @@ def checks_of_guard(guard: Guard) -> list[PointerCheck] | None:
     """
     try:
         if isinstance(guard, SourceGuard):
-            return None if guard.expected_value is MISSING else checks_of_source(guard.place)
+            return checks_of_source(guard.place)
         if isinstance(guard, ViewGuard):
             return _checks_of_view(guard)
         return _checks_of_probe(guard) if isinstance(guard, ProbeGuard) else None
@@ -59,16 +70,31 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
     if type(place) is ContentsSource:  # one in which no other lies, so that its elements tell all
         return None if flat_elements(holder) is None else _list_if_any(check_entries(holder))
     value = place.read()
-    if value is MISSING:
-        return None
     if type(place) is GlobalSource or (
         type(place) is ItemSource and type(holder) in PLAIN_MAPPINGS and type(name) in (str, int)
     ):
-        return [check_item(holder, name, value)]
+        return [check_key_absent(holder, name) if value is MISSING else check_item(holder, name, value)]
+    if value is MISSING:
+        return None
+    if type(place) is BuiltinSource and name not in holder:
+        return [check_key_absent(holder, name), check_item(vars(builtins), name, value)]
+    if type(place) is DefinitionSource:
+        return _checks_of_entry(mro_of(holder), name, value)
+    if type(place) is SuperSource:
+        return _checks_of_entry(classes_above(holder, place.this), name, value)
     if type(place) is ItemSource and type(holder) is list:
         return _list_if_any(check_entries(holder))
     if type(place) is CellSource and type(holder) is CellType:
         return [check_slot(holder, cpython_layout.CELL, value)]
+    if type(place) is AttributeSource and type(holder) is FunctionType and name in function_field_offsets():
+        return [check_slot(holder, function_field_offsets()[name], value)]
+    if type(place) is AttributeSource and isinstance(holder, ModuleType):
+        return [check_item(names_of(holder), name, value)] if name in names_of(holder) else None
+    if type(place) is AttributeSource and place.bound and is_own_class(type(holder)) and name not in vars(holder):
+        itself = check_slot(holder, cpython_layout.TYPE, type(holder))
+        entry = find_class_entry(type(holder), name)
+        found = _checks_of_entry(mro_of(type(holder)), name, entry)
+        return [itself, check_key_absent(vars(holder), name), *found] if entry is value else None
     if type(place) is AttributeSource:
         return (
             [(check_method if place.bound else check_attribute)(holder, name, value)]
@@ -91,11 +117,28 @@ def _checks_of_view(guard: ViewGuard) -> list[PointerCheck] | None:
     ]
 
 
+def _checks_of_entry(classes: tuple[type, ...], name: str, entry: object) -> list[PointerCheck]:
+    """Return checks that the first of the classes to have the name has it, and has this; and that its bases are so."""
+    found = [] if is_own_class(classes[0]) else [check_attribute(classes[0], "__mro__", mro_of(classes[0]))]
+    for kind in classes:
+        version = check_class_version(kind) if is_own_class(kind) else None  # nobody writes to these but to patch them
+        if version is not None:
+            found.append(version)
+            if name in class_dict_of(kind):
+                return found
+            continue
+        (held,) = gc.get_referents(class_dict_of(kind))  # behind the proxy
+        if name in held:
+            return [*found, check_item(held, name, entry)]
+        found.append(check_key_absent(held, name))
+    raise LookupError(name)
+
+
 def _is_stable_attribute(holder: object, place: AttributeSource, value: object) -> bool:
     """True if a read of the attribute gives the same object each time."""
     if place.bound:
         return type(value) is FunctionType
-    if isinstance(holder, (ModuleType, FunctionType, type)):
+    if isinstance(holder, (FunctionType, type)):
         return True
     return getattr(holder, place.name, MISSING) is value and getattr(holder, place.name, MISSING) is value
 
@@ -109,13 +152,22 @@ def _checks_of_probe(guard: ProbeGuard) -> list[PointerCheck] | None:
 
 
 def checks_of_facts(facts: Iterable[object]) -> list[PointerCheck] | None:
-    """Of (dict, key) the item; of (dict, key, None) the item, or that there is none; of a list or dict all it holds."""
+    """Of (dict, key) the item; of (dict, key, None) the item, or that there is none; of a list or dict all it holds.
+
+    Of (object, name) its slot of that name; of (class, name) the attribute of the class or one above it.
+    """
     found: list[PointerCheck | None] = []
     for fact in facts:
         if not isinstance(fact, tuple):
             found.append(check_entries(fact))
             continue
         holder, key = fact[:2]
+        if isinstance(find_class_entry(type(holder), key), MemberDescriptorType) and len(fact) == 2:
+            found.append(check_slot(holder, slot_offset(type(holder), key), getattr(holder, key)))
+            continue
+        if isinstance(holder, type):
+            found += _checks_of_entry(mro_of(holder), key, find_class_entry(holder, key))
+            continue
         if type(holder) not in PLAIN_MAPPINGS or (key not in holder and len(fact) == 2):
             return None
         found.append(check_item(holder, key, holder[key]) if key in holder else check_key_absent(holder, key))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.compiler.runtime.object_checks_ir import (
     API_FUNCTIONS,
@@ -82,6 +83,15 @@ def check_attribute(holder: object, name: str, value: object) -> PointerCheck:
 def check_method(holder: object, name: str, function: object) -> PointerCheck:
     """`holder.name` is a bound method of `function`."""
     return PointerCheck(METHOD_IS, id(holder), id(name), id(function), (holder, name, function))
+
+
+def check_class_version(kind: type) -> PointerCheck | None:
+    """No attribute of a class or one above it was set; None if that cannot be told."""
+    at = cpython_layout.class_version_offset()
+    getattr(kind, "any", None)  # which numbers it anew, if that was forgotten
+    if at is None or not cpython_layout.read_word(id(kind) + at):
+        return None
+    return PointerCheck(SLOT_IS, id(kind) + at, cpython_layout.read_word(id(kind) + at), 0, kind)
 
 
 def check_argument(

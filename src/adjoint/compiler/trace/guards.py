@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
-from adjoint.compiler.trace.frames.sources import NameOf, Source
+from adjoint.compiler.trace.frames.sources import MISSING, NameOf, Source
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.storage import View, view_of
 from adjoint.core.tensor.tensor import Tensor
@@ -160,6 +160,29 @@ class ArgumentGuard:
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, "True", "False", self.site)
+
+
+class ArgumentAttributeGuard:
+    """An argument has the same attribute that somebody has put on it, or none."""
+
+    __slots__ = ("expected_value", "name", "number", "site", "what")
+
+    def __init__(self, name: str, value: object, number: int, site: Site) -> None:
+        self.name, self.number, self.site = name, number, site
+        self.expected_value = value
+        self.what = f"attribute {name!r} of argument {number}"
+
+    def code(self, name: NameOf, expected: str) -> str:
+        """A comparison with what the argument of this call has."""
+        return f"{name(is_same_constant)}(x{self.number}.__dict__.get({self.name!r}, {name(MISSING)}), {expected})"
+
+    def holds(self) -> bool:
+        """Only a call can tell."""
+        return True
+
+    def change(self) -> GuardFailure:
+        """Return the failure; only the call's arguments tell whether it happened."""
+        return GuardFailure(self.what, describe_object(self.expected_value), "another", self.site)
 
 
 MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # The arguments' structure, what selects a program of each leaf, which share memory, and the modes.
-SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], bool, object]
+SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], bool | str, object]
 
 
 class Signature:
@@ -45,7 +45,8 @@ class VaryingIntegers:
         kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
         first: dict[int, int] = {}  # for each tensor the number of the first one with the same memory
         aliases = tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
-        return (structure, kinds, aliases, mode.recording, mode.autocast), given
+        recording = "inference" if mode.inference else mode.recording
+        return (structure, kinds, aliases, recording, mode.autocast), given
 
     def _varying_numbers(self, leaves: list[object], structure: Structure) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}

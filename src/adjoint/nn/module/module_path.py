@@ -47,6 +47,12 @@ def module_version(holder: Any) -> tuple[int, ...]:
     return holder._version, *(id(value) for table in _registries_of(holder) for value in table.values())
 
 
+@depends_on(lambda module: [(type(module), "forward")])
+def forward_of(module: object) -> object:
+    """The method that a call of the module runs, if it has none of its own."""
+    return getattr(type(module), "forward", None)
+
+
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
     """Yield every attribute of a module and the items of its registries, except those ignored."""
     found: list[object] = []
@@ -97,6 +103,9 @@ def _guard_module(module: AnyModule, what: str) -> None:
     guard_on(module, module_version, what, at_end=True, contents=module_contents)
     _guard_hooks(module, what)
     trace_stack.guarded_ids.add(id(module))
+    if id(type(module)) not in trace_stack.guarded_ids:
+        trace_stack.guarded_ids.add(id(type(module)))
+        guard_on(module, forward_of, f"forward of {type(module).__name__}")
 
 
 def _guard_hooks(holder: object, what: str) -> None:

@@ -7,6 +7,7 @@ Modules, in reading order:
   relied upon.
 - `container_snapshot`: Snapshots of containers: what they hold, by value where it is plain and by identity elsewhere.
 - `sources`: Sources: the places in Python's objects that a step may read or write.
+- `attribute_sources`: Sources that are attributes: of objects, of their classes, and of the classes above these.
 - `impure_calls`: The calls that a compiled step cannot repeat: what they do, told by the object called.
 - `preexisting`: Preexisting objects: those that the step reached through the places it read, and all that they hold.
 - `static_getattr`: Static attribute lookup: the result of `getattr`, without running the user's code.
@@ -24,19 +25,11 @@ Modules, in reading order:
   there.
 """
 
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.frames.frame_observer import FrameObserver
 from adjoint.compiler.trace.frames.observations import ObservedRead, ObservedWrite
-from adjoint.compiler.trace.frames.sources import (
-    MISSING,
-    AttributeSource,
-    CellSource,
-    ContentsSource,
-    DefinitionSource,
-    GlobalSource,
-    ItemSource,
-    Source,
-)
+from adjoint.compiler.trace.frames.sources import MISSING, CellSource, ContentsSource, GlobalSource, ItemSource, Source
 
 __all__ = [
     "AttributeSource", "CellSource", "ContentsSource", "DefinitionSource", "FrameObserver", "GlobalSource",

@@ -5,23 +5,24 @@ from __future__ import annotations
 import functools
 import os
 from collections import ChainMap, UserDict, UserList, deque
+from enum import Enum, EnumMeta
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE, VIEW_TYPES
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
-from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, ItemSource, find_class_entry
+from adjoint.compiler.trace.frames.sources import MISSING, ItemSource, find_class_entry
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_class, is_user_code, is_user_function
-from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 
 
-def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str) -> Any:
-    """`holder.name`: the value if it can be known before."""
+def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str, direct: bool = False) -> Any:
+    """`holder.name`: the value if it can be known before; `direct` beside the class's own `__getattribute__`."""
     if holder is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
     if isinstance(holder, OneOf):
@@ -33,8 +34,10 @@ def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str) -
         ]
         a.await_result(None)
         return one_of([values])
-    found = getattr_static(holder, name)
+    found = getattr_static(holder, name, direct)
     a.observer.read_found(found, frame)
+    if name == "__dict__" and isinstance(holder, ModuleType | Tensor):
+        a.observer.preexisting.add(found.value)
     if isinstance(found.held, functools.cached_property) and a.observer.is_preexisting(holder):
         a.observer.write(AttributeSource(holder, name), MISSING, frame)
     a.await_result(found.runs)
@@ -59,7 +62,7 @@ def set_attribute(
     if isinstance(entry, property) or is_user_function(find_class_entry(type(entry), "__set__")):
         return
     if a.observer.is_preexisting(holder):
-        a.observer.write(AttributeSource(holder, name), _own_attribute(holder, name), frame)
+        a.observer.write(AttributeSource(holder, name), AttributeSource(holder, name).read_own(), frame)
         a.observer.preexisting.note_new(value)
 
 
@@ -85,12 +88,15 @@ def get_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any) -> Any:
         if is_user_code(getter.__code__):
             a.await_result(getter.__code__)
             return UNKNOWN
-        if is_own_class(type(container)) and not isinstance(container, Tensor) and type(key) in (int, str):
-            try:  # one part of a ModuleList, say
-                return container[key]
+        one_part = is_own_class(type(container)) and not isinstance(container, Tensor)  # of a ModuleList, say
+        if (one_part or isinstance(container, EnumMeta)) and type(key) in (int, str):
+            try:
+                return note_member(a, container, container[key])
             except LookupError:
                 return UNKNOWN
-        return UNKNOWN
+        w.use_object(container, frame)  # a method of Python's library, in a class of the user's
+        w.use(container, frame)
+        return one_of([container])
     if not isinstance(container, dict | list | tuple | deque) or not is_key(container, key):
         w.use(container, frame)
         w.use(key, frame)
@@ -112,6 +118,13 @@ def _add_missing_item(a: ShadowFrame, frame: FrameType, container: object, key: 
         a.await_result(missing.__code__)
     elif missing is not MISSING:
         a.observer.change(container, frame, key)
+
+
+def note_member(a: ShadowFrame, holder: object, member: object) -> object:
+    """Take a member of an enumeration for what was there before, if that was."""
+    if isinstance(member, Enum) and a.observer.is_preexisting(holder):
+        a.observer.preexisting.add(member)
+    return member
 
 
 def set_item(a: ShadowFrame, frame: FrameType, container: Any, key: Any, value: object) -> None:
@@ -161,20 +174,6 @@ def is_key(container: object, key: object) -> bool:
     if isinstance(container, dict | os._Environ):
         return key is not UNKNOWN and (is_plain(key) or isinstance(key, type | FunctionType | CodeType))
     return type(key) in (int, bool)
-
-
-def _own_attribute(holder: object, name: str) -> Any:
-    """Return the object's own attribute, as opposed to its class's."""
-    kind = type(holder)
-    if isinstance(holder, type):
-        return holder.__dict__.get(name, MISSING)
-    held = names_of(holder) if isinstance(holder, ModuleType) else getattr(holder, "__dict__", {})
-    if name in held:
-        return held[name]
-    entry = find_class_entry(kind, name)
-    slotted = entry is not MISSING and find_class_entry(type(entry), "__set__") is not MISSING
-    registered = entry is MISSING and not is_user_function(find_class_entry(kind, "__getattr__"))  # in a Module
-    return getattr(holder, name, MISSING) if slotted or registered else MISSING
 
 
 def _is_view(container: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import opcode
 from types import CodeType, FrameType
 from typing import Any
 
@@ -27,8 +28,20 @@ class NewContainer(list[Any]):
     """A container that the step has just built, by what was put into it."""
 
 
+def refuse_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """An instruction of a Python that is newer than this table: what it reads or writes would go unnoticed."""
+    a.observer.refuse_instruction(ins.opname, frame)
+
+
+@handles(
+    "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH BEFORE_WITH BUILD_INTERPOLATION BUILD_STRING BUILD_TEMPLATE CALL_INTRINSIC_1 "
+    "CALL_INTRINSIC_2 CHECK_EG_MATCH CHECK_EXC_MATCH CLEANUP_THROW CONVERT_VALUE END_ASYNC_FOR END_SEND FORMAT_SIMPLE "
+    "FORMAT_VALUE FORMAT_WITH_SPEC GET_AITER GET_ANEXT GET_AWAITABLE GET_ITER GET_YIELD_FROM_ITER IMPORT_STAR "
+    "INTERPRETER_EXIT LIST_TO_TUPLE LOAD_SPECIAL PREP_RERAISE_STAR PRINT_EXPR RAISE_VARARGS RERAISE RETURN_CONST SEND "
+    "TO_BOOL UNARY_INVERT UNARY_NEGATIVE UNARY_NOT UNARY_POSITIVE WITH_EXCEPT_START"
+)
 def handle_other(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """Any other instruction: it uses the values it takes, and what it leaves is unknown."""
+    """Any other instruction that is known: it uses the values it takes, and what it leaves is unknown."""
     try:
         effect = dis.stack_effect(ins.opcode, ins.arg if ins.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
     except ValueError:
@@ -62,9 +75,9 @@ handles(
 )(change_stack(1))
 handles("MAP_ADD", "STORE_FAST_STORE_FAST")(change_stack(2))
 handles("PUSH_NULL")(change_stack(0, NULL))
-handles(
-    "PUSH_EXC_INFO LOAD_CLOSURE LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_COMMON_CONSTANT LOAD_LOCALS RETURN_GENERATOR"
-)(change_stack(0, UNKNOWN))
+handles("PUSH_EXC_INFO LOAD_CLOSURE LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_LOCALS RETURN_GENERATOR")(
+    change_stack(0, UNKNOWN)
+)
 handles("YIELD_VALUE")(change_stack(1, UNKNOWN))  # the value that the yield receives
 handles("IS_OP")(change_stack(2, UNKNOWN))
 
@@ -73,6 +86,12 @@ handles("IS_OP")(change_stack(2, UNKNOWN))
 def load_constant(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A constant; the code of a function is of no interest."""
     a.push(UNKNOWN if isinstance(ins.argval, CodeType) else ins.argval)
+
+
+@handles("LOAD_COMMON_CONSTANT")
+def load_common_constant(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """A constant of which there is one for all code: -1, None, `tuple`, since Python 3.14."""
+    a.push(getattr(opcode, "_common_constants", {ins.arg: UNKNOWN})[ins.arg])
 
 
 @handles("POP_EXCEPT", "END_FOR", "POP_ITER", "POP_BLOCK")

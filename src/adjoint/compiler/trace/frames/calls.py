@@ -8,6 +8,7 @@ import heapq
 import operator
 import os
 from collections import Counter, UserDict, UserList
+from enum import EnumMeta
 from types import (
     BuiltinFunctionType,
     FrameType,
@@ -21,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.attributes_items import (
     get_attribute,
     get_item,
     is_key,
+    note_member,
     read_item,
     set_attribute,
     set_item,
@@ -33,7 +36,7 @@ from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
 from adjoint.compiler.trace.frames.impure_calls import HASHABLE_CALLABLE_TYPES, describe_impurity
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
-from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, find_class_entry
+from adjoint.compiler.trace.frames.sources import MISSING, find_class_entry
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
 from adjoint.compiler.trace.frames.trace_rules import is_standard_file, is_user_function
 from adjoint.core.runtime.mode import guard_on, runtime_input
@@ -76,6 +79,8 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
     if function is not None:
         a.await_result(function.__code__, function if isinstance(callee, FunctionType | MethodType) else callee)
         return UNKNOWN
+    if isinstance(callee, EnumMeta) and len(args) == 1 and not keywords and is_plain(args[0]):
+        return note_member(a, callee, vars(callee)["_value2member_map_"].get(args[0], UNKNOWN))
     if isinstance(callee, FunctionType) and callee in SELF_REPORTING_FUNCTIONS:
         return UNKNOWN
     values = (*args, *keywords.values())
@@ -146,7 +151,7 @@ def _call_method(
         set_attribute(a, frame, owner, args[0], args[1] if len(args) > 1 else MISSING, direct=True)
         return True, None
     if name in ("__getattribute__", "__getattr__") and len(args) == 1:
-        return True, get_attribute(a, frame, owner, args[0])
+        return True, get_attribute(a, frame, owner, args[0], direct=True)
     if isinstance(owner, os._Environ):
         w.preexisting.add(owner)
         if name == "get" and args:
@@ -240,12 +245,6 @@ def _globals(a: ShadowFrame, frame: FrameType) -> Any:
     return frame.f_globals
 
 
-def _getenv(a: ShadowFrame, frame: FrameType, key: object, default: object = None) -> Any:
-    a.observer.preexisting.add(os.environ)
-    value = read_item(a, frame, os.environ, key)
-    return default if value is UNKNOWN else value
-
-
 CALL_HANDLERS: dict[object, Function] = {
     getattr: _getattr,
     hasattr: _hasattr,
@@ -255,5 +254,5 @@ CALL_HANDLERS: dict[object, Function] = {
     type: _type,
     super: _super,
     globals: _globals,
-    os.getenv: _getenv,
+    os.getenv: lambda a, frame, *args: _call_method(a, frame, os.environ, "get", args, {})[1],
 }

@@ -44,12 +44,16 @@ def is_same_constant(now: Any, then: Any) -> bool:
 
 
 def is_interchangeable(now: Any, then: Any) -> bool:
-    """As `is_same_constant`, but one tensor without history is as good as another: each call looks which is there."""
+    """As `is_same_constant`, but one tensor without history is as good as another of its shape, dtype and order.
+
+    Each call looks which is there.
+    """
     if is_same_constant(now, then):
         return True
     kind = type(now)
     if kind is Tensor and type(then) is Tensor:
-        return now.node is None and then.node is None
+        forms = [(x.shape, x.dtype, x.is_contiguous()) for x in (now, then)]
+        return now.node is None and then.node is None and forms[0] == forms[1]
     if kind is type(then) and issubclass(kind, tuple):
         return len(now) == len(then) and all(map(is_interchangeable, now, then))
     return kind is SetMember and type(then) is SetMember and now.of is then.of

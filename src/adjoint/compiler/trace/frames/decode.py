@@ -16,5 +16,5 @@ def decode(code: CodeType) -> DecodedCode:
     """The code's instructions, decoded once."""
     found = _decoded_codes.get(code)
     if found is None:
-        found = _decoded_codes[code] = DecodedCode(code, HANDLERS, bytecode.handle_other)
+        found = _decoded_codes[code] = DecodedCode(code, HANDLERS, bytecode.refuse_unknown)
     return found

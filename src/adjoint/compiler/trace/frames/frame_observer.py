@@ -8,8 +8,7 @@ through such a place.
 
 Not seen are: what C code reads or writes by itself (a ufunc of objects, `pickle`, a `weakref` that dies, a result in
 `functools.lru_cache`, a `contextvars.ContextVar`); objects that C code hands on, if they have no name and are no
-elements of what it was given; what modules of Python, NumPy and this library keep to themselves; `__code__` set anew
-on a function; other threads.
+elements of what it was given; what modules of Python, NumPy and this library keep to themselves; other threads.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, cast
 
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.decode import decode
 from adjoint.compiler.trace.frames.impure_calls import FILES_WITH_IMPURE_CODES, IMPURE_CODES, learn_imported_modules
 from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame, is_resumed
-from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, class_dict_of, find_class_entry, mro_of
+from adjoint.compiler.trace.frames.sources import MISSING, class_dict_of, find_class_entry, mro_of
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, trusted_files
 from adjoint.core.graph.source_location import PACKAGE, Site
 from adjoint.core.typing import Function
@@ -41,6 +41,7 @@ class FrameObserver(Observations):
         self._shadow_frames: dict[FrameType, ShadowFrame] = {}
         self._enclosing_frames: dict[int, ShadowFrame] = {}  # by a code: that in whose constants it is, as it ran last
         self._skipped_frame: FrameType | None = None
+        self._function: object = None  # the step
         self._started = False
         self._generated: dict[int, object] = {}  # namespaces of code that was generated for this library
         learn_imported_modules()
@@ -53,6 +54,7 @@ class FrameObserver(Observations):
         Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
         """
         self.preexisting.add(function)
+        self._function = function
         for argument in arguments:
             self.take_argument(argument)
         self._started = bool(arguments)
@@ -120,9 +122,11 @@ class FrameObserver(Observations):
         caller = self._shadow_frames.get(frame.f_back) if frame.f_back is not None else None
         variables = frame.f_locals
         if outermost:
+            defaults = _defaults_of(self._function)
             for argument in _argument_values(code, variables):
-                self.take_argument(argument)
-        called = caller.callee if caller is not None else None
+                if not any(argument is default for default in defaults):
+                    self.take_argument(argument)
+        called = caller.callee if caller is not None else self._function if outermost else None
         if isinstance(called, FunctionType) and called.__code__ is code:
             functions = [called]
         else:
@@ -138,7 +142,7 @@ class FrameObserver(Observations):
                 if id(cell) in self.preexisting.cells and not any(cell is c for c in cells.setdefault(name, [])):
                     cells[name].append(cell)
         for function in functions:
-            self._read_defaults(function, frame)
+            self._read_definition(function, frame)
         activation = ShadowFrame(self, code, decode(code), cells, outermost, self.leave_frame)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
@@ -175,6 +179,7 @@ class FrameObserver(Observations):
         if isinstance(function, FunctionType) and function.__code__ is code:
             if self.is_preexisting(place.holder):
                 self.read(place, held, frame)
+                self.preexisting.add(function)
             yield function
 
     def _find_functions(self, code: CodeType, variables: Mapping[str, object], nested: bool) -> list[FunctionType]:
@@ -190,9 +195,11 @@ class FrameObserver(Observations):
                     self.preexisting.add(function)
         return [f for f in self.preexisting.functions.get(id(code), ()) if _matches_closure(f, variables)]
 
-    def _read_defaults(self, function: FunctionType, frame: FrameType) -> None:
+    def _read_definition(self, function: FunctionType, frame: FrameType) -> None:
+        """What a function is: its code and its defaults, which may be replaced."""
         if not self.is_preexisting(function):
             return
+        self.read(AttributeSource(function, "__code__"), function.__code__, frame)
         for name, held in (("__defaults__", function.__defaults__), ("__kwdefaults__", function.__kwdefaults__)):
             if held:
                 self.read(AttributeSource(function, name), held, frame)
@@ -204,6 +211,14 @@ def _argument_values(code: CodeType, variables: Mapping[str, object]) -> Iterato
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     for name in code.co_varnames[:count]:
         yield variables.get(name)
+
+
+def _defaults_of(function: object) -> tuple[object, ...]:
+    """The default values of a function or method, which no call brings anew."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, FunctionType):
+        return ()
+    return (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
 
 
 def _matches_closure(function: FunctionType, variables: Mapping[str, object]) -> bool:

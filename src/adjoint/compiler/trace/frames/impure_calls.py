@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.trace.frames.sources import find_class_entry
+from adjoint.core.dtype.dtype import set_default_dtype
 from adjoint.core.typing import Function
 
 PRINTS = "prints"
@@ -55,6 +56,7 @@ IMPURE_FUNCTIONS |= {time.strftime: CLOCK, time.sleep: WAITS}
 IMPURE_FUNCTIONS |= {f: DRAWS for name in secrets.__all__ if isinstance(f := getattr(secrets, name), FunctionType)}
 IMPURE_FUNCTIONS |= {getattr(os, name): SYSTEM for name in OS_FUNCTIONS.split()}
 IMPURE_FUNCTIONS[threading.Thread.start] = "starts a thread"
+IMPURE_FUNCTIONS[set_default_dtype] = "sets the type of all that is made later"
 for _name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"):
     IMPURE_FUNCTIONS[getattr(np, _name)] = FILES
 

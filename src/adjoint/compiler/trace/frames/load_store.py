@@ -13,7 +13,7 @@ from adjoint.compiler.trace.frames import attributes_items, calls
 from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
 from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
-from adjoint.compiler.trace.frames.sources import MISSING, CellSource, GlobalSource
+from adjoint.compiler.trace.frames.sources import MISSING, BuiltinSource, CellSource, GlobalSource, ItemSource
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
 
 HANDLERS = Handlers()
@@ -61,6 +61,8 @@ def load_global(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
         a.observer.read(GlobalSource(frame.f_globals, name), value, frame)
     else:
         value = frame.f_builtins.get(name, UNKNOWN)
+        if value is not UNKNOWN:
+            a.observer.read(BuiltinSource(frame.f_globals, name), value, frame)
     if ins.opname == "LOAD_GLOBAL" and (ins.arg or 0) & 1:
         a.push(NULL)
     a.push(value)
@@ -109,6 +111,8 @@ def import_module(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
     if level:
         with suppress(ImportError, TypeError):
             name = importlib.util.resolve_name("." * level + name, frame.f_globals.get("__package__"))
+    for loaded in {name, name.partition(".")[0]} & sys.modules.keys():
+        a.observer.read(ItemSource(sys.modules, loaded), sys.modules[loaded], frame)
     a.push(PendingModule(name if names else name.partition(".")[0]))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from adjoint.compiler.ir.graph import UnknownInstructionError
+from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
     CONTAINERS,
@@ -19,7 +22,7 @@ from adjoint.compiler.trace.frames.impure_calls import is_suspended
 from adjoint.compiler.trace.frames.preexisting import Preexisting, visible_referents
 from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, Source
 from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAttribute
-from adjoint.compiler.trace.frames.trace_rules import is_user_class
+from adjoint.compiler.trace.frames.trace_rules import is_immutable_class, is_own_class, is_user_class
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 
@@ -91,9 +94,13 @@ class Observations:
 
     def read_found(self, found: FoundAttribute, frame: FrameType) -> None:
         """Record the read of an attribute that was looked up, if the holder is from before."""
-        if found.place is not None and (
-            isinstance(found.place.holder, ModuleType) or self.is_preexisting(found.place.holder)
-        ):
+        if found.place is None:
+            return
+        holder = found.place.holder
+        if isinstance(found.place, AttributeSource) and is_immutable_class(holder):
+            return  # what `list.append` is
+        of_library = isinstance(holder, ModuleType) or (isinstance(holder, type) and is_own_class(holder))
+        if of_library or self.is_preexisting(holder):
             self.read(found.place, found.held, frame)
 
     def use(self, value: object, frame: FrameType) -> None:
@@ -166,6 +173,15 @@ class Observations:
         except BaseException as error:
             self._refusal = self._refusal or error
             raise
+
+    def refuse_instruction(self, name: str, frame: FrameType) -> None:
+        """Refuse the step, which Python runs by an instruction that nobody knows here."""
+        version = ".".join(map(str, sys.version_info[:2]))
+        self._refusal = UnknownInstructionError(
+            f"Python {version} runs {site_in(frame)} by the instruction {name}, which this version of adjoint does not "
+            "know: what the step reads there would go unnoticed"
+        )
+        raise self._refusal
 
     def as_before(self, container: object) -> Any:
         """A copy of the container as it was before the step changed it; itself if it did not."""

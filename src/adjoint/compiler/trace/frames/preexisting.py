@@ -76,6 +76,12 @@ def visible_referents(thing: object) -> Iterator[Any]:
         yield thing.__self__
     elif isinstance(thing, functools.partial):
         yield from (thing.func, thing.args, thing.keywords)
+    elif isinstance(thing, property):
+        yield from (thing.fget, thing.fset, thing.fdel)
+    elif isinstance(thing, functools.cached_property):
+        yield thing.func
+    elif isinstance(thing, classmethod | staticmethod):
+        yield thing.__func__
     elif isinstance(thing, type):
         yield from thing.__mro__
     elif not isinstance(thing, ModuleType | Tensor):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from types import CellType, FunctionType, ModuleType
+from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
@@ -43,6 +44,22 @@ def find_class_entry(kind: type, name: str) -> Any:
     return MISSING
 
 
+def find_entry_above(kind: type, this: type, name: str) -> object:
+    """Return what `super(this, …)` finds unbound for an object of class `kind`; MISSING if that is nothing."""
+    for base in classes_above(kind, this):
+        held = class_dict_of(base)
+        if name in held:
+            found: object = held[name]
+            return found
+    return MISSING
+
+
+def classes_above(kind: type, this: type) -> tuple[type, ...]:
+    """The classes in which `super(this, …)` looks, in order."""
+    order = mro_of(kind)
+    return order[order.index(this) + 1 :] if this in order else ()
+
+
 class Source:
     """A place is its kind, its holder by identity, and a name or key; `read` gives MISSING if nothing is there."""
 
@@ -74,6 +91,10 @@ class Source:
     def read(self) -> Any:
         """The value that is there now, or MISSING."""
         raise NotImplementedError
+
+    def read_own(self) -> object:
+        """The value that a write replaces: of an attribute the object's own, as opposed to its class's."""
+        return self.read()
 
     def write(self, value: object) -> None:
         """Put a value there; nothing is left if it is MISSING."""
@@ -127,6 +148,27 @@ class GlobalSource(Source):
         return f"{name(self.holder)}[{self.name!r}]"
 
 
+class BuiltinSource(Source):
+    """A name of Python's own that a module does not have."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`builtin 'max'`."""
+        return f"builtin {self.name!r}"
+
+    def read(self) -> Any:
+        return self.holder.get(self.name, vars(builtins).get(self.name, MISSING))
+
+    def delete(self) -> None:
+        self.holder.pop(self.name, None)
+
+    def expression(self, name: NameOf) -> str:
+        """`(g.get('max') or builtins['max'])`."""
+        return f"({name(self.holder)}.get({self.name!r}) or {name(vars(builtins))}[{self.name!r}])"
+
+
 class CellSource(Source):
     """A variable that a function has from the function around it."""
 
@@ -154,77 +196,6 @@ class CellSource(Source):
 
     def _set(self, value: Operand) -> None:
         self.holder.cell_contents = value
-
-
-class AttributeSource(Source):
-    """An attribute, as `getattr` finds it; of a method bound to the holder, the function.
-
-    That notices a method replaced in the object, in its class or in a class above.
-    """
-
-    __slots__ = ("bound",)
-
-    def __init__(self, holder: object, name: str, bound: bool = False) -> None:
-        self.holder = holder
-        self.name = name
-        self.bound = bound
-
-    @property
-    def what(self) -> str:
-        """`attribute 'scale' of Model`."""
-        kind = "method" if self.bound else "attribute"
-        if isinstance(self.holder, type):
-            return f"{kind} {self.name!r} of class {self.holder.__name__}"
-        if isinstance(self.holder, ModuleType):
-            return f"{kind} {self.name!r} of module {self.holder.__name__}"
-        named = self.holder if isinstance(self.holder, FunctionType) else type(self.holder)
-        return f"{kind} {self.name!r} of {named.__name__}"
-
-    def read(self) -> Any:
-        value = getattr(self.holder, self.name, MISSING)
-        if not self.bound:
-            return value
-        # another callable took the method's place: it is the value, and differs from the function
-        return getattr(value, "__func__", value)
-
-    def delete(self) -> None:
-        with suppress(AttributeError):
-            delattr(self.holder, self.name)
-
-    def expression(self, name: NameOf) -> str:
-        """`o.scale`; of a method `o.scale.__func__`."""
-        source = f"{name(self.holder)}.{self.name}"
-        if not self.name.isidentifier():
-            source = f"getattr({name(self.holder)}, {self.name!r})"
-        return f"{source}.__func__" if self.bound else source
-
-    def _set(self, value: Operand) -> None:
-        setattr(self.holder, self.name, value)
-
-
-class DefinitionSource(Source):
-    """The attribute of a class or one above it under a name, such as a descriptor."""
-
-    __slots__ = ()
-
-    @property
-    def what(self) -> str:
-        """`definition of 'size' in class Model`."""
-        return f"definition of {self.name!r} in class {self.holder.__name__}"
-
-    def read(self) -> Any:
-        return find_class_entry(self.holder, self.name)
-
-    def delete(self) -> None:
-        with suppress(AttributeError):
-            delattr(self.holder, self.name)
-
-    def expression(self, name: NameOf) -> str:
-        """`find_class_entry(o, 'size')`."""
-        return f"{name(find_class_entry)}({name(self.holder)}, {self.name!r})"
-
-    def _set(self, value: object) -> None:
-        setattr(self.holder, self.name, value)
 
 
 class ItemSource(Source):

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from enum import Enum
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from adjoint.compiler.trace.frames.attribute_sources import (
+    AttributeSource,
+    DefinitionSource,
+    DirectAttributeSource,
+    SuperSource,
+)
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain
 from adjoint.compiler.trace.frames.container_snapshot import container_of_view, elements
-from adjoint.compiler.trace.frames.sources import MISSING, AttributeSource, DefinitionSource, Source, find_class_entry
-from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_code, is_user_function, is_user_module
+from adjoint.compiler.trace.frames.sources import MISSING, Source, find_class_entry, find_entry_above
+from adjoint.compiler.trace.frames.trace_rules import is_user_code, is_user_function
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 
@@ -65,12 +72,25 @@ SLOT_DESCRIPTOR_TYPES = (MemberDescriptorType, GetSetDescriptorType)
 CLASS_METHOD_TYPES = (staticmethod, classmethod)
 
 
-def getattr_static(holder: Any, name: str) -> FoundAttribute:
-    """The attribute `name` of `holder`. The value is UNKNOWN where getting it runs code."""
+def getattr_static(holder: Any, name: str, direct: bool = False) -> FoundAttribute:
+    """The attribute `name` of `holder`. The value is UNKNOWN where getting it runs code.
+
+    `direct`: as `object.__getattribute__` finds it, whatever `__getattribute__` the class has of its own.
+    """
     kind = type(holder)
-    if isinstance(holder, Tensor):  # the tracer sees to tensors; a user may have put more into a parameter
+    if direct and isinstance(find_class_entry(kind, "__getattribute__"), FunctionType):
         own = _instance_entry(holder, name)
-        return UNKNOWN_ATTRIBUTE if own is MISSING or name[:1] == "_" else _found_in(holder, name, own)
+        if own is not MISSING:
+            return FoundAttribute(own, DirectAttributeSource(holder, name), own)
+        return _lookup_in_object(holder, kind, name)
+    if isinstance(holder, Tensor):  # the tracer sees to tensors; a user may have put more into a parameter
+        if name == "__dict__":
+            return _evaluate_getattr(holder, name)
+        own = _instance_entry(holder, name)
+        entry = find_class_entry(kind, name)
+        if own is not MISSING or entry is MISSING:
+            return _found_in(holder, name, own)
+        return FoundAttribute(place=DefinitionSource(kind, name) if type(entry) is FunctionType else None, held=entry)
     if isinstance(holder, super):
         return _lookup_in_super(holder, name)
     if kind is ModuleType or isinstance(holder, ModuleType):
@@ -79,6 +99,8 @@ def getattr_static(holder: Any, name: str) -> FoundAttribute:
         access = find_class_entry(kind, "__getattribute__")
         if isinstance(access, FunctionType):
             return FoundAttribute(runs=access.__code__ if is_user_code(access.__code__) else None)
+    if isinstance(holder, Enum) and (own := _instance_entry(holder, name)) is not MISSING:
+        return _found_in(holder, name, own)
     if is_plain(holder):
         found = find_class_entry(kind, name)
         return UNKNOWN_ATTRIBUTE if is_user_function(getattr(found, "fget", found)) else _evaluate_getattr(holder, name)
@@ -109,9 +131,7 @@ def _lookup_in_object(holder: Any, kind: type, name: str) -> FoundAttribute:
 def _resolve_class_entry(holder: object, kind: type, name: str, entry: object) -> FoundAttribute:
     """An attribute through what the class has under its name."""
     if isinstance(entry, FunctionType):
-        value: object = MethodType(entry, holder)
-        place = AttributeSource(holder, name, bound=True) if is_user_code(entry.__code__) else None
-        return FoundAttribute(value, place, entry)
+        return FoundAttribute(MethodType(entry, holder), AttributeSource(holder, name, bound=True), entry)
     if isinstance(entry, property):
         if is_user_function(entry.fget):
             assert isinstance(entry.fget, FunctionType)
@@ -142,61 +162,46 @@ def _class_attribute(holder: Any, name: str, entry: Any) -> FoundAttribute:
         function = entry.__func__
         if not isinstance(function, FunctionType):
             return _evaluate_getattr(holder, name)
-        value = MethodType(function, owner)
-        return FoundAttribute(
-            value, AttributeSource(holder, name, bound=True) if is_user_function(function) else None, function
-        )
+        return FoundAttribute(MethodType(function, owner), AttributeSource(holder, name, bound=True), function)
     if isinstance(entry, staticmethod):
-        function = entry.__func__
-        return FoundAttribute(function, AttributeSource(holder, name) if is_user_function(function) else None, function)
+        return _found_in(holder, name, entry.__func__)
     if isinstance(entry, FunctionType | property | functools.cached_property):
-        return FoundAttribute(
-            entry, AttributeSource(holder, name) if is_user_function(getattr(entry, "fget", entry)) else None, entry
-        )
+        return _found_in(holder, name, entry)
     getter = find_class_entry(type(entry), "__get__")
     if isinstance(getter, FunctionType) and is_user_function(getter):
-        return FoundAttribute(runs=getter.__code__)
-    value = getattr_or_missing(holder, name) if getter is not MISSING else entry
-    return _found_in(holder, name, value) if is_user_class(holder) else FoundAttribute(value)
+        kind = holder if isinstance(holder, type) else type(holder)
+        return FoundAttribute(place=DefinitionSource(kind, name), held=entry, runs=getter.__code__)
+    return _found_in(holder, name, getattr_or_missing(holder, name) if getter is not MISSING else entry)
 
 
 def _lookup_in_module(module: ModuleType, name: str) -> FoundAttribute:
     held = names_of(module)
+    if name == "__dict__":
+        return FoundAttribute(held)
     if name not in held:
         fallback = held.get("__getattr__")
         if fallback is not None and is_user_function(fallback):
             return FoundAttribute(place=AttributeSource(module, "__getattr__"), held=fallback, runs=fallback.__code__)
         value = getattr_or_missing(module, name)  # a submodule, or a name that the library loads when it is needed
-        return FoundAttribute(value) if value is not MISSING else _found_in(module, name, value)
+        return _found_in(module, name, value) if value is MISSING or name in held else FoundAttribute(value)
     value = held[name]
-    if is_user_module(module) or isinstance(value, list | dict):  # sys.argv, say
-        return FoundAttribute(value, AttributeSource(module, name), value)
-    return FoundAttribute(value)
+    return _found_in(module, name, value)
 
 
 def _lookup_in_super(proxy: Any, name: str) -> FoundAttribute:
     """`super().name`: what the classes above have."""
-    this, classes = proxy.__thisclass__, proxy.__self_class__.__mro__
-    for base in classes[classes.index(this) + 1 :]:
-        entry = base.__dict__.get(name, MISSING)
-        if entry is MISSING:
-            continue
-        if isinstance(entry, property) and is_user_function(entry.fget):
-            assert isinstance(entry.fget, FunctionType)
-            return FoundAttribute(place=AttributeSource(base, name), held=entry, runs=entry.fget.__code__)
-        if isinstance(entry, property):
-            return UNKNOWN_ATTRIBUTE
-        value = getattr_or_missing(proxy, name)
-        if isinstance(entry, FunctionType):
-            return FoundAttribute(value, AttributeSource(base, name) if is_user_function(entry) else None, entry)
-        if isinstance(entry, classmethod):
-            wanted = is_user_function(entry.__func__)
-            return FoundAttribute(value, AttributeSource(base, name, bound=True) if wanted else None, entry.__func__)
-        shown = getattr_or_missing(base, name)
-        return FoundAttribute(
-            value, AttributeSource(base, name) if shown is value and is_user_class(base) else None, value
-        )
-    return UNKNOWN_ATTRIBUTE
+    this, kind = proxy.__thisclass__, proxy.__self_class__
+    entry = find_entry_above(kind, this, name)
+    if entry is MISSING:
+        return UNKNOWN_ATTRIBUTE
+    place = SuperSource(kind, this, name)
+    if isinstance(entry, property):
+        runs = entry.fget.__code__ if isinstance(entry.fget, FunctionType) and is_user_function(entry.fget) else None
+        return FoundAttribute(place=place, held=entry, runs=runs)
+    getter = find_class_entry(type(entry), "__get__")
+    if is_user_function(getter):
+        return FoundAttribute(place=place, held=entry, runs=getter.__code__)
+    return FoundAttribute(getattr_or_missing(proxy, name), place, entry)
 
 
 def _instance_entry(holder: object, name: str) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
 import sys
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from adjoint.core.runtime.package_name import display_name
 STDLIB_PATH = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # sysconfig takes milliseconds
 SITE_PACKAGES_NAMES = ("site-packages", "dist-packages")
 TRUSTED_PATHS = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
+IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 TRUSTED_PACKAGES = frozenset(("adjoint", "numpy", "llvmlite"))
 
 
@@ -63,15 +65,19 @@ def is_user_function(function: object) -> bool:
     return function.__code__.co_filename[:1] != "<" or is_user_namespace(function.__globals__)
 
 
-def is_user_module(module: ModuleType) -> bool:
-    """True for a module of the user's."""
-    return _is_user_name(module.__name__)
-
-
 def is_user_class(kind: type) -> bool:
-    """True for a class of the user's."""
+    """True for a class of the user's: `exec` and `python -m cProfile` give it a name that is not its module's."""
     name = getattr(kind, "__module__", None)
-    return not isinstance(name, str) or _is_user_name(name)
+    if not isinstance(name, str) or _is_user_name(name):
+        return True
+    if is_immutable_class(kind) or "<locals>" in kind.__qualname__:
+        return False
+    return name == "builtins" and getattr(builtins, kind.__name__, None) is not kind
+
+
+def is_immutable_class(kind: object) -> bool:
+    """True for a class whose attributes nobody can set: one of C code."""
+    return isinstance(kind, type) and bool(kind.__flags__ & IMMUTABLE_TYPE_FLAG)
 
 
 def is_own_class(kind: type) -> bool:
@@ -80,9 +86,11 @@ def is_own_class(kind: type) -> bool:
 
 
 def _is_user_name(name: str) -> bool:
+    if name == "__main__":  # a profiler or debugger that runs the user's script may be the module of this name
+        return True
     if name.partition(".")[0] in TRUSTED_PACKAGES or name in sys.builtin_module_names:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
     if isinstance(file, str):
         return is_user_file(file)
-    return name == "__main__" or name.partition(".")[0] not in sys.stdlib_module_names
+    return name.partition(".")[0] not in sys.stdlib_module_names
