@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dis
-import opcode
 import functools
+import opcode
 import sys
 import threading
 from types import SimpleNamespace

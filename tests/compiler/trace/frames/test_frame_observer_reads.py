@@ -470,8 +470,8 @@ EXPRESSIONS: dict[str, tuple[Callable[[], Any], *tuple[str, ...]]] = {
     ),
     "a method called by a builtin": (
         lambda: operator.methodcaller("run", 1.0)(Renamed()),
-        """global 'operator', attribute 'methodcaller' of module operator, global 'Renamed', attribute 'run' of class Renamed
-        global 'scale'""",
+        """global 'operator', attribute 'methodcaller' of module operator, global 'Renamed'
+        attribute 'run' of class Renamed, global 'scale'""",
     ),
     "a copy of an object": (
         lambda: dataclasses.replace(config).lr,

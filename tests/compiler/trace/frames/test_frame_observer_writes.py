@@ -349,7 +349,11 @@ EXPRESSIONS: dict[str, tuple[Callable[[], Any], *tuple[str, ...]]] = {
         "global 'ordered', contents of a OrderedDict",
         "contents of a OrderedDict",
     ),
-    "a counter": (lambda: tally.update("b"), "global 'tally', method 'update' of Counter, contents of a Counter", "contents of a Counter"),
+    "a counter": (
+        lambda: tally.update("b"),
+        "global 'tally', method 'update' of Counter, contents of a Counter",
+        "contents of a Counter",
+    ),
     "a set": (lambda: names.add("b"), "global 'names', contents of a set", "contents of a set"),
     "a bytearray": (lambda: raw.append(1), "global 'raw'", "contents of a bytearray"),
     "an array copied to": (
