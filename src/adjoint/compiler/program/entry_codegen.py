@@ -205,13 +205,14 @@ class EntryCodegen(ResultCodegen):
         if self.binding.gradients:
             self._emit_line("untouched = gradients_untouched()", 2)
             self._emit_line("if not untouched:", 2)
-        for k, slot in enumerate(self.binding.gradients):
+        places = [place for place, v in self.outcome.gradients if v is not None]
+        for k, (slot, place) in enumerate(zip(self.binding.gradients, places, strict=True)):
             self.names[f"G{k}"] = slot.tensor
-            self._emit_line(
-                f"if getrefcount(G{k}) > {GradientSlot.OWN_REFCOUNT} or getrefcount(G{k}.array) > held{k}: "
-                f"renew_gradient({k})",
-                3,
-            )
+            leaf = f"x{place}" if isinstance(place, int) else self.name(place, "t")
+            own = f"{GradientSlot.OWN_REFCOUNT} - ({leaf}._grad is not G{k})"  # that of the leaf may be gone
+            test = f"getrefcount(G{k}) > {own} or getrefcount(G{k}.array) > held{k}"
+            self._emit_line(f"if {test}: renew_gradient({k})", 3)
+            self._emit_line(f"G{k}.storage_ = None", 3)  # a new gradient was never written
 
     def _steps(self) -> None:
         """Runs of kernels and checks as one native call each, NumPy's share between them."""

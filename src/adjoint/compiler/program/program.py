@@ -154,7 +154,8 @@ class Program:
         written = self.outcome.written_inputs()
         if not written:
             return False
-        tensors = ((s, self._current_tensor(t, s)) for t, _, s in self._captured_state())
+        read = ((t, s) for t, _, s in self._captured_state() if s not in self.outcome.unread)
+        tensors = ((s, self._current_tensor(t, s)) for t, s in read)
         memories = ((s, tensor.array) for s, tensor in tensors if tensor is not None)
         return any(a in written or b in written for a, b in overlapping_inputs(memories))
 

@@ -35,6 +35,7 @@ class SlotOffsets(NamedTuple):
     array: int
     node: int
     grad: int
+    storage: int
     hooks: int
 
 
@@ -62,7 +63,7 @@ def find_slot_offsets() -> SlotOffsets | None:
     if not can_read_arrays() or HEAD != 16 or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     found = SlotOffsets(
-        *(slot_offset(*of) for of in ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Leaf, "hooks")))
+        *(slot_offset(Tensor, name) for name in ("array", "node", "_grad", "storage_")), slot_offset(Leaf, "hooks")
     )
     return found if _tensors_agree(found) and _containers_agree() and _arrays_agree() else None
 
@@ -138,6 +139,7 @@ def _tensors_agree(found: SlotOffsets) -> bool:
         and read_word(id(tensor) + found.node) == id(leaf)
         and read_word(id(other) + found.node) == id(None) == read_word(id(leaf) + found.hooks)
         and read_word(id(tensor) + found.grad) == id(other)
+        and read_word(id(tensor) + found.storage) == id(tensor.storage_)
     )
 
 

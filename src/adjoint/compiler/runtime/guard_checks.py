@@ -119,6 +119,7 @@ def checks_of_gradients(
     gradients = [gradient for _, gradient in placed if gradient is not None]
     for gradient, array, references in zip(gradients, arrays, held, strict=True):
         found.append(check_slot(gradient, slots.array, array)._replace(held=None))
+        found.append(check_slot(gradient, slots.storage, None)._replace(held=None))  # written by nobody
         found += check_refcount(gradient, most - 1), check_refcount(array, references - 1)
     return found
 

@@ -103,7 +103,7 @@ class StepEffects:
     __slots__ = (
         "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_hooks", "leaves",
         "lost", "pending", "rebindings", "renewed", "result_facts", "result_gradients", "results", "saved", "state",
-        "structure", "write_counts", "writes",
+        "structure", "unread", "write_counts", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -121,6 +121,7 @@ class StepEffects:
         ] = []  # for each result: None, "lost", "leaf", or its number among those of the backward half
         self.saved: list[Value] = []
         self.writes: list[tuple[Value, Value]] = []  # the symbol of a state or argument, its new value
+        self.unread: set[Value] = set()  # symbols of tensors of which the step reads no values
         self.write_counts: dict[Value, int] = {}  # how often eager calls write these: 1 where nothing is said
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
         self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
@@ -235,7 +236,9 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
             outcome.write_counts[symbol] = tracer.count_writes(tensor)
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
-    for a, b in overlapping_inputs((symbol, array) for _, array, symbol in tracer.state):
+    used = {x for v in tracer.graph.equations for x in v.operands}.union(outcome.outputs(), written, written.values())
+    outcome.unread = {symbol for _, _, symbol in tracer.state}.difference(used)
+    for a, b in overlapping_inputs((symbol, array) for _, array, symbol in tracer.state if symbol in used):
         if a in written or b in written:
             kind = OverlapError if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
             raise kind(

@@ -222,7 +222,12 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
     def guard_on_metadata(self, tensor: Tensor) -> None:
         """Make a tensor that the step read, perhaps only its shape or flags, part of what each call compares."""
         if type(tensor.array) is ndarray:
-            self._capture_array(tensor, StateInput(lambda: tensor, "", None))
+            view = view_of(tensor)
+            if view is not None and self._is_state(view.base):
+                self.view_guards.append(ViewGuard(tensor, view, None))
+                self.guard_on_metadata(view.base)
+            else:
+                self._capture_array(tensor, StateInput(lambda: tensor, "", None))
 
     def is_leaf(self, tensor: Tensor) -> bool:
         return id(tensor) not in self.outside
